@@ -1,0 +1,47 @@
+# Everything runs in .venv, made on first use and again when pyproject.toml or constraints.txt change.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+CODE := $(wildcard src tests benchmarks examples)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench docs clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "wolfhound needs Python 3.11 or newer. Got $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "installing into $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(STAMP)  ## explain one word by a mixture of others, with proof
+	@$(BIN)/wolfhound demo
+
+test: lint  ## lint, then all tests and doctests; warnings are errors
+	$(BIN)/python -m pytest -q -n 2
+
+lint: $(STAMP)  ## style, types, layers
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports
+
+format: $(STAMP)  ## let ruff mend what it can
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+bench: $(STAMP)  ## measure every claim at full size, one after the other
+	@failed=0; for claim in benchmarks/claim_*.py; do \
+	  echo "== $$claim"; $(BIN)/python $$claim || failed=1; done; exit $$failed
+
+docs: $(STAMP)  ## check that relative links resolve
+	$(BIN)/python -m pytest -q tests/test_package.py -k links
+
+clean:  ## remove the environment and all caches
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find $(CODE) \( -name __pycache__ -o -name '*.nb[ci]' \) -prune -exec rm -rf {} +

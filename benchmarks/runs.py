@@ -1,0 +1,153 @@
+"""One solve of a problem, by the library or by a baseline, as one record."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from problems import Problem
+from reference import Ids, Proof, Vector, prove
+from rig import Claim
+
+import wolfhound
+from wolfhound.core import Hits, Matrix, Method, Oracle
+from wolfhound.core import Ids as ExcludedIds
+
+FULLY_CORRECTIVE = wolfhound.FullyCorrective()
+CLASSICAL = wolfhound.FrankWolfe(wolfhound.Vanilla(), wolfhound.LineSearch())
+BLENDED = wolfhound.FrankWolfe(wolfhound.BlendedPairwise(), wolfhound.LineSearch(), lazy=True)
+
+
+class Mark(NamedTuple):
+    """When a run reached a gap."""
+
+    seconds: float
+    passes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a method found, what it claims to have proved, and its cost.
+
+    Attributes
+    ----------
+    clock, swept, gaps : (states,)
+        Seconds, passes and gap along the run.
+    query_seconds : float
+        Part of `seconds` spent in passes, nan if not measured.
+    """
+
+    seconds: float
+    value: float
+    lower: float
+    ids: Ids
+    weights: Vector
+    steps: int
+    passes: float
+    scored: int
+    status: str
+    clock: Vector
+    swept: Vector
+    gaps: Vector
+    query_seconds: float = math.nan
+
+    @property
+    def gap(self) -> float:
+        """value - lower."""
+        return self.value - self.lower
+
+    def reached(self, goal: float) -> Mark | None:
+        """When the gap first was at most the goal; None if it never was."""
+        good = np.flatnonzero(self.gaps <= goal)
+        return Mark(float(self.clock[good[0]]), float(self.swept[good[0]])) if len(good) else None
+
+
+class Clocked:
+    """An oracle that adds up the seconds and passes of its queries."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        self.oracle = oracle
+        self.atoms = oracle.atoms
+        self.seconds = 0.0
+
+    def query(
+        self,
+        queries: Matrix,
+        *,
+        k: int = 1,
+        thresholds: Vector | None = None,
+        exclude: ExcludedIds | None = None,
+    ) -> Hits:
+        """Ask the oracle within."""
+        begin = time.perf_counter()
+        hits = self.oracle.query(queries, k=k, thresholds=thresholds, exclude=exclude)
+        self.seconds += time.perf_counter() - begin
+        return hits
+
+
+def solve(
+    problem: Problem,
+    goal: float,
+    *,
+    method: Method = FULLY_CORRECTIVE,
+    cap: float = math.inf,
+    seed: int = 0,
+) -> Run:
+    """Solve by the library to an absolute gap, or until `cap` seconds are over.
+
+    Atoms, oracle and objective are made anew: their set-up is part of the time.
+    """
+    begin = time.perf_counter()
+    oracle = Clocked(wolfhound.Scan(wolfhound.ArrayAtoms(problem.atoms)))
+    result = wolfhound.minimize(
+        problem.objective(), oracle, method=method, rtol=0.0, atol=goal, max_seconds=cap, seed=seed
+    )
+    seconds = time.perf_counter() - begin
+    return Run(
+        seconds=seconds,
+        value=result.value,
+        lower=result.lower,
+        ids=result.ids,
+        weights=result.weights,
+        steps=result.steps,
+        passes=result.passes,
+        scored=result.scored,
+        status=result.status.name,
+        clock=result.trace.seconds,
+        swept=result.trace.passes,
+        gaps=result.trace.gap,
+        query_seconds=oracle.seconds,
+    )
+
+
+def confirm(claim: Claim, problem: Problem, run: Run, goal: float) -> Proof:
+    """Re-check a run's value, feasibility and gap by independent float64 passes.
+
+    The lower bound of a run may come from an earlier point than its last one, so
+    where the last point alone proves less, a finer solve supplies a better one:
+    every point of the hull proves a lower bound for all.
+    """
+    proof = prove(problem.loss, problem.atoms, run.ids, run.weights)
+    lower, least = proof.lower, proof.value
+    if proof.value - lower > goal:
+        finer = solve(problem, goal / 30.0)
+        better = prove(problem.loss, problem.atoms, finer.ids, finer.weights)
+        lower, least = max(lower, better.lower), min(least, better.value)
+    tiny = 1e-12 * max(problem.scale, abs(proof.value))
+    claim.holds(f"{problem.name} {goal / problem.scale:.0e}: weights on the simplex", proof.feasible)
+    claim.holds(
+        f"{problem.name} {goal / problem.scale:.0e}: value and lower are true",
+        bool(
+            proof.value - tiny <= run.value <= proof.value + 1e-3 * goal + tiny and run.lower <= least + tiny
+        ),
+    )
+    claim.at_most(
+        f"{problem.name} {goal / problem.scale:.0e}: independent gap / goal",
+        (proof.value - lower) / goal,
+        1.0 + 1e-6,
+    )
+    return proof

@@ -1,0 +1,210 @@
+"""The active set: atoms with weight, and the point that they stand for.
+
+Knows rows and weights, no objective and no oracle. Every x comes with a proved
+bound on its distance from the exact hull point, so that f(x) can be certified.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wolfhound.core import TINY, UNIT, Ids, Matrix, Vector, gamma
+from wolfhound.validate import require
+
+ALL = -1
+"""Instead of one atom: all active atoms in proportion, that is x itself."""
+
+_MAX_AGE = 64
+"""Moves after which x is recomputed, lest its drift grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Weight goes to atom `up` and comes from atom `down`: x + s (u - v).
+
+    u and v are the rows at the positions `up` and `down` of the active set,
+    or x where they are `ALL`.
+
+    Attributes
+    ----------
+    gap : float
+        <-grad, u - v>, how fast f falls at s = 0.
+    up, down : int
+        Positions in the active set, or `ALL`.
+    """
+
+    gap: float
+    up: int = ALL
+    down: int = ALL
+
+    @property
+    def kind(self) -> str:
+        """The name of such a step: "forward", "away" or "pairwise"."""
+        if self.down == ALL:
+            return "forward"
+        return "away" if self.up == ALL else "pairwise"
+
+
+class ActiveSet:
+    """Atoms with weights w >= 0 of sum 1, and x = sum_i w_i s_i in float64.
+
+    The weights sum to 1 only up to rounding: x stands for the exact quotient
+    (sum_i w_i s_i) / (sum_i w_i), and `drift` bounds their distance. Without
+    atoms it is the origin.
+
+    Parameters
+    ----------
+    ids, weights, rows : (k,), (k,), (k, d)
+        Distinct atoms; weights are scaled to sum 1, atoms without weight left
+        out.
+
+    Attributes
+    ----------
+    x : (d,)
+        The point; a fresh array after every move.
+    drift : (d,)
+        Componentwise bound on the rounding of x.
+    age : int
+        Moves since x was last computed from all the weights.
+    """
+
+    __slots__ = ("_ids", "_mass", "_peak", "_rows", "_size", "_weights", "age", "drift", "x")
+
+    def __init__(self, ids: Ids, weights: Vector, rows: Matrix) -> None:
+        ok = bool((weights >= 0.0).all()) and (len(ids) == 0 or 0.0 < weights.sum() < np.inf)
+        require(ok, "weights", "non-negative, finite and not all zero", weights)
+        require(len(np.unique(ids)) == len(ids), "ids", "distinct ids", "repeated ids")
+        self._ids = np.array(ids, np.int64)
+        self._weights = np.array(weights, np.float64)
+        self._rows = np.array(rows, np.float64, order="C")
+        self._size = len(self._ids)
+        self._peak: Vector = np.abs(self._rows).max(axis=0, initial=0.0)
+        self.x: Vector = np.zeros(rows.shape[1])
+        self.drift: Vector = np.zeros(rows.shape[1])
+        self.drop()
+        self.refresh()
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def ids(self) -> Ids:
+        """(k,) atoms: a view, valid until the set changes."""
+        return self._ids[: self._size]
+
+    @property
+    def weights(self) -> Vector:
+        """(k,) weights: a view, valid until the set changes."""
+        return self._weights[: self._size]
+
+    @property
+    def rows(self) -> Vector:
+        """(k, d) rows: a view, valid until the set changes."""
+        return self._rows[: self._size]
+
+    def add(self, atom: int, row: Matrix) -> int:
+        """Return the position of an atom; a new one enters with weight 0."""
+        found = np.flatnonzero(self.ids == atom)
+        if len(found):
+            return int(found[0])
+        k = self._size
+        if k == len(self._ids):
+            self._grow(max(8, 2 * k))
+        self._ids[k], self._weights[k], self._rows[k] = atom, 0.0, row
+        np.maximum(self._peak, np.abs(self._rows[k]), out=self._peak)
+        self._size = k + 1
+        return k
+
+    def _grow(self, room: int) -> None:
+        k = self._size
+        ids, weights = np.empty(room, np.int64), np.empty(room)
+        rows = np.empty((room, self._rows.shape[1]))
+        ids[:k], weights[:k], rows[:k] = self.ids, self.weights, self.rows
+        self._ids, self._weights, self._rows = ids, weights, rows
+
+    def drop(self) -> None:
+        """Forget the atoms of weight 0; the last ones take their places."""
+        w = self.weights
+        size = int(np.count_nonzero(w))
+        if size == len(w):
+            return
+        holes = np.flatnonzero(w[:size] == 0.0)
+        last = size + np.flatnonzero(w[size:])
+        for array in (self._ids, self._weights, self._rows):
+            array[holes] = array[last]
+        self._size = size
+
+    def direction(self, move: Move) -> Vector:
+        """(d,) vector u - v of the move."""
+        up = self.x if move.up == ALL else self._rows[move.up]
+        down = self.x if move.down == ALL else self._rows[move.down]
+        out: Vector = up - down
+        return out
+
+    def end(self, move: Move) -> float:
+        """Return the largest step that keeps all weights >= 0."""
+        if move.down == ALL:
+            return 1.0
+        weight = float(self._weights[move.down])
+        if move.up != ALL:
+            return weight
+        w = self.weights
+        others = float(w[: move.down].sum() + w[move.down + 1 :].sum())
+        return weight / others if others > weight * TINY else 0.0
+
+    def step(self, move: Move, s: float, *, fresh: bool = True) -> None:
+        """Make a move of length s and forget the atoms it leaves empty.
+
+        Parameters
+        ----------
+        move, s
+            With 0 <= s <= end(move).
+        fresh
+            Whether x is computed from all the weights, (k d) work. If not, a
+            pairwise move only adds s (u - v) to x, and to the drift.
+        """
+        end, vector = self.end(move), self.direction(move)
+        w = self.weights
+        if move.down == ALL:
+            w *= 1.0 - s
+        elif move.up == ALL:
+            w *= 1.0 + s
+        if move.up != ALL:
+            w[move.up] += s
+        if move.down != ALL:
+            w[move.down] = max(w[move.down] - s, 0.0) if s < end else 0.0
+        self.drop()
+        if fresh or move.kind != "pairwise" or self.age + 1 >= _MAX_AGE:
+            self.refresh()
+        else:
+            self._shift(s, vector)
+
+    def refresh(self) -> None:
+        """Scale the weights to sum 1 and compute x and its drift from them."""
+        self.age = 0
+        k = self._size
+        if k == 0:
+            return
+        w = self.weights
+        w /= w.sum()
+        self.x = w @ self.rows
+        # The product errs by gamma_k, the sum of the scaled weights by gamma_(k+1); the rest covers
+        # the rounding of the bound itself.
+        self.drift = gamma(2 * k + 5) * (w @ np.abs(self.rows)) + (k + 1) * TINY
+        self._mass = gamma(k + 2)
+
+    def _shift(self, s: float, vector: Vector) -> None:
+        """Add s (u - v) to x after a pairwise move.
+
+        The two new weights err by u (w_up + w_down) <= 1.1 u, which moves the
+        sum and its quotient by 2.2 u |rows|; an inexact sum 1 + m of all
+        weights by 2 s m |rows|; adding to x by u |x| + 4.1 s u |rows|.
+        """
+        self.age += 1
+        self._mass += 2.0 * UNIT
+        self.x = self.x + s * vector
+        error = 4.0 * UNIT + s * (8.0 * UNIT + 2.5 * self._mass)
+        self.drift = self.drift * (1.0 + 4.0 * UNIT) + error * self._peak + 4.0 * TINY

@@ -1,0 +1,384 @@
+"""The atoms: rows in memory, in files, joined or mapped, and passes over them.
+
+Knows how rows are stored and read; must not know what a query or an objective
+is. Every `blocks` gives read-only arrays, so that one specialisation of a
+compiled kernel serves them all and nobody writes into a caller's array.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound._files import FileAtoms as FileAtoms
+from wolfhound._files import locked, summary, valid_ids, widened
+from wolfhound.core import Atoms, Ids, Matrix, Vector, gamma, pulse
+from wolfhound.threads import ordered
+from wolfhound.validate import count, real_array, require
+
+SAMPLE = 1024
+"""Rows that a fingerprint reads."""
+
+
+def _table(value: Any, name: str) -> NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"`{name}` must be an array without a mask. Got a masked array.")
+    rows = real_array(value.to_numpy() if hasattr(value, "to_numpy") else value, name, 2)
+    require(rows.size > 0, name, "an array with at least one row and column", f"shape {rows.shape}")
+    return rows
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ArrayAtoms:
+    """Atoms in memory.
+
+    C-ordered float32 and float64 arrays are used as they are; other types and
+    layouts are converted block by block, never all at once.
+
+    Parameters
+    ----------
+    rows : (n, d) array
+        Real numbers, see `widened`. Never written to.
+
+    Examples
+    --------
+    >>> ArrayAtoms([[0, 1], [2, 3]]).take(np.array([1]))
+    array([[2., 3.]])
+    """
+
+    rows: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", _table(self.rows, "rows"))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d)."""
+        n, d = self.rows.shape
+        return n, d
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        return widened(self.rows.dtype, "rows")
+
+    def take(self, ids: Ids) -> Matrix:
+        """Return the rows of these ids, a fresh C-ordered array."""
+        # Not np.take: it would first copy an array that is not C-ordered.
+        return np.ascontiguousarray(self.rows[valid_ids(ids, len(self.rows))], self.dtype)
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
+        """Yield (first id, read-only block) over all rows once, in order."""
+        for first in range(0, len(self.rows), count(rows, "rows", low=1)):
+            yield first, locked(np.ascontiguousarray(self.rows[first : first + rows], self.dtype))
+
+    def __repr__(self) -> str:
+        """Shape and dtype, not the rows."""
+        return summary(self)
+
+
+@final
+class ConcatAtoms:
+    """Several sets of atoms, one after the other; ids run through.
+
+    The dtype is the widest of the parts. A block never spans two parts. Parts
+    that are themselves joined are taken apart.
+
+    Parameters
+    ----------
+    parts
+        Atoms, arrays or paths of equal dimension d.
+    """
+
+    __slots__ = ("_starts", "parts")
+
+    def __init__(self, parts: Sequence[object]) -> None:
+        require(len(parts) > 0, "parts", "at least one set of atoms", "none")
+        flat: list[Atoms] = []
+        for part in map(as_atoms, parts):
+            flat.extend(part.parts if isinstance(part, ConcatAtoms) else [part])
+        dims = sorted({part.shape[1] for part in flat})
+        require(len(dims) == 1, "parts", "atoms of equal dimension", f"dimensions {dims}")
+        self.parts = tuple(flat)
+        self._starts: Ids = np.cumsum([0, *(part.shape[0] for part in flat)], dtype=np.int64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d)."""
+        return int(self._starts[-1]), self.parts[0].shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        return np.result_type(*(part.dtype for part in self.parts))
+
+    def take(self, ids: Ids) -> Matrix:
+        """Return the rows of these ids, a fresh C-ordered array."""
+        ids = valid_ids(ids, self.shape[0])
+        owner = np.searchsorted(self._starts, ids, side="right") - 1
+        out = np.empty((len(ids), self.shape[1]), self.dtype)
+        for p in np.unique(owner):
+            mine = owner == p
+            out[mine] = self.parts[p].take(ids[mine] - self._starts[p])
+        return out
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
+        """Yield (first id, read-only block) over all rows once, in order."""
+        for start, part in zip(self._starts, self.parts, strict=False):
+            for first, block in part.blocks(rows):
+                yield int(start) + first, locked(block.astype(self.dtype, copy=False))
+
+    def __repr__(self) -> str:
+        """Shape, dtype and number of parts."""
+        return summary(self, f"{len(self.parts)} parts")
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class MappedAtoms:
+    """Atoms mapped by a function, block by block, each time they are read.
+
+    Parameters
+    ----------
+    atoms
+        What is mapped.
+    fn
+        Pure function of r rows to an (r, dim) array, row by row: what a row
+        becomes must not depend on the rows beside it, or a proof holds only up
+        to that difference. To be pickled it must be a module-level function.
+    dim
+        Dimension of the mapped atoms.
+    dtype
+        float32 or float64.
+    """
+
+    atoms: Atoms
+    fn: Callable[[Matrix], NDArray[Any]]
+    dim: int
+    dtype: np.dtype[Any] = np.dtype(np.float64)  # noqa: RUF009 - immutable
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "atoms", as_atoms(self.atoms))
+        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        count(self.dim, "dim", low=1)
+        require(self.dtype in (np.float32, np.float64), "dtype", "float32 or float64", self.dtype)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, dim)."""
+        return self.atoms.shape[0], self.dim
+
+    def take(self, ids: Ids) -> Matrix:
+        """Return the mapped rows of these ids, a fresh C-ordered array."""
+        return np.array(self._map(self.atoms.take(ids)), order="C")
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
+        """Yield (first id, read-only block) over all rows once, in order."""
+        for first, block in self.atoms.blocks(rows):
+            yield first, locked(self._map(block)[:])
+
+    def _map(self, rows: Matrix) -> Matrix:
+        out = np.ascontiguousarray(self.fn(rows), self.dtype)
+        require(out.shape == (len(rows), self.dim), "fn", f"a map to {self.dim} columns", out.shape)
+        return out
+
+
+# ---------------------------------------------------------------- whatever the caller has
+
+
+def as_atoms(value: object, name: str = "atoms") -> Atoms:
+    """Return atoms from atoms, an array, a table, a path, or a list of these.
+
+    A memory map of a file becomes `FileAtoms`: mapped pages count as resident
+    memory. A list of paths, atoms or 2-D arrays becomes `ConcatAtoms`.
+
+    Parameters
+    ----------
+    value
+        What the caller has.
+    name
+        What the caller calls it, for error messages.
+
+    Examples
+    --------
+    >>> as_atoms(np.zeros((3, 2), np.float32))
+    ArrayAtoms(3 x 2, float32)
+    """
+    if _is_atoms(value):
+        return value
+    if isinstance(value, (str, os.PathLike)):
+        from wolfhound.readers import read_atoms  # noqa: PLC0415 - readers makes atoms
+
+        return read_atoms(value)
+    if isinstance(value, (list, tuple)) and value and all(map(_is_part, value)):
+        return ConcatAtoms(value)
+    mapped = _mapped_file(value) if isinstance(value, np.memmap) else None
+    return mapped or ArrayAtoms(_table(value, name))
+
+
+def _is_atoms(value: object) -> TypeGuard[Atoms]:
+    return callable(getattr(value, "blocks", None)) and callable(getattr(value, "take", None))
+
+
+def _is_part(value: object) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 2
+    return isinstance(value, (str, os.PathLike)) or _is_atoms(value)
+
+
+def _mapped_file(value: np.memmap[Any, Any]) -> FileAtoms | None:
+    """Return the rows of the file that a memory map shows, if they are plain there."""
+    root: Any = value
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    plain = value.ndim == 2 and value.size > 0 and value.flags.c_contiguous and value.mode != "c"
+    if not plain or root.filename is None or not os.path.isfile(root.filename):
+        return None
+    if value.mode != "r":
+        value.flush()
+    # A view keeps the `offset` of the whole map, so count from the whole map's start.
+    offset = root.offset + value.ctypes.data - root.ctypes.data
+    return FileAtoms.raw(root.filename, (value.shape[0], value.shape[1]), value.dtype, offset=offset)
+
+
+# ---------------------------------------------------------------- passes
+
+
+def block_rows(atoms: Atoms, nbytes: int = 16 << 20) -> int:
+    """Rows per block of a pass: blocks of about `nbytes`, at any thread count.
+
+    Examples
+    --------
+    >>> block_rows(ArrayAtoms(np.zeros((3, 128), np.float32)))
+    32768
+    """
+    return max(1, nbytes // (atoms.shape[1] * atoms.dtype.itemsize))
+
+
+def check_finite(block: Matrix, first: int) -> None:
+    """Raise ValueError if an entry is nan or infinite, naming its row.
+
+    Parameters
+    ----------
+    block : (r, d)
+        Rows of a pass.
+    first
+        Id of the first of them.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(block.sum()):  # one fast read; a sum that overflows is looked into below
+            return
+    bad = ~np.isfinite(block)
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"`atoms` must be finite. Got {block[row, column]} in row {first + row}, column {column}."
+        )
+
+
+def _lengths(rows: Vector) -> Vector:
+    """Norms of float64 rows, rounded up."""
+    with np.errstate(over="ignore"):
+        squares = np.einsum("ij,ij->i", rows, rows)
+    extreme = ~((squares > 2.0**-900) & (squares < np.inf))
+    out: Vector = np.sqrt(squares)
+    if extreme.any():  # squares under- or overflow: scale by a power of two, which is exact
+        exponents = np.frexp(np.abs(rows[extreme]).max(axis=1))[1]
+        scaled = np.ldexp(rows[extreme], -exponents[:, None])
+        out[extreme] = np.ldexp(np.sqrt(np.einsum("ij,ij->i", scaled, scaled)), exponents)
+    # d products and sums, then at most four more roundings.
+    return np.asarray(out * (1.0 + gamma(rows.shape[1] + 6)))
+
+
+def _each(atoms: Atoms, work: Callable[[Matrix], Vector]) -> Iterator[tuple[int, Vector]]:
+    """Yield (first id, work(block)) over one pass, blocks checked to be finite."""
+
+    def checked(task: tuple[int, Matrix]) -> tuple[int, int, Vector]:
+        first, block = task
+        check_finite(block, first)
+        return first, len(block), work(block)
+
+    for first, rows, value in ordered(checked, atoms.blocks(block_rows(atoms))):
+        pulse(rows)
+        yield first, value
+
+
+def norms(atoms: Atoms) -> Vector:
+    """(n,) norms of the atoms, proved upper bounds to float64 rounding; one pass.
+
+    Examples
+    --------
+    >>> norms(ArrayAtoms([[3.0, 4.0]])).round(12)
+    array([5.])
+    """
+    out = np.empty(atoms.shape[0])
+    for first, lengths in _each(atoms, lambda block: _lengths(block.astype(np.float64))):
+        out[first : first + len(lengths)] = lengths
+    return out
+
+
+def diameter_bound(atoms: Atoms) -> float:
+    """Proved upper bound on the diameter of the hull; two passes.
+
+    ``2 max |s_i - m|`` with m the mean of the atoms: by the triangle inequality
+    a bound for any m, so the rounding of m does no harm, and at most twice too
+    large for m in the hull.
+
+    Examples
+    --------
+    >>> round(diameter_bound(ArrayAtoms([[0.0, 0.0], [3.0, 4.0]])), 12)
+    5.0
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = sum(s for _, s in _each(atoms, lambda block: block.sum(axis=0, dtype=np.float64)))
+        mean = np.asarray(total) / atoms.shape[0]
+        mean[~np.isfinite(mean)] = 0.0
+        far = [part.max() for _, part in _each(atoms, lambda block: _lengths(block - mean))]
+    return 2.0 * float(max(far))
+
+
+# ---------------------------------------------------------------- fingerprints
+
+
+class Part(NamedTuple):
+    """Fingerprint of one set of atoms: its size, type, and a hash of some rows."""
+
+    n: int
+    d: int
+    dtype: str
+    digest: str
+
+
+Fingerprint: TypeAlias = tuple[Part, ...]
+
+
+def fingerprint(atoms: Atoms) -> Fingerprint:
+    """Return one `Part` per part: tells whether two atoms are the same.
+
+    Reads up to 1,024 rows with fixed random ids (all, if there are fewer), so
+    a change of other rows goes unseen. The same for the same rows in memory
+    and on disk.
+
+    Examples
+    --------
+    >>> fingerprint(ArrayAtoms([[1.0, 2.0]]))[0][:3]
+    (1, 2, 'float64')
+    """
+    if isinstance(atoms, ConcatAtoms):
+        return tuple(entry for part in atoms.parts for entry in fingerprint(part))
+    n, d = atoms.shape
+    # Raw bits of PCG64 stay the same in all versions of numpy, those of a Generator may not.
+    ids = np.random.PCG64(20).random_raw(SAMPLE) % np.uint64(n) if n > SAMPLE else np.arange(n)
+    rows = atoms.take(np.unique(ids).astype(np.int64))
+    data = rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes()
+    digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+    return (Part(n, d, atoms.dtype.name, digest),)

@@ -1,0 +1,225 @@
+"""`wolfhound explain`: targets as sparse convex mixtures of atoms."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import difflib
+import math
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import numpy as np
+import typer
+from rich.console import Console
+
+import wolfhound as wh
+from wolfhound import plot, readers
+from wolfhound.cli import _options as opt
+from wolfhound.cli import _output as output
+from wolfhound.cli._progress import meter
+from wolfhound.core import Atoms, Status, Vector
+from wolfhound.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+EXAMPLES = """[bold]Examples:[/]
+
+wolfhound explain words.npy --names words.txt --target king --exclude-self
+
+wolfhound explain atoms.npy --target 17 --target 42 --exclude-self --json
+
+wolfhound explain atoms.npy --targets points.npy --out mixtures.csv
+
+wolfhound explain 'part-*.npy' --targets points.csv --plot gaps.png
+"""
+
+
+class Target(NamedTuple):
+    """A point to explain, and the atom that it is, if it is one."""
+
+    name: str
+    point: Vector
+    atom: int | None
+
+
+class Explanation(NamedTuple):
+    """A target and its mixture."""
+
+    target: str
+    result: Result
+
+    @property
+    def distance(self) -> float:
+        """|x - target|."""
+        return math.sqrt(2.0 * max(self.result.value, 0.0))
+
+
+def explain(
+    atoms: opt.AtomsFile,
+    targets: Annotated[str | None, typer.Option(metavar="FILE", help="Points to explain, one per row.")] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(metavar="NAME_OR_ID", help="An atom to explain; may be repeated.")
+    ] = None,
+    names: opt.Names = None,
+    exclude_self: Annotated[
+        bool, typer.Option("--exclude-self", help="Explain an atom by the others only.")
+    ] = False,
+    rtol: opt.Rtol = 1e-4,
+    max_seconds: opt.MaxSeconds = opt.UNLIMITED,
+    top: opt.Top = 10,
+    seed: opt.Seed = 0,
+    out: opt.Out = None,
+    picture: opt.Plot = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Explain points as sparse convex mixtures of atoms, with a proved gap.
+
+    For each target t: the point x of the hull with the least 1/2 |x - t|^2.
+    """
+    output.check_path(out, "--out", output.TABLES)
+    output.check_path(picture, "--plot", output.PICTURES)
+    rows = readers.read_atoms(atoms)
+    known = read_names(names, rows.shape[0])
+    wanted = _targets(rows, targets, target or [], known, exclude_self)
+    console = output.stdout()
+    done = []
+    for explanation in _explain_all(rows, wanted, known, rtol=rtol, max_seconds=max_seconds, seed=seed):
+        done.append(explanation)
+        if not as_json:
+            print_explanation(console, explanation, top)
+    _write(done, out, picture)
+    if as_json:
+        output.print_json({"targets": [_document(explanation) for explanation in done]})
+    else:
+        console.print(_summary(done, len(wanted)))
+    raise typer.Exit(1 if len(done) < len(wanted) else output.exit_code(*(e.result for e in done)))
+
+
+def read_names(path: str | None, n: int) -> tuple[str, ...] | None:
+    """Read one name per atom."""
+    if path is None:
+        return None
+    names = readers.read_names(path)
+    if len(names) != n:
+        raise ValueError(f"`--names` must hold {n:,} names, one per atom. Got {len(names):,} in {path}.")
+    return tuple(names)
+
+
+def find_atom(text: str, names: Sequence[str] | None, n: int) -> int:
+    """Return the id of an atom given by name or id; a name goes first."""
+    if names is not None and text in names:
+        return names.index(text)
+    if text.isdecimal() and int(text) < n:
+        return int(text)
+    close = difflib.get_close_matches(text, names, 3) if names is not None else []
+    rule = f"an id in [0, {n})" if names is None else f"a name of an atom or an id in [0, {n})"
+    hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    raise ValueError(f"`--target` must be {rule}. Got {text}.{hint}")
+
+
+def _targets(
+    atoms: Atoms, file: str | None, given: Sequence[str], names: Sequence[str] | None, exclude_self: bool
+) -> list[Target]:
+    if (file is None) == (not given):
+        raise ValueError("`--target` or `--targets` must be given, and not both.")
+    if file is None:
+        ids = [find_atom(text, names, atoms.shape[0]) for text in given]
+        points = atoms.take(np.array(ids, np.int64)).astype(np.float64)
+        return [
+            Target(names[i] if names else str(i), point, i if exclude_self else None)
+            for i, point in zip(ids, points, strict=True)
+        ]
+    points = readers.read_matrix(file)
+    (n, d), m = atoms.shape, len(points)
+    if points.shape[1] != d:
+        raise ValueError(f"`--targets` must have {d} columns, as the atoms. Got {points.shape[1]} in {file}.")
+    if exclude_self and m != n:
+        raise ValueError(f"`--exclude-self` must come with {n:,} targets, row i being atom i. Got {m:,} in {file}.")
+    named = names is not None and exclude_self
+    return [
+        Target(names[i] if named and names else str(i), points[i], i if exclude_self else None) for i in range(m)
+    ]
+
+
+def _explain_all(
+    atoms: Atoms,
+    targets: Sequence[Target],
+    names: Sequence[str] | None,
+    *,
+    rtol: float,
+    max_seconds: float,
+    seed: int,
+) -> Iterator[Explanation]:
+    # One oracle for all: what it learns of the atoms in a first pass is kept.
+    oracle = wh.Scan(atoms)
+    end = time.monotonic() + max_seconds
+    for target in targets:
+        with meter(atoms.shape[0], rtol=rtol) as watch:
+            result = wh.minimize(
+                wh.SquaredDistance(target.point),
+                oracle,
+                rtol=rtol,
+                max_seconds=max(end - time.monotonic(), 0.0),
+                exclude=None if target.atom is None else [target.atom],
+                names=names,
+                callback=watch.on_state,
+                seed=seed,
+            )
+        yield Explanation(target.name, result)
+        if result.status in (Status.INTERRUPTED, Status.MAX_SECONDS, Status.LOST):
+            return
+
+
+def print_explanation(console: Console, explanation: Explanation, top: int) -> None:
+    """Print a target, its distance, its atoms and the proof."""
+    result = explanation.result
+    console.print(f"[bold]{output.plain(explanation.target)}[/]")
+    output.print_atoms(console, result, top)
+    console.print(
+        f"[dim]distance {explanation.distance:.6g}, proved gap {result.gap:.2g}, {result.support} atoms,"
+        f" {output.passes_text(result.passes)}, {output.seconds_text(result.seconds)}[/]"
+    )
+    if not result.success:
+        console.print(f"[yellow]{result.status.value}[/]")
+    console.print()
+
+
+def _document(explanation: Explanation) -> dict[str, object]:
+    document = output.document(explanation.result)
+    return {"target": explanation.target, "distance": explanation.distance, **document}
+
+
+def _summary(done: Sequence[Explanation], wanted: int) -> str:
+    results = [explanation.result for explanation in done]
+    proved = sum(result.success for result in results)
+    support = np.mean([result.support for result in results])
+    seconds = output.seconds_text(sum(result.seconds for result in results))
+    passes = output.passes_text(sum(result.passes for result in results))
+    return (
+        f"[bold]{proved} of {wanted} targets proved[/] to the wanted gap,"
+        f" {support:.3g} atoms each on average, {passes}, {seconds}"
+    )
+
+
+def _write(done: Sequence[Explanation], out: Path | None, picture: Path | None) -> None:
+    if out is not None:
+        tables = [output.columns(explanation.result) for explanation in done]
+        targets = np.repeat([e.target for e in done], [e.result.support for e in done])
+        joined = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+        output.write_table(out, {"target": targets, **joined})
+    if picture is not None:
+        output.write_picture(picture, _figure(done))
+
+
+def _figure(done: Sequence[Explanation]) -> Figure:
+    if len(done) == 1:
+        return done[0].result.plot(title=done[0].target)
+    runs = {
+        explanation.target: plot.Run(trace.passes, trace.seconds, trace.gap)
+        for explanation in done[: len(plot.COLOURS)]
+        for trace in [explanation.result.trace]
+    }
+    return plot.compare(runs)

@@ -1,0 +1,242 @@
+"""`wolfhound solve`: minimise an objective over the hull of atoms in a file."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import wolfhound as wh
+from wolfhound import readers
+from wolfhound.cli import _options as opt
+from wolfhound.cli import _output as output
+from wolfhound.cli._progress import meter
+from wolfhound.core import Method, Objective, StepSize
+from wolfhound.result import Result
+
+EXAMPLES = """[bold]Examples:[/]
+
+wolfhound solve atoms.npy --objective squared-distance --target point.npy
+
+wolfhound solve atoms.npy --objective logistic --design A.npy --labels y.npy
+
+wolfhound solve likelihoods.npy --objective mixture --rtol 0 --atol 1e-6
+
+wolfhound solve atoms.npy --objective huber --design A.npy --response b.npy --delta 2 --save run --plot run.png
+"""
+
+
+class ObjectiveName(StrEnum):
+    """Which f."""
+
+    SQUARED_DISTANCE = "squared-distance"
+    LEAST_SQUARES = "least-squares"
+    LOGISTIC = "logistic"
+    HUBER = "huber"
+    MIXTURE = "mixture"
+
+
+class MethodName(StrEnum):
+    """How to move."""
+
+    FULLY_CORRECTIVE = "fully-corrective"
+    FRANK_WOLFE = "frank-wolfe"
+    AWAY = "away"
+    PAIRWISE = "pairwise"
+    BLENDED_PAIRWISE = "blended-pairwise"
+
+
+class StepName(StrEnum):
+    """How far to move."""
+
+    LINE_SEARCH = "line-search"
+    SHORT_STEP = "short-step"
+    ADAPTIVE = "adaptive"
+    OPEN_LOOP = "open-loop"
+
+
+class Given(NamedTuple):
+    """The options that only some objectives take; None: not given."""
+
+    target: str | None
+    design: str | None
+    response: str | None
+    labels: str | None
+    delta: float | None
+
+
+_TAKES = {
+    ObjectiveName.SQUARED_DISTANCE: ("target",),
+    ObjectiveName.LEAST_SQUARES: ("design", "response"),
+    ObjectiveName.LOGISTIC: ("design", "labels"),
+    ObjectiveName.HUBER: ("design", "response", "delta"),
+    ObjectiveName.MIXTURE: (),
+}
+
+
+def solve(
+    atoms: opt.AtomsFile,
+    objective: Annotated[ObjectiveName, typer.Option(help="f; its means and formulas are in the manual.")],
+    target: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Point t of squared-distance: 1/2 |x - t|^2.")
+    ] = None,
+    design: Annotated[str | None, typer.Option(metavar="FILE", help="Matrix A, one row per case.")] = None,
+    response: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Vector b of least-squares and huber.")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Labels of logistic, -1 and 1 (or 0 and 1).")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Where huber turns linear.  [dim]\\[default: 1][/]")
+    ] = None,
+    method: Annotated[MethodName, typer.Option(help="How to move.")] = MethodName.FULLY_CORRECTIVE,
+    step: Annotated[
+        StepName | None,
+        typer.Option(help="How far to move; not for fully-corrective.  [dim]\\[default: line-search][/]"),
+    ] = None,
+    lazy: Annotated[
+        bool, typer.Option("--lazy", help="Try atoms seen before first; not for fully-corrective.")
+    ] = False,
+    names: opt.Names = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="IDS", help="Atoms not to use: ids with commas between.")
+    ] = None,
+    rtol: opt.Rtol = 1e-6,
+    atol: opt.Atol = 0.0,
+    max_steps: opt.MaxSteps = opt.UNLIMITED,
+    max_passes: opt.MaxPasses = opt.UNLIMITED,
+    max_seconds: opt.MaxSeconds = opt.UNLIMITED,
+    top: opt.Top = 10,
+    seed: opt.Seed = 0,
+    out: opt.Out = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Save all of it, for wolfhound.load.")
+    ] = None,
+    picture: opt.Plot = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Minimise a smooth convex f over the hull of the atoms, with a proved gap."""
+    output.check_path(out, "--out", output.TABLES)
+    output.check_path(picture, "--plot", output.PICTURES)
+    given = Given(target, design, response, labels, delta)
+    _check_given(objective, given)
+    mover = make_method(method, step, lazy)
+    rows = readers.read_atoms(atoms)
+    n = rows.shape[0]
+    known = output.read_names(names, n)
+    with meter(n, rtol=rtol) as watch:
+        result = wh.minimize(
+            make_objective(objective, given),
+            rows,
+            method=mover,
+            rtol=rtol,
+            atol=atol,
+            max_steps=max_steps,
+            max_passes=max_passes,
+            max_seconds=max_seconds,
+            exclude=parse_ids(exclude or []),
+            names=known,
+            callback=watch.on_state,
+            seed=seed,
+        )
+    _write(result, out, save, picture)
+    if as_json:
+        output.print_json({"objective": result.objective, "method": result.method, **output.document(result)})
+    else:
+        _print(output.stdout(), result, top)
+    raise typer.Exit(output.exit_code(result))
+
+
+def _check_given(name: ObjectiveName, given: Given) -> None:
+    """Refuse options of another objective; ask for those that are missing."""
+    for field, value in given._asdict().items():
+        takes = field in _TAKES[name]
+        if value is not None and not takes:
+            raise ValueError(f"`--{field}` must not be given with --objective {name}. Got {value}.")
+        if value is None and takes and field != "delta":
+            raise ValueError(f"`--{field}` must be given with --objective {name}.")
+
+
+def make_objective(name: ObjectiveName, given: Given) -> Objective:
+    """Return f from the files that were given."""
+    if name is ObjectiveName.MIXTURE:
+        return wh.MixtureLikelihood()
+    if name is ObjectiveName.SQUARED_DISTANCE:
+        return wh.SquaredDistance(readers.read_vector(str(given.target)))
+    design = readers.read_matrix(str(given.design))
+    if name is ObjectiveName.LOGISTIC:
+        return wh.Logistic(design, readers.read_vector(str(given.labels)))
+    response = readers.read_vector(str(given.response))
+    if name is ObjectiveName.LEAST_SQUARES:
+        return wh.LeastSquares(design, response)
+    return wh.Huber(design, response, delta=1.0 if given.delta is None else given.delta)
+
+
+def make_method(name: MethodName, step: StepName | None, lazy: bool) -> Method:
+    """Return the method that the options describe."""
+    if name is MethodName.FULLY_CORRECTIVE:
+        for option, value in (("--step", step), ("--lazy", lazy or None)):
+            if value is not None:
+                raise ValueError(f"`{option}` must not be given with --method {name}.")
+        return wh.FullyCorrective()
+    directions = {
+        MethodName.FRANK_WOLFE: wh.Vanilla,
+        MethodName.AWAY: wh.Away,
+        MethodName.PAIRWISE: wh.Pairwise,
+        MethodName.BLENDED_PAIRWISE: wh.BlendedPairwise,
+    }
+    return wh.FrankWolfe(direction=directions[name](), step=_step(step), lazy=lazy)
+
+
+def _step(name: StepName | None) -> StepSize:
+    match name:
+        case StepName.SHORT_STEP:
+            return wh.ShortStep()
+        case StepName.ADAPTIVE:
+            return wh.Adaptive()
+        case StepName.OPEN_LOOP:
+            return wh.OpenLoop()
+        case _:
+            return wh.LineSearch()
+
+
+def parse_ids(texts: Sequence[str]) -> list[int]:
+    """Return the ids of "1,5" "9"."""
+    parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
+    for part in parts:
+        if not part.isdecimal():
+            raise ValueError(f"`--exclude` must be ids with commas between. Got {part}.")
+    return [int(part) for part in parts]
+
+
+def _write(result: Result, out: Path | None, save: Path | None, picture: Path | None) -> None:
+    if out is not None:
+        output.write_table(out, output.columns(result))
+    if save is not None:
+        result.save(save)
+    if picture is not None:
+        output.write_picture(picture, result.plot())
+
+
+def _print(console: Console, result: Result, top: int) -> None:
+    colour = "green" if result.success else "yellow"
+    console.print(f"[bold {colour}]{result.status.name}[/] {result.status.value}")
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim")
+    table.add_row("value", f"{result.value:.9g}")
+    table.add_row("lower", f"{result.lower:.9g}")
+    table.add_row("gap", f"{result.gap:.3g} (goal {result.goal:.3g})")
+    table.add_row("steps", f"{result.steps:,}")
+    table.add_row("passes", f"{result.passes:.3g} ({result.scored:,} atoms scored)")
+    table.add_row("time", output.seconds_text(result.seconds))
+    table.add_row("atoms", f"{result.support:,} with weight")
+    console.print(table)
+    console.print()
+    output.print_atoms(console, result, top)

@@ -1,0 +1,436 @@
+"""Records and protocols that flow between atoms, oracles, objectives, methods.
+
+Knows numpy only. Sizes used everywhere: n atoms, d their dimension, m queries,
+k answers per query (or active atoms), p the dimension of the lifted space.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+import enum
+import math
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix: TypeAlias = NDArray[np.floating[Any]]
+Vector: TypeAlias = NDArray[np.float64]
+Ids: TypeAlias = NDArray[np.int64]
+Ints: TypeAlias = NDArray[np.int64]
+
+UNIT = 2.0**-53
+"""Unit roundoff of float64."""
+
+TINY = 2.0**-1022
+"""More than the absolute error of an operation whose result underflows."""
+
+
+def gamma(operations: int, unit: float = UNIT) -> float:
+    """Relative error bound of a sum of products, ``c u / (1 - c u)``.
+
+    Examples
+    --------
+    >>> gamma(100) < 1.2e-14
+    True
+    """
+    return operations * unit / (1.0 - operations * unit)
+
+
+# ---------------------------------------------------------------- atoms and oracles
+
+
+class Atoms(Protocol):
+    """The n rows whose hull is searched; rows come as float32 or float64."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d)."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64: what `take` and `blocks` give."""
+
+    def take(self, ids: Ids) -> Matrix:
+        """Return the rows of these ids, a fresh C-ordered array."""
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
+        """Yield (first id, C-ordered block) over all rows once, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hits:
+    """Answers to m queries, k each, best first.
+
+    Column 0 and `bounds` are promised; the other columns are good, not exact.
+
+    Attributes
+    ----------
+    ids : (m, k) int64
+        Atoms, padded with -1; equal scores have the smallest id first.
+    scores : (m, k) float64
+        <caller's query, atom>, padded with -inf.
+    bounds : (m,) float64
+        Proved upper bound on the best score over all atoms not excluded, inf
+        if nothing is proved.
+    rows : (r, d)
+        ``rows[slots[i, j]]`` is atom ``ids[i, j]``. Repeats are allowed.
+    slots : (m, k) int64
+        Padded with 0.
+    scored : (m,) int64
+        Atoms scored, as codes or rows: the machine-independent cost.
+    passes : float
+        Share of the atoms swept to prove this answer, once for all m queries.
+    radius : float
+        Proved bound on max|atom|, inf if unknown.
+    """
+
+    ids: Ids
+    scores: Matrix
+    bounds: Vector
+    rows: Matrix
+    slots: Ints
+    scored: Ints
+    passes: float
+    radius: float = math.inf
+
+
+class Oracle(Protocol):
+    """Finds atoms with a large inner product. Knows no point, f or gap."""
+
+    @property
+    def atoms(self) -> Atoms:
+        """The atoms that are searched."""
+
+    def query(
+        self,
+        queries: Matrix,
+        *,
+        k: int = 1,
+        thresholds: Vector | None = None,
+        exclude: Ids | None = None,
+    ) -> Hits:
+        """Answer m queries.
+
+        Parameters
+        ----------
+        queries : (m, d)
+            Directions to maximise.
+        k
+            Answers wanted per query.
+        thresholds : (m,), optional
+            Scores: any atom at or above will do; below it the best found is
+            returned. Exact oracles ignore them.
+        exclude : (m, e) int64, optional
+            Atoms that must not be answered, padded with -1.
+        """
+
+
+# ---------------------------------------------------------------- objectives
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """f at x: value and gradient, always evaluated together, in float64.
+
+    Attributes
+    ----------
+    value_error, grad_error : float
+        Proved bounds on the rounding of `value` and (2-norm) of `grad`.
+    excess : float
+        At least 2 (f(x) - min f over R^d) for quadratic f, else inf.
+    cache : array, optional
+        Read by the objective that made the point only.
+    """
+
+    x: Vector
+    value: float
+    grad: Vector
+    value_error: float = 0.0
+    grad_error: float = 0.0
+    excess: float = math.inf
+    cache: Vector | None = None
+
+    @property
+    def upper(self) -> float:
+        """Proved upper bound on f at the point that x stands for."""
+        return self.value + self.value_error
+
+
+class Line(Protocol):
+    """phi(s) = f(x + s d): all that a step rule sees."""
+
+    @property
+    def start(self) -> Point:
+        """The point at s = 0."""
+
+    @property
+    def sq_length(self) -> float:
+        """|d|^2."""
+
+    def value(self, s: float) -> float:
+        """phi(s)."""
+
+    def slope(self, s: float) -> float:
+        """phi'(s)."""
+
+    def at(self, s: float) -> Point:
+        """The point x + s d."""
+
+
+class Objective(Protocol):
+    """A smooth f: R^d -> R, possibly through a linear lift z of x.
+
+    Where `lift` is not None, grad f(x) = lift' slope and the Hessian is (or is
+    majorised by) lift' diag(curvature) lift.
+    """
+
+    @property
+    def dim(self) -> int | None:
+        """d, or None if any will do."""
+
+    @property
+    def convex(self) -> bool:
+        """Whether f is convex; no lower bound is claimed where it is not."""
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether f = 1/2 |z - c|^2 + floor, with z the lift of x."""
+
+    @property
+    def smoothness(self) -> float:
+        """A Lipschitz constant of the gradient; inf if unknown."""
+
+    @property
+    def floor(self) -> float:
+        """A proved lower bound of f on R^d (of the hull, for a domain); or -inf."""
+
+    def at(self, x: Vector, drift: Vector | float = 0.0) -> Point:
+        """Evaluate f at x.
+
+        Parameters
+        ----------
+        x : (d,)
+        drift : (d,) or float
+            Componentwise bound on the distance of x from the hull point that
+            it stands for; `value_error` covers it.
+        """
+
+    def values(self, rows: Matrix) -> Vector:
+        """f at each row, without proofs: to choose a start."""
+
+    def line(self, start: Point, direction: Vector) -> Line:
+        """f along ``start.x + s * direction``."""
+
+    def lift(self, rows: Matrix) -> Matrix | None:
+        """(r, p) float64 lift of the rows; None if there is none."""
+
+    def slope(self, point: Point) -> Vector:
+        """(p,) derivative with respect to the lift."""
+
+    def curvature(self, point: Point) -> Vector:
+        """(p,) diagonal of the Hessian in the lifted space, or a majorant."""
+
+    def begin(self, rows: Matrix) -> Vector | None:
+        """Weights of a good start on these rows; None: the best single row."""
+
+    def uncovered(self, rows: Matrix) -> Ints:
+        """Coordinates that these rows leave outside the domain of f."""
+
+
+class StepSize(Protocol):
+    """Chooses s on a line. Its memory is one number (an adaptive estimate)."""
+
+    def init(self) -> float:
+        """Memory before the first step."""
+
+    def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
+        """Return (s in [0, end], new memory) for step t = 0, 1, ..."""
+
+
+# ---------------------------------------------------------------- runs
+
+
+class Status(enum.Enum):
+    """Why a run ended; the value is the sentence shown to the user."""
+
+    GAP_REACHED = "the proved gap is at most the goal"
+    ROUNDING = "proved as far as float64 allows; a smaller gap needs a larger goal"
+    FINISHED = "the method's schedule is over"
+    MAX_STEPS = "max_steps reached before the goal; raise it or the tolerance"
+    MAX_PASSES = "max_passes reached before the goal; raise it or the tolerance"
+    MAX_SECONDS = "max_seconds reached before the goal; raise it or the tolerance"
+    STALLED = "no step improves f any more and the gap is not proved; use an exact oracle"
+    NOT_FOUND = "the index found no good atom, which proves nothing; confirm by a pass"
+    STOPPED = "the callback asked to stop"
+    INTERRUPTED = "interrupted; the best point so far is returned"
+    LOST = "atoms can no longer be read; the best point so far is returned"
+
+    @property
+    def success(self) -> bool:
+        """Whether the run did what was asked."""
+        return self in (Status.GAP_REACHED, Status.ROUNDING, Status.FINISHED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where a method begins. Empty ids: the origin.
+
+    Attributes
+    ----------
+    ids, weights, rows : (k,), (k,), (k, d)
+        The first point.
+    pool_ids, pool : (r,), (r, d)
+        Random atoms that were read already.
+    exclude : (e,) int64
+        Atoms that must not be used.
+    t : int
+        Steps taken before, to continue a schedule.
+    """
+
+    ids: Ids
+    weights: Vector
+    rows: Matrix
+    pool_ids: Ids
+    pool: Matrix
+    exclude: Ids
+    t: int = 0
+
+
+class Progress(Protocol):
+    """All that the driver reads of a state."""
+
+    @property
+    def t(self) -> int:
+        """Steps taken."""
+
+    @property
+    def value(self) -> float:
+        """Proved upper bound on f at the current point."""
+
+    @property
+    def lower(self) -> float:
+        """Proved lower bound on min f, -inf if none."""
+
+    @property
+    def passes(self) -> float:
+        """Passes over all atoms so far."""
+
+    @property
+    def scored(self) -> int:
+        """Atoms scored so far."""
+
+    @property
+    def ratio(self) -> float:
+        """Gap found / true gap at the last audited query, else nan."""
+
+    @property
+    def slack(self) -> float:
+        """Rounding part of the last certificate; inf before the first."""
+
+    @property
+    def kind(self) -> str:
+        """What the last step was."""
+
+    @property
+    def end(self) -> Status | None:
+        """Set by the method when it is done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A `Progress` with its point. Arrays are copies: a callback may keep it.
+
+    Attributes
+    ----------
+    kind : str
+        What the last step was: "start", "forward", "away", "pass", ...
+    hit : int
+        Atom that the last query answered, -1 if none was asked.
+    """
+
+    t: int
+    point: Point
+    lower: float
+    ids: Ids
+    weights: Vector
+    passes: float
+    scored: int
+    ratio: float
+    slack: float
+    kind: str
+    hit: int = -1
+    end: Status | None = None
+
+    @property
+    def value(self) -> float:
+        """Proved upper bound on f at the current point."""
+        return self.point.upper
+
+    @property
+    def gap(self) -> float:
+        """``value - lower``: how far from the optimum this can be."""
+        return self.value - self.lower
+
+
+class Method(Protocol):
+    """Moves a point; never stops, times or prints: `solve.drive` does."""
+
+    def begin(self, objective: Objective, start: Start, rng: np.random.Generator) -> Start:
+        """Choose ids, weights and rows for a start that has only its pool."""
+
+    def states(
+        self,
+        objective: Objective,
+        oracle: Oracle,
+        start: Start,
+        *,
+        goal: float,
+        rng: np.random.Generator,
+    ) -> Iterator[State]:
+        """Yield the start before any query, then a state per step.
+
+        Parameters
+        ----------
+        goal
+            Wanted absolute gap, a hint for the inner accuracy.
+        """
+
+
+# ---------------------------------------------------------------- inside a pass
+
+
+class Cut(Exception):
+    """Raised by a pulse to leave a pass; carries the status of the run."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.value)
+        self.status = status
+
+
+_pulse: ContextVar[Callable[[int], None]] = ContextVar("pulse", default=lambda rows: None)
+
+
+def pulse(rows: int) -> None:
+    """Say that `rows` atoms were swept; may raise `Cut`. Driver thread only."""
+    _pulse.get()(rows)
+
+
+@contextlib.contextmanager
+def on_pulse(listener: Callable[[int], None]) -> Iterator[None]:
+    """Call `listener`, then any outer listener, at every pulse."""
+    outer = _pulse.get()
+
+    def both(rows: int) -> None:
+        listener(rows)
+        outer(rows)
+
+    token = _pulse.set(both)
+    try:
+        yield
+    finally:
+        _pulse.reset(token)

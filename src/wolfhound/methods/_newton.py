@@ -1,0 +1,216 @@
+"""Fully corrective moves over the pool for smooth f: Newton models on a simplex.
+
+At x the model is f's second-order expansion in the lifted space over the active
+atoms and the hottest pool atoms, a simplex quadratic program. After a short step
+the old point stays as one virtual atom, which keeps its weights.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+
+from wolfhound.core import Ints, Line, Objective, Point, Vector, pulse
+from wolfhound.methods._pool import Pool, best_of, score
+from wolfhound.methods.steps import LineSearch
+from wolfhound.simplex import BLOCK, Corral, Dense, correct
+
+HOT = 64
+"""Pool atoms that join a model."""
+
+SOLVED = 0.03
+"""The model is solved to this share of the gap."""
+
+FLAT = 0.1
+"""A full step is taken if the slope there is at most this share of the first."""
+
+CHORD = 0.25
+"""The curvature is kept while it changes by less than this share on a step."""
+
+PATIENCE = 6
+GAIN = 0.7
+VIRTUAL = -1
+
+
+class NewtonInner:
+    """Minimises f over the hull of the pool by Newton models.
+
+    Parameters
+    ----------
+    objective
+        With a lift.
+    pool
+        Shared with the caller, who may add atoms; see `moved`.
+    point
+        The start, whose `positions` in the pool carry `weights`.
+    """
+
+    def __init__(
+        self, objective: Objective, pool: Pool, point: Point, positions: Ints, weights: Vector
+    ) -> None:
+        self._objective = objective
+        self._pool = pool
+        self._point = point
+        lifted = self._lift(point.x[None])
+        self._store = np.empty((4 * HOT, lifted.shape[1]))
+        self._stored = 0
+        self._slot = np.full(pool.size, -1, np.int64)
+        self._corral = Corral(min(len(point.x), lifted.shape[1]) + 2 + BLOCK, 1.0)
+        # Several atoms start as one virtual atom: the first models choose among the pool.
+        single = len(positions) == 1
+        self._virtual = None if single else (positions.copy(), weights.copy())
+        self._virtual_x = point.x
+        self._active = positions.copy() if single else np.array([VIRTUAL])
+        self._weights = np.ones(1)
+        self._lifted = lifted
+        self._gram = np.empty((0, 0))
+        self._curvature = np.empty(0)
+        self._stale = True
+
+    def _lift(self, rows: Vector) -> Vector:
+        lifted = self._objective.lift(rows)
+        if lifted is None:
+            raise TypeError("a Newton model needs an objective with a lift")
+        return lifted.astype(np.float64)
+
+    @property
+    def positions(self) -> Ints:
+        """(k,) pool positions of the active atoms."""
+        return np.flatnonzero(self._dense())
+
+    @property
+    def weights(self) -> Vector:
+        """(k,) their weights."""
+        dense = self._dense()
+        return dense[dense > 0.0]
+
+    def _dense(self) -> Vector:
+        """Weights by pool position, the virtual atom resolved."""
+        out = np.zeros(self._pool.size)
+        real = self._active >= 0
+        out[self._active[real]] = self._weights[real]
+        if self._virtual is not None:
+            out[self._virtual[0]] += self._weights[~real].sum() * self._virtual[1]
+        return out
+
+    def moved(self, where: Ints) -> None:
+        """The pool's positions changed: old position -> new."""
+        real = self._active >= 0
+        self._active[real] = where[self._active[real]]
+        if self._virtual is not None:
+            self._virtual = where[self._virtual[0]], self._virtual[1]
+        self._slot = np.full(self._pool.size, -1, np.int64)
+        self._stored = 0
+
+    def improve(self, *, stop: float, tol: float, budget: float) -> int:
+        """Move until f <= stop, the pool's gap < tol, or work > budget.
+
+        Returns
+        -------
+        joined : int
+            Atoms added on the way.
+        """
+        fresh = np.full(self._pool.size - len(self._slot), -1, np.int64)
+        self._slot = np.concatenate([self._slot, fresh])
+        joined, idle, least = 0, 0, np.inf
+        while True:
+            pulse(0)
+            violation = float(self._point.grad @ self._point.x) - score(self._pool.rows, self._point.grad)
+            gap = float(violation.max())
+            idle = idle + 1 if gap > GAIN * least else 0
+            least = min(gap, least)
+            budget -= self._pool.rows.size + len(self._active) ** 2 * self._lifted.shape[1]
+            if gap <= tol or self._point.upper <= stop or idle >= PATIENCE or budget <= 0.0:
+                return joined
+            violation[self._active[self._active >= 0]] = -np.inf
+            hot = best_of(violation, HOT)
+            joined += self._step(hot[violation[hot] > tol], max(SOLVED * gap, 0.5 * tol))
+            self._stale = self._stale or idle > 0
+
+    def _hot_lifts(self, hot: Ints) -> Vector:
+        """Lifted rows of these pool positions, each lifted once."""
+        new = hot[self._slot[hot] < 0]
+        end = self._stored + len(new)
+        if end > len(self._store):
+            self._store = np.concatenate([self._store[: self._stored], np.empty((end, self._store.shape[1]))])
+        self._store[self._stored : end] = self._lift(self._pool.rows[new])
+        self._slot[new] = np.arange(self._stored, end)
+        self._stored = end
+        return self._store[self._slot[hot]]
+
+    def _step(self, hot: Ints, tol: float) -> int:
+        """One model and one line search; returns how many atoms joined."""
+        z = self._weights @ self._lifted
+        slope = self._objective.slope(self._point)
+        lifts = self._hot_lifts(hot)
+        rows = np.concatenate([self._lifted, lifts])
+        gram = self._model_gram(rows, lifts)
+        linear = rows @ (self._curvature * z - slope)
+        model = Dense(gram, linear, tol)
+        if self._stale:
+            self._corral.clear(float(gram.trace()) / len(gram))
+            self._corral.adopt(np.arange(len(self._active)), self._weights, model)
+        else:
+            self._corral.relinearize(linear[: len(self._active)])
+        joined = correct(self._corral, model)
+        self._search(np.concatenate([self._active, hot]), rows, gram, z)
+        return joined
+
+    def _model_gram(self, rows: Vector, lifts: Vector) -> Vector:
+        if self._stale:
+            self._curvature = self._objective.curvature(self._point)
+            scaled = rows * np.sqrt(self._curvature)
+            return np.asarray(scaled @ scaled.T)
+        below = (lifts * self._curvature) @ rows.T
+        k = len(self._gram)
+        return np.block([[self._gram, below[:, :k].T], [below[:, :k], below[:, k:]]])
+
+    def _search(self, places: Ints, rows: Vector, gram: Vector, z: Vector) -> None:
+        """Go towards the model's minimum."""
+        labels, weights = self._corral.labels, self._corral.weights / self._corral.weights.sum()
+        active, lifted = places[labels], rows[labels]
+        real = active >= 0
+        x = weights[real] @ self._pool.rows[active[real]].astype(np.float64)
+        x += weights[~real].sum() * self._virtual_x
+        line = self._objective.line(self._point, x - self._point.x)
+        reach = step_length(line)
+        if reach < 1.0:
+            self._blend(reach, active[real], weights[real], lifted[real], z, float(weights[~real].sum()))
+            self._point = line.at(reach)
+            return
+        self._point = line.at(1.0)
+        dz = weights @ lifted - z
+        change = (self._objective.curvature(self._point) * dz) @ dz / max((self._curvature * dz) @ dz, 1e-300)
+        self._active, self._weights, self._lifted = active, weights, lifted
+        self._gram = gram[np.ix_(labels, labels)]
+        self._corral.labels[:] = np.arange(len(labels))
+        self._stale = abs(change - 1.0) > CHORD
+
+    def _blend(
+        self, reach: float, active: Ints, weights: Vector, lifted: Vector, z: Vector, virtual: float
+    ) -> None:
+        """After a short step the old point, with its weights, is the virtual atom."""
+        share = 1.0 - reach + reach * virtual
+        old = self._dense() * (1.0 - reach)
+        previous = np.zeros(len(z))
+        if self._virtual is not None and virtual > 0.0:
+            old[self._virtual[0]] += reach * virtual * self._virtual[1]
+            previous = reach * virtual * self._lifted[self._active < 0][0]
+        where = np.flatnonzero(old)
+        blended = ((1.0 - reach) * z + previous) / share
+        self._virtual_x = ((1.0 - reach) * self._point.x + reach * virtual * self._virtual_x) / share
+        self._virtual = where, old[where] / share
+        self._active = np.concatenate([active, [VIRTUAL]])
+        self._weights = np.concatenate([reach * weights, [share]])
+        self._lifted = np.concatenate([lifted, blended[None]])
+        self._stale = True
+
+
+def step_length(line: Line) -> float:
+    """1 if the slope there is flat or negative, else near the minimiser."""
+    first = line.slope(0.0)
+    if not first < 0.0:
+        return 0.0
+    if line.slope(1.0) <= FLAT * abs(first):
+        return 1.0
+    return LineSearch(rtol=0.5 * FLAT)(line, 1.0, 0, 0.0)[0]

@@ -1,0 +1,86 @@
+"""The pool: atoms kept close, on which almost all work happens."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+
+from wolfhound.core import Ids, Ints, Matrix, Vector
+from wolfhound.jit import fast_kernel
+
+
+@fast_kernel
+def _score(rows: Matrix, query: Vector, out: Vector) -> None:
+    for i in range(rows.shape[0]):
+        s = 0.0
+        for j in range(rows.shape[1]):
+            s += np.float64(rows[i, j]) * query[j]
+        out[i] = s
+
+
+def score(rows: Matrix, query: Vector) -> Vector:
+    """<row, query> for each row, summed in float64 whatever the rows' dtype."""
+    out = np.empty(len(rows))
+    _score(rows, query, out)
+    return out
+
+
+class Pool:
+    """Distinct atoms with their ids; a position is an index into both.
+
+    Parameters
+    ----------
+    ids : (r,) int64
+        Distinct.
+    rows : (r, d)
+        Kept in their dtype.
+    """
+
+    def __init__(self, ids: Ids, rows: Matrix) -> None:
+        self._ids = ids.copy()
+        self._rows = np.ascontiguousarray(rows)
+        self.size = len(ids)
+
+    @property
+    def ids(self) -> Ids:
+        """(size,) atom ids by position."""
+        return self._ids[: self.size]
+
+    @property
+    def rows(self) -> Matrix:
+        """(size, d) atoms by position."""
+        return self._rows[: self.size]
+
+    def add(self, ids: Ids, rows: Matrix) -> int:
+        """Add the atoms that are not yet here; return how many were new."""
+        fresh = np.flatnonzero(~np.isin(ids, self.ids))
+        fresh = fresh[np.sort(np.unique(ids[fresh], return_index=True)[1])]
+        end = self.size + len(fresh)
+        if end > len(self._ids):
+            self._grow(end + end // 2)
+        self._ids[self.size : end] = ids[fresh]
+        self._rows[self.size : end] = rows[fresh]
+        self.size = end
+        return len(fresh)
+
+    def _grow(self, capacity: int) -> None:
+        ids = np.empty(capacity, np.int64)
+        rows = np.empty((capacity, self._rows.shape[1]), self._rows.dtype)
+        ids[: self.size], rows[: self.size] = self.ids, self.rows
+        self._ids, self._rows = ids, rows
+
+    def keep(self, positions: Ints) -> Ints:
+        """Keep only these (sorted) positions; return old position -> new, or -1."""
+        moved = np.full(self.size, -1, np.int64)
+        moved[positions] = np.arange(len(positions))
+        self._ids[: len(positions)] = self.ids[positions]
+        self._rows[: len(positions)] = self.rows[positions]
+        self.size = len(positions)
+        return moved
+
+
+def best_of(scores: Vector, count: int) -> Ints:
+    """Positions of the `count` largest scores, in no order."""
+    if count >= len(scores):
+        return np.arange(len(scores))
+    return np.argpartition(scores, len(scores) - count)[len(scores) - count :]

@@ -1,0 +1,172 @@
+"""Fully corrective moves over the pool for quadratic f.
+
+f = 1/2 |z - c|^2 + const in the lifted space, z the lift of x. Lifted rows are
+shifted by a centre of the pool, which changes nothing (weights sum to 1) but
+keeps the factor well conditioned when the atoms lie far from the origin.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+
+from wolfhound.core import UNIT, Ints, Matrix, Objective, Point, Vector, pulse
+from wolfhound.methods._ask import cutgap
+from wolfhound.methods._pool import Pool, best_of, score
+from wolfhound.simplex import BLOCK, Corral, correct
+
+CLOSE = 256
+"""Least number of pool atoms priced between two pricings of the whole pool."""
+
+WORN = 0.4
+"""The close atoms are used up once their gap is below this share of the pool's."""
+
+SHARE = 0.3
+"""Atoms join whose violation is at least this share of the best."""
+
+SAMPLE = 32
+
+
+class QuadraticInner:
+    """Minimises f over the hull of the pool, and keeps factor and weights.
+
+    Parameters
+    ----------
+    objective
+        Quadratic.
+    pool
+        Shared with the caller, who may add atoms; see `moved`.
+    point
+        The start, whose `positions` in the pool carry `weights`.
+    """
+
+    def __init__(
+        self, objective: Objective, pool: Pool, point: Point, positions: Ints, weights: Vector
+    ) -> None:
+        self._pool = pool
+        dim = pool.rows.shape[1]
+        matrix = _lift(objective, np.eye(dim))
+        same = matrix.shape[1] == dim and np.array_equal(matrix, np.eye(dim))
+        self._matrix = None if same else np.ascontiguousarray(matrix)
+        slope = objective.slope(point)
+        sample = pool.rows[:SAMPLE].astype(np.float64)
+        self._centre = self._raise(sample.mean(0)[None])[0]
+        self._target = self._raise(point.x[None])[0] - slope - self._centre
+        self._const = point.value - 0.5 * float(slope @ slope)
+        self._span = float(np.sqrt((pool.rows[:CLOSE].astype(np.float64) ** 2).sum(1).max(initial=0.0)))
+        width = len(slope)
+        room = width + 1 + BLOCK
+        self._lifted = np.zeros((room, width))
+        self._free = list(range(room - 1, -1, -1))
+        self._used = 0
+        self._slot = np.full(pool.size, -1, np.int64)
+        lifted = self._raise(sample) - self._centre
+        self._corral = Corral(room, float((lifted * lifted).sum(1).mean()))
+        self._new, self._fresh = np.empty(0, np.int64), np.empty((0, width))
+        self._close = np.empty(0, np.int64)
+        self._close_rows = pool.rows[:0]
+        self._worn = 0.0
+        self._stop, self._tol, self._work = -np.inf, 0.0, 0.0
+        self._corral.adopt(positions, weights, self)
+
+    def _raise(self, rows: Vector) -> Vector:
+        return rows if self._matrix is None else rows @ self._matrix
+
+    @property
+    def positions(self) -> Ints:
+        """(k,) pool positions of the active atoms."""
+        return self._corral.labels
+
+    @property
+    def weights(self) -> Vector:
+        """(k,) their weights."""
+        return self._corral.weights
+
+    def improve(self, *, stop: float, tol: float, budget: float) -> int:
+        """Move until f <= stop, the pool's proved gap < tol, or work > budget.
+
+        Returns
+        -------
+        joined : int
+            Atoms added on the way.
+        """
+        self._stop, self._tol, self._work = stop, tol, budget
+        self._slot = np.concatenate([self._slot, np.full(self._pool.size - len(self._slot), -1, np.int64)])
+        self._close = self._close[:0]
+        return correct(self._corral, self)
+
+    def moved(self, where: Ints) -> None:
+        """The pool's positions changed: old position -> new."""
+        self._corral.labels[:] = where[self._corral.labels]
+        slot = np.full(self._pool.size, -1, np.int64)
+        stays = where >= 0
+        slot[where[stays]] = self._slot[: len(where)][stays]
+        self._slot = slot
+
+    # ------------------------------------------------------------ simplex.Model
+
+    def price(self, corral: Corral) -> Ints:
+        """Pool positions whose violation is a good share of the best."""
+        pulse(0)
+        held = np.zeros(self._used)
+        held[self._slot[corral.labels]] = corral.weights
+        slope = held @ self._lifted[: self._used] - self._target
+        excess = float(slope @ slope)
+        nothing = self._close[:0]
+        if 0.5 * excess + self._const <= self._stop or self._work <= 0.0:
+            return nothing
+        grad = slope if self._matrix is None else self._matrix @ slope
+        here = float(slope @ (slope + self._target + self._centre))
+        noise = 16.0 * UNIT * float(np.linalg.norm(grad)) * self._span
+        if len(self._close):
+            violation = self._violation(self._close, self._close_rows, grad, here)
+            if violation.max() >= self._worn:
+                return self._candidates(self._close, violation)
+        violation = self._violation(None, self._pool.rows, grad, here)
+        best = float(violation.max())
+        if best <= noise or cutgap(best, excess) < self._tol:
+            return nothing
+        close = best_of(violation, max(CLOSE, corral.size))
+        if 2 * len(close) < len(violation):
+            self._close, self._close_rows = close, self._pool.rows[close]
+            self._worn = WORN * best
+            violation = violation[close]
+        else:
+            close = np.arange(len(violation))
+        return self._candidates(close, violation)
+
+    def _violation(self, which: Ints | None, rows: Matrix, grad: Vector, here: float) -> Vector:
+        self._work -= rows.size
+        violation = here - score(rows, grad)
+        violation[(self._slot if which is None else self._slot[which]) >= 0] = -np.inf
+        return violation
+
+    def _candidates(self, positions: Ints, violation: Vector) -> Ints:
+        good = np.flatnonzero(violation >= SHARE * violation.max())
+        order = np.argsort(-violation[good], kind="stable")[:BLOCK]
+        return positions[good[order]]
+
+    def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:
+        """(cross, gram, linear) of the new positions."""
+        self._fresh = self._raise(self._pool.rows[new].astype(np.float64)) - self._centre
+        self._work -= self._fresh.size * (len(held) + self._pool.rows.shape[1])
+        self._new = new
+        cross = (self._fresh @ self._lifted[: self._used].T)[:, self._slot[held]]
+        return cross, self._fresh @ self._fresh.T, self._fresh @ self._target
+
+    def swap(self, joined: Ints, left: Ints) -> None:
+        """Keep the lifted rows of the active atoms."""
+        slots = self._free[len(self._free) - len(joined) :][::-1]
+        del self._free[len(self._free) - len(joined) :]
+        self._used = max(self._used, 1 + max(slots, default=-1))
+        self._lifted[slots] = self._fresh[np.isin(self._new, joined)]
+        self._slot[joined] = slots
+        self._free.extend(self._slot[left].tolist())
+        self._slot[left] = -1
+
+
+def _lift(objective: Objective, rows: Matrix) -> Matrix:
+    lifted = objective.lift(rows)
+    if lifted is None:
+        raise TypeError("a quadratic objective must have a lift")
+    return lifted

@@ -1,0 +1,149 @@
+"""The default method: fully corrective over a pool, proved by harvesting passes.
+
+Column generation. The inner solve moves over a small pool of atoms; a pass over
+all atoms proves the gap and harvests the best of them into the pool. A handful
+of passes suffices.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from wolfhound.core import Ids, Ints, Objective, Oracle, Point, Start, State, Vector, gamma
+from wolfhound.methods._ask import Asker
+from wolfhound.methods._begin import best_atom
+from wolfhound.methods._pool import Pool, best_of, score
+from wolfhound.threads import one_blas_thread
+from wolfhound.validate import count, number
+
+
+class Inner(Protocol):
+    """Minimises f over the hull of the pool."""
+
+    @property
+    def positions(self) -> Ints:
+        """(k,) pool positions of the active atoms."""
+
+    @property
+    def weights(self) -> Vector:
+        """(k,) their weights."""
+
+    def improve(self, *, stop: float, tol: float, budget: float) -> int:
+        """Move until f <= stop, the pool's gap < tol, or work > budget."""
+
+    def moved(self, where: Ints) -> None:
+        """The pool's positions changed: old position -> new."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullyCorrective:
+    """Fully corrective Frank-Wolfe over a pool, with harvesting passes.
+
+    Parameters
+    ----------
+    harvest
+        Least number of atoms that a pass brings into the pool; None: 4,096 for
+        quadratic f, 1,024 otherwise.
+    pool
+        Size beyond which the pool is halved.
+    effort
+        Inner work between two passes, in multiplications per atom entry.
+    """
+
+    harvest: int | None = None
+    pool: int = 16384
+    effort: float = 300.0
+
+    def __post_init__(self) -> None:
+        if self.harvest is not None:
+            count(self.harvest, "harvest", low=1)
+        count(self.pool, "pool", low=2)
+        number(self.effort, "effort", low=0.0, strict=True)
+
+    def begin(self, objective: Objective, start: Start, rng: np.random.Generator) -> Start:
+        """Start at the pool atom with least f, or where the objective says."""
+        return best_atom(objective, start)
+
+    def states(
+        self,
+        objective: Objective,
+        oracle: Oracle,
+        start: Start,
+        *,
+        goal: float,
+        rng: np.random.Generator,
+    ) -> Iterator[State]:
+        """Yield the start, then a state after every inner solve and every pass."""
+        n, d = oracle.atoms.shape
+        ask = Asker(objective, oracle, start.exclude)
+        pool = Pool(start.ids, start.rows.astype(oracle.atoms.dtype))
+        pool.add(start.pool_ids, start.pool)
+        positions, weights = np.arange(len(start.ids)), start.weights
+        point = _evaluate(objective, pool, positions, weights)
+        yield ask.state(0, point, start.ids, weights, kind="start")
+        inner = _choose(objective, pool, point, positions, weights)
+        steps, flat = 0, 0
+        while True:
+            before = point.upper, ask.lower
+            with one_blas_thread():
+                joined = inner.improve(
+                    stop=ask.lower + 0.9 * goal, tol=goal / 4, budget=self.effort * max(n, 16 * d) * d
+                )
+                point = _evaluate(objective, pool, inner.positions, inner.weights)
+            steps += joined
+            yield self._state(ask, steps, point, pool, inner, kind="corrective")
+            hits = ask(point, k=self._harvest(n, len(inner.positions), objective.quadratic))
+            yield self._state(ask, steps, point, pool, inner, kind="pass", hit=int(hits.ids[0, 0]))
+            found = hits.ids[0] >= 0
+            fresh = pool.add(hits.ids[0, found], hits.rows[hits.slots[0, found]])
+            flat = 0 if point.upper < before[0] or ask.lower > before[1] else flat + 1
+            if (fresh == 0 and joined == 0) or flat >= 3:
+                return
+            self._trim(pool, inner, point)
+
+    def _state(
+        self, ask: Asker, steps: int, point: Point, pool: Pool, inner: Inner, *, kind: str, hit: int = -1
+    ) -> State:
+        ids: Ids = pool.ids[inner.positions]
+        return ask.state(steps, point, ids, inner.weights / inner.weights.sum(), kind=kind, hit=hit)
+
+    def _harvest(self, n: int, active: int, quadratic: bool) -> int:
+        least = self.harvest if self.harvest is not None else 4096 if quadratic else 1024
+        return min(n, max(256, n // 4), max(least, 8 * active if quadratic else 0))
+
+    def _trim(self, pool: Pool, inner: Inner, point: Point) -> None:
+        """Halve a full pool: keep the active atoms and the best others."""
+        active = len(inner.positions)
+        if pool.size <= max(self.pool, 10 * active):
+            return
+        scores = -score(pool.rows, point.grad)
+        scores[inner.positions] = math.inf
+        inner.moved(pool.keep(np.sort(best_of(scores, max(self.pool // 2, 5 * active)))))
+
+
+def _choose(
+    objective: Objective, pool: Pool, point: Point, positions: Ints, weights: Vector
+) -> Inner:
+    if objective.quadratic:
+        from wolfhound.methods._quadratic import QuadraticInner  # noqa: PLC0415 - compiles only what is used
+
+        return QuadraticInner(objective, pool, point, positions, weights)
+    if objective.lift(pool.rows[:1]) is not None:
+        from wolfhound.methods._newton import NewtonInner  # noqa: PLC0415 - likewise
+
+        return NewtonInner(objective, pool, point, positions, weights)
+    raise NotImplementedError
+
+
+def _evaluate(objective: Objective, pool: Pool, positions: Ints, weights: Vector) -> Point:
+    """f at the hull point of these weights, with all its rounding."""
+    rows = pool.rows[positions].astype(np.float64)
+    shares = weights / weights.sum()
+    drift = gamma(len(shares) + 4) * (shares @ np.abs(rows))
+    return objective.at(shares @ rows, drift)

@@ -1,0 +1,194 @@
+"""Step sizes: how far to go along a line. They see phi(s) = f(x + s d) only."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+
+from wolfhound.core import UNIT, Line
+from wolfhound.validate import number, require
+
+_TRIALS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLoop:
+    """The schedule ``ell / (t + ell)``, whatever f does.
+
+    ``ell = 1`` makes x the mean of all hits (herding), 2 is the classical
+    rule, ``2 / c`` suits an oracle that finds a share c of the gap.
+
+    Parameters
+    ----------
+    ell
+        Larger steps for longer.
+
+    Examples
+    --------
+    >>> OpenLoop(2.0).at(0), OpenLoop(2.0).at(2)
+    (1.0, 0.5)
+    """
+
+    ell: float = 2.0
+
+    def __post_init__(self) -> None:
+        number(self.ell, "ell", low=0.0, strict=True)
+        require(math.isfinite(self.ell), "ell", "finite", self.ell)
+
+    def at(self, t: int) -> float:
+        """Step of time t = 0, 1, ..."""
+        return self.ell / (t + self.ell)
+
+    def init(self) -> float:
+        """No memory."""
+        return 0.0
+
+    def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
+        """Follow the schedule, up to the end of the line."""
+        return min(end, self.at(t)), memory
+
+
+@dataclass(frozen=True, slots=True)
+class ShortStep:
+    """Minimiser of the quadratic model, ``-phi'(0) / (L |d|^2)``; f never rises.
+
+    Parameters
+    ----------
+    smoothness
+        L, a Lipschitz constant of the gradient.
+    """
+
+    smoothness: float
+
+    def __post_init__(self) -> None:
+        number(self.smoothness, "smoothness", low=0.0, strict=True)
+        require(math.isfinite(self.smoothness), "smoothness", "finite", self.smoothness)
+
+    def init(self) -> float:
+        """No memory."""
+        return 0.0
+
+    def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
+        """Minimise the quadratic model on [0, end]."""
+        return _model_step(line.slope(0.0), self.smoothness * line.sq_length, end), memory
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptive:
+    """Short steps with an estimated constant, by backtracking; f never rises.
+
+    The estimate shrinks a little at every step and grows until the quadratic
+    model lies above f (Pedregosa, Negiar, Askari and Jaggi 2020).
+
+    Parameters
+    ----------
+    smoothness
+        First estimate of the Lipschitz constant of the gradient.
+    shrink, grow
+        Factors of the estimate before a step and after a failed trial.
+    """
+
+    smoothness: float = 1.0
+    shrink: float = 0.9
+    grow: float = 2.0
+
+    def __post_init__(self) -> None:
+        number(self.smoothness, "smoothness", low=0.0, strict=True)
+        require(math.isfinite(self.smoothness), "smoothness", "finite", self.smoothness)
+        require(0.0 < self.shrink <= 1.0, "shrink", "in (0, 1]", self.shrink)
+        require(1.0 < self.grow < math.inf, "grow", "finite and > 1", self.grow)
+
+    def init(self) -> float:
+        """Return the first estimate; it is the memory."""
+        return self.smoothness
+
+    def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
+        """Backtrack until the model lies above f."""
+        slope, sq_length = line.slope(0.0), line.sq_length
+        # Near the optimum the fall of f drowns in its rounding: without this the estimate explodes.
+        rounding = 2.0 * line.start.value_error + 8.0 * UNIT * abs(line.start.value)
+        smoothness = max(self.shrink * memory, sys.float_info.min)
+        while math.isfinite(smoothness):
+            curvature = smoothness * sq_length
+            s = _model_step(slope, curvature, end)
+            model = line.start.value + s * (slope + 0.5 * s * curvature)
+            if line.value(s) <= model + rounding:
+                return s, smoothness
+            smoothness *= self.grow
+        return 0.0, memory
+
+
+@dataclass(frozen=True, slots=True)
+class LineSearch:
+    """The minimiser of phi on [0, end], for convex f; f never rises.
+
+    Finds the root of phi' by the secant rule, which is exact at once for
+    quadratics, with Illinois weights and bisections for safety. Where phi' is
+    not finite the line has left the domain of f.
+
+    Parameters
+    ----------
+    rtol
+        Accepted ``|phi'(s)| / |phi'(0)|``.
+    """
+
+    rtol: float = 1e-10
+
+    def __post_init__(self) -> None:
+        number(self.rtol, "rtol", low=0.0)
+
+    def init(self) -> float:
+        """No memory."""
+        return 0.0
+
+    def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
+        """Find where f stops falling."""
+        first, last = line.slope(0.0), _slope(line, end)
+        if not first < 0.0:
+            return 0.0, memory
+        if last <= 0.0:
+            return end, memory
+        return _root(line, (0.0, first), (end, last), self.rtol * -first), memory
+
+
+def _model_step(slope: float, curvature: float, end: float) -> float:
+    """Minimiser of ``slope s + curvature s^2 / 2`` on [0, end]."""
+    if not slope < 0.0:
+        return 0.0
+    return end if -slope >= curvature * end else -slope / curvature
+
+
+def _slope(line: Line, s: float) -> float:
+    """phi'(s), inf outside the domain of f."""
+    slope = line.slope(s)
+    return slope if math.isfinite(slope) else math.inf
+
+
+def _root(line: Line, low: tuple[float, float], high: tuple[float, float], accepted: float) -> float:
+    """Return s with |phi'(s)| <= accepted, between (s, phi'(s)) of either sign.
+
+    If rounding forbids it, the last s where phi still falls.
+    """
+    (left, below), (right, above) = low, high
+    side = 0
+    for trial in range(_TRIALS):
+        if math.isinf(above) or trial % 4 == 3:
+            s = 0.5 * (left + right)
+        else:
+            s = left - below * ((right - left) / (above - below))
+        if not left < s < right:
+            break
+        slope = _slope(line, s)
+        if abs(slope) <= accepted:
+            return s
+        if slope < 0.0:
+            left, below = s, slope
+            above = 0.5 * above if side < 0 else above
+            side = -1
+        else:
+            right, above = s, slope
+            below = 0.5 * below if side > 0 else below
+            side = 1
+    return left

@@ -1,0 +1,44 @@
+"""f along a line, for objectives whose `at` costs little more than their value."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from wolfhound.core import Point, Vector
+
+
+class _Evaluates(Protocol):
+    def at(self, x: Vector, drift: Vector | float = 0.0) -> Point: ...
+
+
+class PlainLine:
+    """phi(s) = f(x + s d) by evaluating f; the last point is kept.
+
+    Outside the domain of f, phi = inf and the slope points back inside.
+    """
+
+    def __init__(self, objective: _Evaluates, start: Point, direction: Vector) -> None:
+        self._objective = objective
+        self._direction = direction
+        self._last = (0.0, start)
+        self.start = start
+        self.sq_length = float(direction @ direction)
+
+    def value(self, s: float) -> float:
+        """phi(s)."""
+        return self.at(s).value
+
+    def slope(self, s: float) -> float:
+        """phi'(s)."""
+        point = self.at(s)
+        if math.isinf(point.value):
+            return math.copysign(math.inf, s)
+        return float(point.grad @ self._direction)
+
+    def at(self, s: float) -> Point:
+        """Evaluate f at x + s d."""
+        if s != self._last[0]:
+            self._last = (s, self._objective.at(self.start.x + s * self._direction))
+        return self._last[1]

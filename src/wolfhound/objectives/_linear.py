@@ -1,0 +1,209 @@
+"""f(x) = c sum_i loss_i(<a_i, x>): everything but the loss.
+
+Knows how to evaluate a loss of A x with proved rounding errors. A file that adds
+a loss must know nothing of that.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import abc
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from wolfhound.core import TINY, UNIT, Ints, Matrix, Point, Vector, gamma
+from wolfhound.objectives._rounding import ELEMENTWISE, SAFE, drift_length, length
+from wolfhound.validate import matrix
+
+_EXACT_SIDE = 1024
+_STALE = 4.0
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LinearModel(abc.ABC):
+    """A sum of losses of the image z = A x; subclasses give the loss.
+
+    Error analysis. The computed image has |z - A x| <= e, e = gamma_d |A|_F |x|
+    plus the rounding of z - b, in the 2-norm. With u the slope of f in z, and B
+    (`_bend`) its Lipschitz constant, f(x) differs from f computed from z by at
+    most |u| e + B e^2 / 2, and the slope by B e. Evaluating the losses costs
+    `ELEMENTWISE` units relative to each (losses are >= 0), the sums gamma_m.
+
+    Parameters
+    ----------
+    design : (m, d)
+        The matrix A.
+    """
+
+    design: Matrix
+    _size: float = field(init=False)
+    _spectral: float = field(init=False)
+
+    def _prepare(self) -> None:
+        object.__setattr__(self, "design", matrix(self.design, "design"))
+        object.__setattr__(self, "_size", length(self.design))
+        object.__setattr__(self, "_spectral", math.nan)
+
+    def __repr__(self) -> str:
+        m, d = self.design.shape
+        return f"{type(self).__name__}(m={m}, d={d})"
+
+    # ------------------------------------------------ what a subclass gives
+
+    @property
+    @abc.abstractmethod
+    def _scale(self) -> float:
+        """The factor c: 1 for a sum, 1/m for a mean."""
+
+    @property
+    @abc.abstractmethod
+    def _shift(self) -> float:
+        """At least |b| if the losses first compute z - b, else 0."""
+
+    @property
+    @abc.abstractmethod
+    def _bend(self) -> float:
+        """A Lipschitz constant of every loss's slope."""
+
+    @abc.abstractmethod
+    def _losses(self, z: Vector) -> Vector:
+        """Losses, elementwise; (m,) or (r, m)."""
+
+    @abc.abstractmethod
+    def _slopes(self, z: Vector) -> Vector:
+        """Their derivatives."""
+
+    @abc.abstractmethod
+    def _excess(self, z: Vector, error: float, grad: Vector, grad_error: float) -> float:
+        """At least 2 (f(x) - min f), or inf."""
+
+    # ------------------------------------------------ Objective
+
+    @property
+    def convex(self) -> bool:
+        """True: so are the losses."""
+        return True
+
+    @property
+    def dim(self) -> int:
+        """The d of the atoms."""
+        return int(self.design.shape[1])
+
+    @property
+    def smoothness(self) -> float:
+        """c B |A|_2^2, rounded up (|A|_F instead if min(m, d) > 1024)."""
+        if math.isnan(self._spectral):
+            object.__setattr__(self, "_spectral", _squared_norm(self.design, self._size))
+        return self._scale * self._bend * self._spectral * (1.0 + gamma(4))
+
+    def at(self, x: Vector, drift: Vector | float = 0.0) -> Point:
+        """Evaluate f at x."""
+        x = np.asarray(x, np.float64)
+        return self._point(x, self._image(x), drift_length(drift, len(x)))
+
+    def values(self, rows: Matrix) -> Vector:
+        """f at each row."""
+        images = np.asarray(rows, np.float64) @ self.design.T
+        return np.asarray(self._scale * self._losses(images).sum(axis=1))
+
+    def line(self, start: Point, direction: Vector) -> _ImageLine:
+        """f along a line; one product with A, then O(m) per value and slope."""
+        return _ImageLine(self, start, direction)
+
+    def begin(self, rows: Matrix) -> Vector | None:  # noqa: ARG002 - protocol
+        """None: start at the best single row."""
+        return None
+
+    def uncovered(self, rows: Matrix) -> Ints:  # noqa: ARG002 - protocol
+        """None: f is finite everywhere."""
+        return np.empty(0, np.int64)
+
+    # ------------------------------------------------ inside
+
+    def _image(self, x: Vector) -> Vector:
+        """Return (m + 1,): the image of x, then its error bound e."""
+        m = len(self.design)
+        out = np.empty(m + 1)
+        np.dot(self.design, x, out=out[:-1])
+        out[-1] = self._fresh_error(length(x))
+        return out
+
+    def _fresh_error(self, size_x: float) -> float:
+        m, d = self.design.shape
+        underflow = math.sqrt(m) * (d + 1) * TINY
+        return SAFE * (gamma(d + 1) * self._size * size_x + UNIT * self._shift + underflow)
+
+    def _point(self, x: Vector, image: Vector, drift: float = 0.0) -> Point:
+        m, d = self.design.shape
+        z, error = image[:-1], float(image[-1])
+        value = self._scale * float(self._losses(z).sum())
+        slope = self._scale * self._slopes(z)
+        grad = slope @ self.design
+        lost, bend, size = gamma(m + ELEMENTWISE), self._scale * self._bend, length(slope)
+        reach = error + SAFE * self._size * drift
+        grad_error = self._size * (bend * error + lost * size + m * TINY) + d * m * TINY
+        return Point(
+            x=x,
+            value=value,
+            grad=grad,
+            value_error=SAFE * (lost * value + reach * (size + 0.5 * bend * reach) + m * TINY),
+            grad_error=SAFE * grad_error,
+            excess=self._excess(z, error, grad, SAFE * grad_error),
+            cache=image,
+        )
+
+
+class _ImageLine:
+    """phi(s) from the images of the start and of the direction."""
+
+    def __init__(self, model: LinearModel, start: Point, direction: Vector) -> None:
+        self.start = start
+        self.sq_length = float(direction @ direction)
+        self._model = model
+        self._direction = direction
+        self._from = model._image(start.x) if start.cache is None else start.cache
+        self._along = model._image(direction)
+
+    def value(self, s: float) -> float:
+        """phi(s)."""
+        model = self._model
+        return model._scale * float(model._losses(self._move(s)).sum())
+
+    def slope(self, s: float) -> float:
+        """phi'(s)."""
+        return self._model._scale * float(self._model._slopes(self._move(s)) @ self._along[:-1])
+
+    def at(self, s: float) -> Point:
+        """Evaluate f at x + s d, from the moved image unless its error has grown."""
+        model = self._model
+        x = self.start.x + s * self._direction
+        fresh = model._fresh_error(length(x))
+        error = self._moved_error(s)
+        if error > _STALE * fresh:
+            return model._point(x, model._image(x))
+        return model._point(x, np.append(self._move(s), error))
+
+    def _move(self, s: float) -> Vector:
+        return self._from[:-1] + s * self._along[:-1]
+
+    def _moved_error(self, s: float) -> float:
+        # Both x + s d and z + s A d are rounded: gamma_2 of the parts each.
+        size, far = self._model._size, abs(s) * length(self._direction)
+        images = length(self._from[:-1]) + abs(s) * length(self._along[:-1])
+        added = gamma(3) * (images + size * (length(self.start.x) + far))
+        underflow = 2.0 * (1.0 + size) * math.sqrt(len(self._from)) * len(self._direction) * TINY
+        added += abs(s) * float(self._along[-1]) + underflow
+        return (float(self._from[-1]) + SAFE * added) * (1.0 + 4.0 * UNIT)
+
+
+def _squared_norm(a: Matrix, size: float) -> float:
+    """Upper bound on |A|_2^2 from the smaller Gram matrix."""
+    side, other = sorted(a.shape)
+    if side > _EXACT_SIDE:
+        return size * size
+    gram = a.T @ a if a.shape[1] == side else a @ a.T
+    top = float(np.linalg.eigvalsh(gram)[-1])
+    # The products lose gamma, the backward stable eigenvalues a small multiple of side units.
+    return min(top + (gamma(other) + gamma(32 * side)) * size * size, size * size)

@@ -1,0 +1,182 @@
+"""Mean losses of linear models: logistic regression, robust regression."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass, field
+
+import numpy as np
+
+from wolfhound.core import Matrix, Point, Vector
+from wolfhound.objectives._linear import LinearModel
+from wolfhound.objectives._rounding import length
+from wolfhound.validate import number, require, vector
+
+_LEAST_CURVATURE = 1e-6
+_TAIL_CURVATURE = 0.01
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Logistic(LinearModel):
+    """Mean logistic loss.
+
+    f(x) = 1/m sum_i log(1 + exp(-y_i <a_i, x>)). The lift is z = A x.
+
+    Parameters
+    ----------
+    design : (m, d)
+        The matrix A.
+    labels : (m,)
+        The classes y, -1 or +1; 0 and 1 (or booleans) are read as -1 and +1.
+
+    Examples
+    --------
+    >>> f = Logistic([[1.0], [2.0]], [True, False])
+    >>> round(f.at(np.zeros(1)).value, 6), f.labels
+    (0.693147, array([ 1., -1.]))
+    """
+
+    labels: Vector
+
+    def __post_init__(self) -> None:
+        self._prepare()
+        labels = vector(self.labels, "labels", size=len(self.design))
+        kinds = np.unique(labels)
+        known = bool(np.isin(kinds, (-1.0, 1.0)).all() or np.isin(kinds, (0.0, 1.0)).all())
+        require(known, "labels", "-1 and +1, or 0 and 1", f"{kinds[:5]}")
+        object.__setattr__(self, "labels", np.where(labels > 0.0, 1.0, -1.0))
+
+    @property
+    def quadratic(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def floor(self) -> float:
+        """0."""
+        return 0.0
+
+    def lift(self, rows: Matrix) -> Matrix:
+        """A x for each row."""
+        return np.asarray(np.asarray(rows, np.float64) @ self.design.T)
+
+    def slope(self, point: Point) -> Vector:
+        """Derivative with respect to A x."""
+        return self._scale * self._slopes(_image(self, point))
+
+    def curvature(self, point: Point) -> Vector:
+        """p (1 - p) / m, but at least 1e-6 / m, p the probability of a label."""
+        wrong = np.abs(self._slopes(_image(self, point)))
+        return np.asarray(self._scale * np.maximum(wrong * (1.0 - wrong), _LEAST_CURVATURE))
+
+    @property
+    def _scale(self) -> float:
+        return 1.0 / len(self.design)
+
+    @property
+    def _shift(self) -> float:
+        return 0.0
+
+    @property
+    def _bend(self) -> float:
+        return 0.25
+
+    def _losses(self, z: Vector) -> Vector:
+        margin = self.labels * z
+        return np.asarray(np.maximum(-margin, 0.0) + np.log1p(np.exp(-np.abs(margin))))
+
+    def _slopes(self, z: Vector) -> Vector:
+        margin = self.labels * z
+        small = np.exp(-np.abs(margin))
+        return np.asarray(-self.labels * np.where(margin > 0.0, small, 1.0) / (1.0 + small))
+
+    def _excess(self, z: Vector, error: float, grad: Vector, grad_error: float) -> float:  # noqa: ARG002
+        return math.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Huber(LinearModel):
+    """Mean Huber loss: quadratic near 0, linear beyond delta.
+
+    f(x) = 1/m sum_i h(<a_i, x> - b_i) with h(r) = r^2 / 2 if |r| <= delta, else
+    delta (|r| - delta/2). The lift is z = A x.
+
+    Parameters
+    ----------
+    design : (m, d)
+        The matrix A.
+    response : (m,)
+        The vector b.
+    delta
+        Where the loss becomes linear, > 0.
+
+    Examples
+    --------
+    >>> Huber([[1.0], [1.0]], [0.5, 3.0]).at(np.zeros(1)).value
+    1.3125
+    """
+
+    response: Vector
+    _: KW_ONLY
+    delta: float = 1.0
+    _response_size: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._prepare()
+        response = vector(self.response, "response", size=len(self.design))
+        object.__setattr__(self, "response", response)
+        object.__setattr__(self, "delta", number(self.delta, "delta", low=0.0, strict=True))
+        object.__setattr__(self, "_response_size", length(response))
+
+    @property
+    def quadratic(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def floor(self) -> float:
+        """0."""
+        return 0.0
+
+    def lift(self, rows: Matrix) -> Matrix:
+        """A x for each row."""
+        return np.asarray(np.asarray(rows, np.float64) @ self.design.T)
+
+    def slope(self, point: Point) -> Vector:
+        """Derivative with respect to A x."""
+        return self._scale * self._slopes(_image(self, point))
+
+    def curvature(self, point: Point) -> Vector:
+        """1/m where the loss is quadratic, else 0.01 delta / (m |r|) instead of 0."""
+        size = np.abs(_image(self, point) - self.response)
+        tail = _TAIL_CURVATURE * (self.delta / np.maximum(size, self.delta))
+        return np.asarray(self._scale * np.where(size <= self.delta, 1.0, tail))
+
+    @property
+    def _scale(self) -> float:
+        return 1.0 / len(self.design)
+
+    @property
+    def _shift(self) -> float:
+        return self._response_size
+
+    @property
+    def _bend(self) -> float:
+        return 1.0
+
+    def _losses(self, z: Vector) -> Vector:
+        residual = z - self.response
+        clipped = np.clip(residual, -self.delta, self.delta)
+        return np.asarray(clipped * (residual - 0.5 * clipped))
+
+    def _slopes(self, z: Vector) -> Vector:
+        return np.clip(z - self.response, -self.delta, self.delta)
+
+    def _excess(self, z: Vector, error: float, grad: Vector, grad_error: float) -> float:  # noqa: ARG002
+        return math.inf
+
+
+def _image(model: LinearModel, point: Point) -> Vector:
+    cache = model._image(point.x) if point.cache is None else point.cache
+    return cache[:-1]

@@ -1,0 +1,198 @@
+"""Quadratic objectives: distance to a point, least squares."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from wolfhound.core import TINY, Ints, Matrix, Point, Vector, gamma
+from wolfhound.objectives._factor import Factor, factor
+from wolfhound.objectives._line import PlainLine
+from wolfhound.objectives._linear import LinearModel
+from wolfhound.objectives._rounding import SAFE, drift_length, length
+from wolfhound.validate import require, vector
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SquaredDistance:
+    """Half the squared distance to a target.
+
+    f(x) = 1/2 |x - t|^2: the projection on the hull, moment matching, herding.
+
+    Parameters
+    ----------
+    target : (d,)
+        The point t.
+
+    Examples
+    --------
+    >>> point = SquaredDistance([3.0, 4.0]).at(np.zeros(2))
+    >>> point.value, point.grad
+    (12.5, array([-3., -4.]))
+    """
+
+    target: Vector
+
+    def __post_init__(self) -> None:
+        target = vector(self.target, "target")
+        require(len(target) > 0, "target", "non-empty", "length 0")
+        object.__setattr__(self, "target", target)
+
+    def __repr__(self) -> str:
+        return f"SquaredDistance(d={self.dim})"
+
+    @property
+    def convex(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def quadratic(self) -> bool:
+        """True, with z = x and c = t."""
+        return True
+
+    @property
+    def smoothness(self) -> float:
+        """1."""
+        return 1.0
+
+    @property
+    def floor(self) -> float:
+        """0, at the target."""
+        return 0.0
+
+    @property
+    def dim(self) -> int:
+        """The d of the atoms."""
+        return len(self.target)
+
+    def at(self, x: Vector, drift: Vector | float = 0.0) -> Point:
+        """Evaluate f at x."""
+        x = np.asarray(x, np.float64)
+        grad = x - self.target
+        d = len(x)
+        value = 0.5 * float(grad @ grad)
+        size, away = length(grad), drift_length(drift, d)
+        rounding = gamma(d + 4) * value + d * TINY + away * (size + 0.5 * away)
+        return Point(
+            x=x,
+            value=value,
+            grad=grad,
+            value_error=SAFE * rounding,
+            grad_error=gamma(2) * size,
+            excess=size * size * (1.0 + gamma(8)),
+        )
+
+    def values(self, rows: Matrix) -> Vector:
+        """f at each row."""
+        away = np.asarray(rows, np.float64) - self.target
+        return np.asarray(0.5 * np.einsum("ij,ij->i", away, away))
+
+    def line(self, start: Point, direction: Vector) -> PlainLine:
+        """f along a line."""
+        return PlainLine(self, start, direction)
+
+    def lift(self, rows: Matrix) -> Matrix:
+        """Return the rows as float64, without a copy if they are."""
+        return np.asarray(rows, np.float64)
+
+    def slope(self, point: Point) -> Vector:
+        """x - t."""
+        return point.grad
+
+    def curvature(self, point: Point) -> Vector:
+        """Ones."""
+        return np.ones(len(point.x))
+
+    def begin(self, rows: Matrix) -> Vector | None:  # noqa: ARG002 - protocol
+        """None: start at the best single row."""
+        return None
+
+    def uncovered(self, rows: Matrix) -> Ints:  # noqa: ARG002 - protocol
+        """None: f is finite everywhere."""
+        return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LeastSquares(LinearModel):
+    """Half the squared residual of a linear model.
+
+    f(x) = 1/2 |A x - b|^2. The lift is z = R x with A = Q R, so p <= d however
+    many rows A has. Where A is well-conditioned, `floor` is the minimum of f over
+    R^d less its rounding; otherwise it is 0.
+
+    Parameters
+    ----------
+    design : (m, d)
+        The matrix A.
+    response : (m,)
+        The vector b.
+
+    Examples
+    --------
+    >>> f = LeastSquares([[1.0], [1.0]], [0.0, 2.0])
+    >>> f.at(np.zeros(1)).value, round(f.floor, 12)
+    (2.0, 1.0)
+    """
+
+    response: Vector
+    _factor: Factor = field(init=False)
+    _response_size: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._prepare()
+        response = vector(self.response, "response", size=len(self.design))
+        object.__setattr__(self, "response", response)
+        object.__setattr__(self, "_response_size", length(response))
+        object.__setattr__(self, "_factor", factor(self.design, response))
+
+    @property
+    def quadratic(self) -> bool:
+        """True; the constant beside 1/2 |z - c|^2 is at least `floor`."""
+        return True
+
+    @property
+    def floor(self) -> float:
+        """The minimum over R^d less its rounding; 0 if A is ill-conditioned."""
+        return self._factor.floor
+
+    def lift(self, rows: Matrix) -> Matrix:
+        """R x for each row; R is A itself if m <= d."""
+        return np.asarray(np.asarray(rows, np.float64) @ self._factor.lift.T)
+
+    def slope(self, point: Point) -> Vector:
+        """R x - Q'b."""
+        return np.asarray(self._factor.lift @ point.x - self._factor.centre)
+
+    def curvature(self, point: Point) -> Vector:  # noqa: ARG002 - protocol
+        """Ones."""
+        return np.ones(len(self._factor.centre))
+
+    @property
+    def _scale(self) -> float:
+        return 1.0
+
+    @property
+    def _shift(self) -> float:
+        return self._response_size
+
+    @property
+    def _bend(self) -> float:
+        return 1.0
+
+    def _losses(self, z: Vector) -> Vector:
+        residual = z - self.response
+        return np.asarray(0.5 * residual * residual)
+
+    def _slopes(self, z: Vector) -> Vector:
+        return np.asarray(z - self.response)
+
+    def _excess(self, z: Vector, error: float, grad: Vector, grad_error: float) -> float:
+        # |r|^2 - 2 min f cancels near the minimum; |X'g|^2 is loose if A is ill-conditioned.
+        square = (length(z - self.response) + error) ** 2 * (1.0 + gamma(8))
+        plain = max(square - 2.0 * self.floor, 0.0) + gamma(4) * square
+        proved = self._factor.excess(grad, grad_error)
+        return min(plain, proved) if math.isfinite(proved) else plain

@@ -1,0 +1,193 @@
+"""Plain arrays -> matplotlib figures: how a run came to its proof.
+
+The only importer of matplotlib. Figures are made without pyplot, so nothing is
+global and no display is needed.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wolfhound.core import Vector
+from wolfhound.validate import require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito's palette: distinct for colour-blind readers and in grey."""
+
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+_GREY = "#666666"
+_FEW = 40  # states up to which each one gets a marker
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One curve of `compare`.
+
+    Parameters
+    ----------
+    passes, seconds, gap : (states,)
+        Cost so far, twice, and the proved gap there. Gaps that are not finite
+        and positive are not drawn.
+    """
+
+    passes: Vector
+    seconds: Vector
+    gap: Vector
+
+
+def convergence(
+    *,
+    passes: Vector,
+    seconds: Vector,
+    value: Vector,
+    lower: Vector,
+    goal: float | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw value, lower bound and gap against passes and against seconds.
+
+    Parameters
+    ----------
+    passes, seconds, value, lower : (states,)
+        Columns of a trace.
+    goal
+        Wanted gap, drawn as a dashed line.
+    title
+        Heading; empty for none.
+
+    Examples
+    --------
+    >>> one = np.array([0.0, 1.0])
+    >>> figure = convergence(passes=one, seconds=one, value=3.0 - one, lower=one)
+    >>> [axes.get_xlabel() for axes in figure.axes]
+    ['', '', 'passes over all atoms', 'seconds']
+    """
+    figure = _figure(9.0, 5.6, title)
+    grid = figure.subplots(2, 2, sharex="col", sharey="row")
+    gap = _positive(_difference(value, lower))
+    for column, cost in enumerate((passes, seconds)):
+        top, bottom = grid[0, column], grid[1, column]
+        _curve(top, cost, value, 0, "value")
+        _curve(top, cost, lower, 1, "lower bound (proved)")
+        _curve(bottom, cost, gap, 2, "gap")
+        _goal(bottom, goal)
+    if np.isfinite(gap).any():  # a log axis cannot be empty
+        grid[1, 0].set_yscale("log")
+    _finish(grid[1, 0], grid[1, 1])
+    grid[1, 0].xaxis.get_major_locator().set_params(integer=True)
+    grid[0, 0].set_ylabel("f")
+    grid[1, 0].set_ylabel("proved gap")
+    grid[0, 1].legend(frameon=False, loc="best")
+    grid[1, 1].legend(frameon=False, loc="best")
+    for axes in grid.flat:
+        _clean(axes)
+    return figure
+
+
+def compare(runs: Mapping[str, Run], *, goal: float | None = None, title: str = "") -> Figure:
+    """Draw the proved gaps of several runs against passes and seconds.
+
+    Parameters
+    ----------
+    runs
+        Label -> curve, drawn in this order.
+    goal
+        Wanted gap, drawn as a dashed line.
+    title
+        Heading; empty for none.
+    """
+    require(0 < len(runs) <= len(COLOURS), "runs", f"1 to {len(COLOURS)} runs", f"{len(runs)} runs")
+    figure = _figure(9.0, 3.9, title)
+    left, right = figure.subplots(1, 2, sharey=True)
+    for i, (label, run) in enumerate(runs.items()):
+        gap = _positive(run.gap)
+        _curve(left, run.passes, gap, i, label)
+        _curve(right, _positive(run.seconds), gap, i, label)
+    _symlog(left, max(float(run.passes.max(initial=1.0)) for run in runs.values()))
+    # A log axis cannot be empty.
+    if any(np.isfinite(_positive(run.seconds)).any() for run in runs.values()):
+        right.set_xscale("log")
+    if any(np.isfinite(_positive(run.gap)).any() for run in runs.values()):
+        left.set_yscale("log")
+    for axes in (left, right):
+        _goal(axes, goal)
+        _clean(axes)
+    _finish(left, right)
+    left.set_ylabel("proved gap")
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    return figure
+
+
+def render(figure: Figure, kind: str) -> bytes:
+    """Return a figure as the bytes of a file of this kind: png, svg, pdf, ..."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=150)
+    return buffer.getvalue()
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write a figure; the ending of the path chooses the format."""
+    Path(path).write_bytes(render(figure, Path(path).suffix[1:]))
+
+
+def _figure(width: float, height: float, title: str) -> Figure:
+    from matplotlib.figure import Figure  # noqa: PLC0415 - 0.3 s, only for those who plot
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    if title:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    return figure
+
+
+def _difference(value: Vector, lower: Vector) -> Vector:
+    gap = np.full(len(value), np.nan)
+    np.subtract(value, lower, out=gap, where=np.isfinite(value) & np.isfinite(lower))
+    return gap
+
+
+def _positive(values: Vector) -> Vector:
+    """Hide what a log axis has no place for."""
+    return np.where(np.isfinite(values) & (values > 0.0), values, np.nan)
+
+
+def _curve(axes: Axes, cost: Vector, height: Vector, i: int, label: str) -> None:
+    # An infinite height would stretch the axis over everything.
+    height = np.where(np.isfinite(height), height, np.nan)
+    marker = _MARKERS[i] if len(cost) <= _FEW else ""
+    axes.plot(cost, height, color=COLOURS[i], marker=marker, markersize=4.5, linewidth=1.8, label=label)
+
+
+def _goal(axes: Axes, goal: float | None) -> None:
+    if goal is not None and np.isfinite(goal) and goal > 0.0:
+        axes.axhline(goal, color=_GREY, linestyle="--", linewidth=1.0, zorder=1, label="goal")
+
+
+def _symlog(axes: Axes, most: float) -> None:
+    # Linear up to one pass: a run starts at none, and some never need one.
+    axes.set_xscale("symlog", linthresh=1.0)
+    ticks = [0.0] + [10.0**e for e in range(int(np.log10(most)) + 1)]
+    axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+    axes.set_xlim(0.0, 1.4 * most)
+
+
+def _clean(axes: Axes) -> None:
+    axes.grid(visible=True, which="major", color="#E6E6E6", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _finish(left: Axes, right: Axes) -> None:
+    left.set_xlabel("passes over all atoms")
+    right.set_xlabel("seconds")

@@ -1,0 +1,312 @@
+"""What a run gives back: the point, the proof, the cost and the way there."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound import plot, store
+from wolfhound.atoms import fingerprint as fingerprint_of
+from wolfhound.core import Atoms, Ids, Ints, Status, Vector
+from wolfhound.validate import count, require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_KIND = "result"
+_SHOWN = 5
+
+
+class TraceRow(NamedTuple):
+    """One state of a run, as the driver records it."""
+
+    t: int
+    value: float
+    lower: float
+    passes: float
+    scored: int
+    seconds: float
+    ratio: float
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trace:
+    """The states of a run as columns of equal length.
+
+    Attributes
+    ----------
+    t : (states,) int64
+        Steps taken.
+    value, lower : (states,) float64
+        Proved upper bound on f at the point, proved lower bound on min f.
+    passes : (states,) float64
+        Passes over all atoms so far.
+    scored : (states,) int64
+        Atoms scored so far.
+    seconds : (states,) float64
+        Time since the start of the run.
+    ratio : (states,) float64
+        Gap found / true gap where a query was audited, else nan.
+    kind : (states,) str
+        What the step was.
+
+    Examples
+    --------
+    >>> trace = Trace.of([TraceRow(0, 2.0, 0.0, 0.0, 0, 0.1, float("nan"), "start")])
+    >>> len(trace), trace.gap
+    (1, array([2.]))
+    """
+
+    t: Ints
+    value: Vector
+    lower: Vector
+    passes: Vector
+    scored: Ints
+    seconds: Vector
+    ratio: Vector
+    kind: NDArray[np.str_]
+
+    def __post_init__(self) -> None:
+        """Check the lengths."""
+        lengths = {name: len(getattr(self, name)) for name in TraceRow._fields}
+        require(len(set(lengths.values())) == 1, "trace", "columns of equal length", lengths)
+
+    @classmethod
+    def of(cls, rows: Sequence[TraceRow]) -> Trace:
+        """Make the columns from one row per state."""
+        columns = list(zip(*rows, strict=True)) or [()] * len(TraceRow._fields)
+        t, value, lower, passes, scored, seconds, ratio, kind = columns
+        return cls(
+            t=np.array(t, np.int64),
+            value=np.array(value, np.float64),
+            lower=np.array(lower, np.float64),
+            passes=np.array(passes, np.float64),
+            scored=np.array(scored, np.int64),
+            seconds=np.array(seconds, np.float64),
+            ratio=np.array(ratio, np.float64),
+            kind=np.array(kind, np.str_),
+        )
+
+    def __len__(self) -> int:
+        """How many states."""
+        return len(self.t)
+
+    @property
+    def gap(self) -> Vector:
+        """``value - lower``: how far from the optimum each state can be."""
+        with np.errstate(invalid="ignore"):
+            return self.value - self.lower
+
+
+class WeightedAtom(NamedTuple):
+    """An active atom."""
+
+    id: int
+    name: str | None
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Result:
+    """The best point of a run and what is proved about it.
+
+    Attributes
+    ----------
+    x : (d,) float64
+        The point, ``sum(weights * atoms[ids])``.
+    ids, weights : (k,)
+        Active atoms, by decreasing weight, equal weights by id.
+    value : float
+        Proved upper bound on f at x.
+    lower : float
+        Proved lower bound on min f over the hull, -inf if none.
+    status : Status
+        Why the run ended.
+    goal : float
+        The gap that was wanted.
+    steps : int
+        Steps taken.
+    passes : float
+        Passes over all atoms.
+    scored : int
+        Atoms scored, the machine-independent cost.
+    seconds : float
+        Time taken.
+    trace : Trace
+        Every state on the way.
+    names : tuple of str, optional
+        Names of the active atoms, in the order of `ids`.
+    fingerprint : tuple
+        Of the atoms; `load` compares it.
+    objective, method : str
+        What was minimised, and how.
+    """
+
+    x: Vector
+    ids: Ids
+    weights: Vector
+    value: float
+    lower: float
+    status: Status
+    goal: float
+    steps: int
+    passes: float
+    scored: int
+    seconds: float
+    trace: Trace
+    names: tuple[str, ...] | None = None
+    fingerprint: tuple[object, ...] = ()
+    objective: str = ""
+    method: str = ""
+
+    def __post_init__(self) -> None:
+        """Sort the active atoms."""
+        k = len(self.ids)
+        require(len(self.weights) == k, "weights", f"of length {k}", f"length {len(self.weights)}")
+        order = np.lexsort((self.ids, -self.weights))
+        object.__setattr__(self, "ids", self.ids[order])
+        object.__setattr__(self, "weights", self.weights[order])
+        if self.names is not None:
+            require(len(self.names) == k, "names", f"{k} names, one per active atom", f"{len(self.names)}")
+            object.__setattr__(self, "names", tuple(self.names[i] for i in order))
+
+    @property
+    def gap(self) -> float:
+        """``value - lower``: f(x) is at most this much above the minimum."""
+        return self.value - self.lower
+
+    @property
+    def support(self) -> int:
+        """How many atoms have weight."""
+        return len(self.ids)
+
+    @property
+    def success(self) -> bool:
+        """Whether the run did what was asked."""
+        return self.status.success
+
+    @property
+    def message(self) -> str:
+        """Why the run ended and what it cost, in one sentence."""
+        return f"{self.status.value}: gap {self.gap:.3g} (goal {self.goal:.3g}) after {self._cost()}"
+
+    def top(self, k: int = 10) -> list[WeightedAtom]:
+        """Return the k atoms of largest weight."""
+        k = min(count(k, "k"), self.support)
+        names = self.names[:k] if self.names is not None else (None,) * k
+        return [
+            WeightedAtom(int(i), name, float(weight))
+            for i, name, weight in zip(self.ids[:k], names, self.weights[:k], strict=True)
+        ]
+
+    def plot(self, path: str | Path | None = None, *, title: str | None = None) -> Figure:
+        """Draw value, lower bound and gap against passes and seconds.
+
+        Parameters
+        ----------
+        path
+            Where to write the picture; its ending chooses the format.
+        title
+            Heading; by default the method and the gap.
+        """
+        figure = plot.convergence(
+            passes=self.trace.passes,
+            seconds=self.trace.seconds,
+            value=self.trace.value,
+            lower=self.trace.lower,
+            goal=self.goal,
+            title=f"{self.method}, gap {self.gap:.2g}".lstrip(", ") if title is None else title,
+        )
+        if path is not None:
+            plot.save(figure, path)
+        return figure
+
+    def save(self, folder: str | Path) -> None:
+        """Write to a folder that `load` reads."""
+        arrays = {f"trace_{name}": getattr(self.trace, name) for name in TraceRow._fields}
+        # As an array: JSON has no inf and nan.
+        arrays["numbers"] = np.array([self.value, self.lower, self.goal, self.passes, self.seconds])
+        arrays |= {"x": self.x, "ids": self.ids, "weights": self.weights}
+        params = {
+            "status": self.status.name,
+            "steps": self.steps,
+            "scored": self.scored,
+            "names": None if self.names is None else list(self.names),
+            "objective": self.objective,
+            "method": self.method,
+        }
+        store.save(folder, _KIND, arrays, params, self.fingerprint)
+
+    def _cost(self) -> str:
+        passes = f"{self.passes:.3g} {'pass' if self.passes == 1 else 'passes'}"
+        return f"{passes}, {self.scored:,} atoms scored, {self.seconds:.3g} s"
+
+    def __repr__(self) -> str:
+        """Value, proof, cost and the largest weights, on several lines."""
+        top = ", ".join(f"{name or f'#{i}'} {weight:.3f}" for i, name, weight in self.top(_SHOWN))
+        more = ", ..." if self.support > _SHOWN else ""
+        return "\n".join(
+            [
+                f"Result({self.status.name}: {self.status.value})",
+                f"  value    {self.value:.9g}",
+                f"  lower    {self.lower:.9g}",
+                f"  gap      {self.gap:.3g} (goal {self.goal:.3g})",
+                f"  cost     {self._cost()}, {self.steps:,} steps",
+                f"  support  {self.support:,} atoms: {top}{more}",
+                f"  of       {self.objective} by {self.method}",
+            ]
+        )
+
+
+def load(folder: str | Path, *, atoms: Atoms | None = None) -> Result:
+    """Read a result that `Result.save` wrote.
+
+    Parameters
+    ----------
+    folder
+        Where it was saved.
+    atoms
+        If given, must be the atoms of the run.
+    """
+    stored = store.load(folder, _KIND)
+    if atoms is not None:
+        _same_atoms(folder, stored.fingerprint, atoms)
+    arrays, params = stored.arrays, stored.params
+    value, lower, goal, passes, seconds = (float(number) for number in arrays["numbers"])
+    names = params["names"]
+    return Result(
+        x=arrays["x"],
+        ids=arrays["ids"],
+        weights=arrays["weights"],
+        value=value,
+        lower=lower,
+        status=Status[params["status"]],
+        goal=goal,
+        steps=params["steps"],
+        passes=passes,
+        scored=params["scored"],
+        seconds=seconds,
+        trace=Trace(**{name: arrays[f"trace_{name}"] for name in TraceRow._fields}),
+        names=None if names is None else tuple(names),
+        fingerprint=tuple(stored.fingerprint),
+        objective=params["objective"],
+        method=params["method"],
+    )
+
+
+def _same_atoms(folder: str | Path, saved: object, atoms: Atoms) -> None:
+    # Through JSON, which has lists where a fingerprint has tuples.
+    given = json.loads(json.dumps(fingerprint_of(atoms)))
+    if json.loads(json.dumps(saved)) != given:
+        raise ValueError(
+            f"`atoms` must be the atoms that {folder} was made from. Got atoms of shape {atoms.shape}"
+            " with another fingerprint."
+        )

@@ -1,0 +1,336 @@
+"""minimize, and the one driver: stopping, callbacks, deadlines, the trace."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wolfhound import validate
+from wolfhound.atoms import as_atoms, check_finite, fingerprint
+from wolfhound.core import (
+    Atoms,
+    Cut,
+    Ids,
+    Method,
+    Objective,
+    Oracle,
+    Progress,
+    Start,
+    State,
+    Status,
+    on_pulse,
+)
+from wolfhound.methods.fully_corrective import FullyCorrective
+from wolfhound.oracles.scan import Scan
+from wolfhound.result import Result, Trace, TraceRow
+
+P = TypeVar("P", bound=Progress)
+
+POOL = 1300
+"""Least number of random atoms read before the first step."""
+
+SAMPLE = 64
+"""Atoms whose values of f give the scale of rtol."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When to give up."""
+
+    steps: float = math.inf
+    passes: float = math.inf
+    seconds: float = math.inf
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for name in ("steps", "passes", "seconds"):
+            validate.number(getattr(self, name), f"max_{name}", low=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run(Generic[P]):
+    """What `drive` saw.
+
+    Attributes
+    ----------
+    last, best
+        The last state, and the one with least value.
+    status
+        Why it ended.
+    rows
+        One trace row per state.
+    seconds
+        Time since `began`.
+    """
+
+    last: P
+    best: P
+    status: Status
+    rows: list[TraceRow]
+    seconds: float
+
+
+def drive(
+    states: Iterator[P],
+    *,
+    goal: float,
+    limits: Limits,
+    callback: Callable[[P], bool | None] | None = None,
+    began: float | None = None,
+) -> Run[P]:
+    """Run a method until its gap is at most the goal, or a limit is reached.
+
+    Deadlines and Ctrl-C are also obeyed inside a pass; the last state stays.
+
+    Parameters
+    ----------
+    states
+        The method's generator; its first state comes before any query.
+    goal
+        Wanted absolute gap.
+    limits
+        When to give up.
+    callback
+        Called with every state; True stops the run.
+    began
+        ``time.perf_counter()`` at the start of the run; None: now.
+    """
+    began = time.perf_counter() if began is None else began
+    seen: list[P] = []
+    rows: list[TraceRow] = []
+    best: P | None = None
+
+    def watch(swept: int) -> None:
+        if seen and time.perf_counter() - began > limits.seconds:
+            raise Cut(Status.MAX_SECONDS)
+
+    status: Status | None = None
+    try:
+        with on_pulse(watch):
+            for state in states:
+                seconds = time.perf_counter() - began
+                seen[:] = [state]
+                rows.append(_row(state, seconds))
+                if best is None or state.value <= best.value:
+                    best = state
+                status = _verdict(state, seconds, goal, limits, callback)
+                if status is not None:
+                    break
+    except Cut as cut:
+        status = cut.status
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    except OSError:
+        if best is None:
+            raise
+        status = Status.LOST
+    if best is None:
+        raise KeyboardInterrupt if status is Status.INTERRUPTED else RuntimeError("the method yielded no state")
+    last = seen[0]
+    if status is None:
+        status = Status.ROUNDING if last.value - last.lower <= 8.0 * last.slack < math.inf else Status.STALLED
+    return Run(last=last, best=best, status=status, rows=rows, seconds=time.perf_counter() - began)
+
+
+def _row(state: Progress, seconds: float) -> TraceRow:
+    if math.isnan(state.value):
+        raise FloatingPointError(f"f is nan at step {state.t}: is the objective finite on the hull?")
+    return TraceRow(
+        state.t, state.value, state.lower, state.passes, state.scored, seconds, state.ratio, state.kind
+    )
+
+
+def _verdict(
+    state: P,
+    seconds: float,
+    goal: float,
+    limits: Limits,
+    callback: Callable[[P], bool | None] | None,
+) -> Status | None:
+    if callback is not None and callback(state):
+        return Status.STOPPED
+    if state.value - state.lower <= goal:
+        return Status.GAP_REACHED
+    if state.end is not None:
+        return state.end
+    if state.t >= limits.steps:
+        return Status.MAX_STEPS
+    if state.passes >= limits.passes:
+        return Status.MAX_PASSES
+    if seconds > limits.seconds:
+        return Status.MAX_SECONDS
+    return None
+
+
+def minimize(
+    objective: Objective,
+    atoms: Oracle | Atoms | ArrayLike | str | PathLike[str] | Sequence[Any],
+    *,
+    method: Method | None = None,
+    rtol: float = 1e-6,
+    atol: float = 0.0,
+    max_steps: float = math.inf,
+    max_passes: float = math.inf,
+    max_seconds: float = math.inf,
+    exclude: ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+    start: Result | tuple[ArrayLike, ArrayLike] | None = None,
+    callback: Callable[[State], bool | None] | None = None,
+    seed: int | np.random.Generator = 0,
+) -> Result:
+    """Minimise a smooth f over the convex hull of the atoms, with a proved gap.
+
+    Parameters
+    ----------
+    objective
+        f, e.g. `SquaredDistance(target)`.
+    atoms : oracle, atoms, (n, d) array, path, or a list of paths
+        Anything but an oracle is searched by `Scan`.
+    method
+        `FullyCorrective()` by default.
+    rtol, atol
+        The goal is a gap of at most ``max(rtol * scale, atol)``, where scale is
+        the larger of the Frank-Wolfe gap at a cold start over a random pool, and
+        median minus minimum of f over some of its atoms.
+    max_steps, max_passes, max_seconds
+        Limits; the best point so far is returned with its status.
+    exclude : (e,) ids, optional
+        Atoms that must not be used.
+    names : n strings, optional
+        The result carries those of its active atoms.
+    start : Result or (ids, weights), optional
+        Warm start. Its lower bound is not taken over.
+    callback
+        Called with every `State`; returning True stops.
+    seed
+        Of the random pool. The same seed gives the same answer.
+
+    Returns
+    -------
+    Result
+        With ``lower <= min f <= value``, rounding included. Only rows that were
+        read are checked for nan.
+
+    Examples
+    --------
+    The point of the simplex closest to (1, 0.2, 0):
+
+    >>> import numpy as np
+    >>> result = minimize(SquaredDistance([1.0, 0.2, 0.0]), np.eye(3))
+    >>> result.x.round(6)
+    array([0.9, 0.1, 0. ])
+    """
+    began = time.perf_counter()
+    limits = Limits(steps=max_steps, passes=max_passes, seconds=max_seconds)
+    rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
+    method = FullyCorrective() if method is None else method
+    oracle = _as_oracle(atoms)
+    n, d = oracle.atoms.shape
+    validate.require(objective.dim in (None, d), "atoms", f"rows of {objective.dim} entries", f"{d}")
+    validate.require(names is None or len(names) == n, "names", f"{n} strings, one per atom", _length(names))
+    rng = validate.rng(seed)
+    banned = validate.ids([] if exclude is None else exclude, "exclude", n)
+    begun = method.begin(objective, _pool(oracle.atoms, banned, rng), rng)
+    goal = max(atol, rtol * _scale(objective, begun) if rtol > 0.0 else 0.0)
+    if start is not None:
+        begun = _warm(begun, oracle.atoms, start)
+    run = drive(
+        method.states(objective, oracle, begun, goal=goal, rng=rng),
+        goal=goal,
+        limits=limits,
+        callback=callback,
+        began=began,
+    )
+    return _result(run, goal, oracle, names, repr(objective), repr(method))
+
+
+def _length(names: Sequence[str] | None) -> str:
+    return "none" if names is None else f"{len(names)}"
+
+
+def _as_oracle(value: Any) -> Oracle:
+    if hasattr(value, "query"):
+        oracle: Oracle = value
+        return oracle
+    return Scan(as_atoms(value))
+
+
+def _pool(atoms: Atoms, exclude: Ids, rng: np.random.Generator) -> Start:
+    """Draw the random pool; ids, because files may be ordered."""
+    n, d = atoms.shape
+    size = min(n, max(POOL, 4 * d) + len(exclude))
+    drawn = np.sort(rng.choice(n, size, replace=False).astype(np.int64))
+    ids = rng.permutation(drawn[~np.isin(drawn, exclude)])
+    validate.require(len(ids) > 0, "exclude", "fewer than all atoms", f"{len(exclude)} of {n}")
+    rows = atoms.take(ids)
+    _check(rows, ids)
+    none = np.empty(0)
+    return Start(
+        ids=none.astype(np.int64), weights=none, rows=rows[:0], pool_ids=ids, pool=rows, exclude=exclude
+    )
+
+
+def _check(rows: Any, ids: Ids) -> None:
+    good = np.isfinite(rows).all(axis=1)
+    if not good.all():
+        first = int(np.flatnonzero(~good)[0])
+        check_finite(rows[first : first + 1], int(ids[first]))
+
+
+def _scale(objective: Objective, start: Start) -> float:
+    """What rtol is relative to: no pass, and never from a warm start."""
+    point = objective.at(start.weights @ start.rows.astype(np.float64))
+    scale = 0.0
+    if math.isfinite(point.value):
+        gaps = point.grad @ point.x - start.pool.astype(np.float64) @ point.grad
+        scale = float(gaps.max())
+    values = objective.values(start.pool[:SAMPLE])
+    values = values[np.isfinite(values)]
+    if len(values):
+        scale = max(scale, float(np.median(values) - values.min()))
+    return max(scale, 0.0)
+
+
+def _warm(begun: Start, atoms: Atoms, start: Result | tuple[ArrayLike, ArrayLike]) -> Start:
+    n = atoms.shape[0]
+    given, shares, t = (start.ids, start.weights, start.steps) if isinstance(start, Result) else (*start, 0)
+    ids = validate.ids(given, "start ids", n)
+    weights = validate.vector(shares, "start weights", size=len(ids))
+    good = len(ids) > 0 and bool((weights >= 0.0).all()) and abs(weights.sum() - 1.0) <= 1e-6
+    validate.require(good, "start weights", ">= 0 with sum 1", f"sum {weights.sum():g} of {len(ids)} weights")
+    validate.require(not np.isin(ids, begun.exclude).any(), "start ids", "none of `exclude`", "some of them")
+    rows = atoms.take(ids)
+    _check(rows, ids)
+    return replace(begun, ids=ids, weights=weights / weights.sum(), rows=rows, t=t)
+
+
+def _result(
+    run: Run[State], goal: float, oracle: Oracle, names: Sequence[str] | None, objective: str, method: str
+) -> Result:
+    best = run.best
+    return Result(
+        x=best.point.x,
+        ids=best.ids,
+        weights=best.weights,
+        value=best.value,
+        lower=run.last.lower,
+        status=run.status,
+        goal=goal,
+        steps=run.last.t,
+        passes=run.last.passes,
+        scored=run.last.scored,
+        seconds=run.seconds,
+        trace=Trace.of(run.rows),
+        names=None if names is None else tuple(str(names[i]) for i in best.ids),
+        fingerprint=fingerprint(oracle.atoms),
+        objective=objective,
+        method=method,
+    )

@@ -1,0 +1,316 @@
+"""What the theorems promise: exponents, step counts, copies, probabilities.
+
+Pure functions of numbers, after Shrivastava, Song and Xu's analysis of
+Frank-Wolfe with (c, tau)-MaxIP, corrected where its formulas are wrong: c in
+(0, 1] is the share of the gap that an answer is promised to have, tau the inner
+product on the unit sphere that the best atom is promised to have.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import enum
+import math
+
+from wolfhound.validate import count, number, require
+
+
+class Regime(enum.Enum):
+    """Hashing schemes whose query exponent is known; the value says which."""
+
+    NEAR_LINEAR = "data-dependent hashing in space n^(1+o(1))"
+    FILTERS = "data-independent spherical filters in space n^(1+o(1))"
+    CROSS_POLYTOPE = "tables of cross-polytope hashes in space n^(1+rho)"
+    BALANCED = "data-dependent hashing in space n^(1+rho)"
+
+
+def distance_ratio(c: float, tau: float, *, here: float = 0.0) -> float:
+    """Ratio cbar of far to near distance in (c, tau)-MaxIP on the sphere.
+
+    ``cbar^2 = (1 - b - c tau) / (1 - b - tau)``: a score of b + tau exists, one
+    of b + c tau is wanted. b (`here`) is 0 where gaps are searched; where scores
+    are, it is the current point's: <q, w - m> / (|q| R), with the atoms in the
+    ball of radius R around m, and tau the gap / (|q| R).
+
+    Examples
+    --------
+    >>> round(distance_ratio(0.5, 0.9), 3), round(distance_ratio(0.5, 0.3, here=0.6), 3)
+    (2.345, 1.581)
+    """
+    _require_share(c)
+    require(0.0 < tau < 1.0 - here, "tau", "in (0, 1 - here)", tau)
+    return math.sqrt((1.0 - here - c * tau) / (1.0 - here - tau))
+
+
+def rho(c: float, tau: float, regime: Regime = Regime.NEAR_LINEAR) -> float:
+    """Exponent of a query: n^(rho + o(1)) atoms are scored.
+
+    Near-linear: ``1 - rho = ((1-c) tau / (1 - c tau))^2``; filters:
+    ``1 - rho = ((1-c) tau / (1 - c tau^2))^2``; cross-polytope:
+    ``(1-tau)(1+c tau) / ((1-c tau)(1+tau))``; balanced:
+    ``(1-tau) / (1 + tau - 2 c tau)``.
+
+    Examples
+    --------
+    >>> [round(rho(0.5, 0.9, regime), 3) for regime in Regime]
+    [0.331, 0.428, 0.139, 0.1]
+    """
+    _require_share(c)
+    require(0.0 < tau < 1.0, "tau", "in (0, 1)", tau)
+    match regime:
+        case Regime.NEAR_LINEAR:
+            return 1.0 - ((1.0 - c) * tau / (1.0 - c * tau)) ** 2
+        case Regime.FILTERS:
+            return 1.0 - ((1.0 - c) * tau / (1.0 - c * tau**2)) ** 2
+        case Regime.CROSS_POLYTOPE:
+            return (1.0 - tau) * (1.0 + c * tau) / ((1.0 - c * tau) * (1.0 + tau))
+        case Regime.BALANCED:
+            return (1.0 - tau) / (1.0 + tau - 2.0 * c * tau)
+
+
+def rho_printed(c: float, tau: float) -> float:
+    """Exponent as the paper prints it, 2/cbar^4 - 1/cbar^8; not true.
+
+    The paper squares 1/cbar^2 once too often. At c = 0.5, tau = 0.9 this lies
+    even below `Regime.BALANCED`, which needs more space. For comparison only.
+
+    Examples
+    --------
+    >>> round(rho_printed(0.5, 0.9), 3), round(rho(0.5, 0.9), 3)
+    (0.065, 0.331)
+    """
+    x = distance_ratio(c, tau) ** -4
+    return 2.0 * x - x * x
+
+
+def space_time(cbar: float, rho_u: float) -> float:
+    """Query exponent rho_q for the space n^(1 + rho_u), data-dependent.
+
+    Andoni, Laarhoven, Razenshteyn and Waingarten (2017): ``cbar^2 sqrt(rho_q) +
+    (cbar^2 - 1) sqrt(rho_u) = sqrt(2 cbar^2 - 1)``; 0 past the curve's end.
+
+    Examples
+    --------
+    >>> cbar = distance_ratio(0.5, 0.9)
+    >>> [round(space_time(cbar, rho_u), 3) for rho_u in (0.0, 0.1, 0.3, 0.6)]
+    [0.331, 0.1, 0.016, 0.0]
+    """
+    number(cbar, "cbar", low=1.0)
+    number(rho_u, "rho_u", low=0.0)
+    left = math.sqrt(2.0 * cbar**2 - 1.0) - (cbar**2 - 1.0) * math.sqrt(rho_u)
+    return (max(left, 0.0) / cbar**2) ** 2
+
+
+def candidates(n: int, exponent: float) -> float:
+    """Atoms scored per query, ``n^rho n^o(1)`` with ``n^o(1) = exp(sqrt(ln n))``.
+
+    Examples
+    --------
+    >>> round(candidates(10**6, 0.0)), round(candidates(10**6, 0.331))
+    (41, 3983)
+    """
+    logarithm = math.log(count(n, "n", low=1))
+    return math.exp(exponent * logarithm + math.sqrt(logarithm))
+
+
+def break_even(n: int, c: float) -> float:
+    """The tau above which near-linear hashing scores fewer than n atoms.
+
+    ``(1-c) tau / (1 - c tau) > (ln n)^(-1/4)``, from `candidates` < n.
+
+    Examples
+    --------
+    >>> round(break_even(10**6, 0.9), 3), round(break_even(10**6, 0.5), 3)
+    (0.915, 0.683)
+    """
+    _require_share(c)
+    ratio = math.log(count(n, "n", low=3)) ** -0.25
+    return ratio / (1.0 - c + c * ratio)
+
+
+def gap_after(t: int, *, c: float, curvature: float, first: float, error: float = 0.0) -> float:
+    """Bound on f(w_t) - min f with the steps 2 / (c t + 2) from t = 0.
+
+    ``h_t <= error/c + 2 (beta D^2 / c + h_0) / (c t + 2)``, after Lacoste-Julien,
+    Jaggi, Schmidt and Pletscher (2013), if every answer has a gap of at least c
+    times the best minus `error`. `curvature` is beta D^2 (smoothness times squared
+    diameter), `first` at least h_0 = f(w_0) - min f.
+
+    Examples
+    --------
+    >>> [gap_after(t, c=0.5, curvature=1.0, first=2.0) for t in (0, 4, 12)]
+    [4.0, 2.0, 1.0]
+    """
+    _require_share(c)
+    return error / c + 2.0 * (curvature / c + first) / (c * count(t, "t") + 2.0)
+
+
+def gap_after_clipped(t: int, *, c: float, curvature: float, first: float) -> float:
+    """As `gap_after`, with the paper's steps 2 / (c (t+2)) clipped at 1.
+
+    Unclipped, the first step exceeds 1 for every c < 1 and leaves the hull.
+    With t0 = ceil(2/c - 2) and A_t = t(t+1)/2, from t0 on
+    ``h_t <= (A_t0 h_t0 + (t - t0) beta D^2 / c^2) / A_t``; up to t0
+    ``h_t <= (1-c)^t h_0 + beta D^2 (1 - (1-c)^t) / (2 c)``.
+
+    Examples
+    --------
+    >>> [gap_after_clipped(t, c=0.5, curvature=1.0, first=2.0) for t in (0, 2, 7)]
+    [2.0, 1.25, 0.8482142857142857]
+    """
+    _require_share(c)
+    clipped = math.ceil(2.0 / c - 2.0)
+    kept = (1.0 - c) ** min(count(t, "t"), clipped)
+    gap = kept * first + curvature * (1.0 - kept) / (2.0 * c)
+    if t <= clipped:
+        return gap
+    return (clipped * (clipped + 1) * gap + 2.0 * (t - clipped) * curvature / c**2) / (t * (t + 1))
+
+
+def steps(eps: float, *, c: float, curvature: float, first: float, error: float = 0.0) -> int:
+    """Steps T after which `gap_after` is at most eps.
+
+    ``T = ceil((2/c) ((beta D^2 / c + h_0) / (eps - error/c) - 1))``.
+
+    Examples
+    --------
+    >>> steps(0.01, c=0.5, curvature=1.0, first=2.0)
+    1596
+    """
+    _require_share(c)
+    left = eps - error / c
+    require(left > 0.0, "eps", f"> error / c = {error / c:g}", eps)
+    return max(0, math.ceil(2.0 / c * ((curvature / c + first) / left - 1.0)))
+
+
+def herding_gap_after(t: int, *, c: float, diameter: float) -> float:
+    """Bound on 1/2 |w_t - mu|^2 after t picks of equal weight, mu in the hull.
+
+    ``h_t <= D^2 / (2 (2c - 1) t)`` for c > 1/2, with steps 1/(t+1) from the origin
+    and D the diameter of the features.
+
+    Examples
+    --------
+    >>> herding_gap_after(100, c=0.75, diameter=2.0)
+    0.04
+    """
+    require(0.5 < c <= 1.0, "c", "in (1/2, 1]", c)
+    return diameter**2 / (2.0 * (2.0 * c - 1.0) * count(t, "t", low=1))
+
+
+def lift_norms(grad_norm: float, *, smoothness: float, diameter: float, radius: float) -> tuple[float, float]:
+    """D_x and D_y: bounds on the norms of lifted queries and lifted atoms.
+
+    ``D_y = sqrt(1 + max|s|^2)``, ``D_x = (|grad(w_0)| + beta D_max) D_y``. Norms, not
+    diameters: those of a far, tight cloud are too small to lift it to a sphere.
+    "No score above tau" then means a gap below tau D_x D_y: ask for a tau of at
+    most eps / (D_x D_y).
+
+    Examples
+    --------
+    >>> lift_norms(3.0, smoothness=1.0, diameter=2.0, radius=0.75)
+    (6.25, 1.25)
+    """
+    atoms = math.hypot(1.0, number(radius, "radius", low=0.0))
+    return (grad_norm + smoothness * diameter) * atoms, atoms
+
+
+def copies(queries: int, delta: float) -> int:
+    """Copies kappa, each right with probability 0.9, that a run needs.
+
+    ``kappa = ceil(log10(queries / delta))``: with probability 1 - delta one copy at
+    least is right for each of the queries, a set fixed before the hashes are
+    drawn. A run asks T, of policies T per state. Where queries depend on earlier
+    answers, all ceil(D_X / side)^dim cells of a lattice count; verified answers
+    need no copies.
+
+    Examples
+    --------
+    >>> lattice = math.ceil(2.0 / lattice_side(1e-3, 100, c=0.9)) ** 100
+    >>> copies(1000, 0.01), copies(lattice, 0.01)
+    (5, 430)
+    """
+    require(0.0 < delta < 1.0, "delta", "in (0, 1)", delta)
+    return max(1, math.ceil(math.log10(count(queries, "queries", low=1)) - math.log10(delta)))
+
+
+def copies_printed(n: int, d: int, error: float, diameter: float, delta: float) -> int:
+    """Copies as the paper prints them, d ln(n d D_X / (lambda delta)).
+
+    The union bound of its own proof, over n (d D_X / lambda)^d events, needs
+    fewer, and `lattice_side` fewer still. For comparison only.
+
+    Examples
+    --------
+    >>> copies_printed(10**6, 100, 1e-3, 2.0, 0.01), copies(10**6 * 200_000**100, 0.01)
+    (3063, 539)
+    """
+    return math.ceil(d * (math.log(n * d * diameter / error) - math.log(delta)))
+
+
+def additive_error(eps: float, *, c: float) -> float:
+    """lambda = c eps / 2: half of eps for the lattice, half for the `steps`.
+
+    The paper prints eps / (4 c^2), whose floor lambda / c exceeds eps for c < 0.63.
+
+    Examples
+    --------
+    >>> additive_error(0.25, c=0.5)
+    0.0625
+    """
+    _require_share(c)
+    return 0.5 * c * eps
+
+
+def lattice_side(error: float, dim: int, *, c: float, on_sphere: bool = False) -> float:
+    """Side of the cubic cells whose centres answer with this additive error.
+
+    A query within r of its centre gets ``<x, z> >= c max - (1 + c) r`` on unit atoms,
+    so ``r = sigma = lambda / (1 + c)`` and ``side = 2 r / sqrt(dim)``. If the centre
+    is put back on the sphere, ``r = sigma sqrt(1 - sigma^2 / 4)``.
+
+    Examples
+    --------
+    >>> round(lattice_side(1e-3, 100, c=0.9), 9)
+    0.000105263
+    """
+    _require_share(c)
+    radius = error / (1.0 + c)
+    if on_sphere:
+        require(radius**2 <= 2.0, "error", "at most sqrt(2) (1 + c)", error)
+        radius *= math.sqrt(1.0 - 0.25 * radius**2)
+    return 2.0 * radius / math.sqrt(count(dim, "dim", low=1))
+
+
+def simhash_collision(cosine: float) -> float:
+    """Probability that a random hyperplane does not separate two vectors.
+
+    ``1 - angle / pi``, exact.
+
+    Examples
+    --------
+    >>> simhash_collision(1.0), simhash_collision(0.0), simhash_collision(-1.0)
+    (1.0, 0.5, 0.0)
+    """
+    require(-1.0 <= cosine <= 1.0, "cosine", "in [-1, 1]", cosine)
+    return 1.0 - math.acos(cosine) / math.pi
+
+
+def cross_polytope_collision(cosine: float, dim: int) -> float:
+    """Leading term of a cross-polytope hash's collision probability.
+
+    ``dim^-((1 - cos) / (1 + cos))``: Andoni, Indyk, Laarhoven, Razenshteyn and
+    Schmidt (2015) prove ``ln(1/p) = (1-cos)/(1+cos) ln dim + O(ln ln dim)``. Good
+    for exponents and comparisons; the true p differs by a power of ln dim.
+
+    Examples
+    --------
+    >>> cross_polytope_collision(1.0, 128), round(cross_polytope_collision(0.5, 1000), 9)
+    (1.0, 0.1)
+    """
+    require(-1.0 < cosine <= 1.0, "cosine", "in (-1, 1]", cosine)
+    return float(count(dim, "dim", low=2) ** -((1.0 - cosine) / (1.0 + cosine)))
+
+
+def _require_share(c: float) -> None:
+    require(0.0 < c <= 1.0, "c", "in (0, 1]", c)

@@ -1,0 +1,110 @@
+"""Figures hold the data they were given, survive bad numbers, and are written."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from wolfhound import plot
+
+PASSES = np.array([0.0, 1.0, 2.0])
+SECONDS = np.array([0.0, 0.1, 0.3])
+VALUE = np.array([5.0, 4.0, 3.5])
+LOWER = np.array([-np.inf, 3.0, 3.499])
+
+
+def _line(axes: Axes, label: str) -> Line2D:
+    return next(line for line in axes.get_lines() if line.get_label() == label)
+
+
+def test_convergence_draws_the_columns() -> None:
+    figure = plot.convergence(passes=PASSES, seconds=SECONDS, value=VALUE, lower=LOWER, goal=1e-2)
+    top, right, bottom, _ = figure.axes
+    np.testing.assert_array_equal(_line(top, "value").get_xydata(), np.column_stack([PASSES, VALUE]))
+    np.testing.assert_array_equal(_line(right, "value").get_xdata(), SECONDS)
+    np.testing.assert_array_equal(_line(top, "lower bound (proved)").get_ydata(), [np.nan, 3.0, 3.499])
+    np.testing.assert_allclose(_line(bottom, "gap").get_ydata(), [np.nan, 1.0, 0.001], rtol=1e-9)
+    np.testing.assert_array_equal(_line(bottom, "goal").get_ydata(), [1e-2, 1e-2])
+    assert bottom.get_yscale() == "log"
+    assert top.get_yscale() == "linear"
+
+
+def test_convergence_labels_the_axes() -> None:
+    figure = plot.convergence(passes=PASSES, seconds=SECONDS, value=VALUE, lower=LOWER, title="a run")
+    assert figure.get_suptitle() == "a run"
+    assert [axes.get_xlabel() for axes in figure.axes[2:]] == ["passes over all atoms", "seconds"]
+    assert [axes.get_ylabel() for axes in figure.axes[::2]] == ["f", "proved gap"]
+
+
+@pytest.mark.parametrize(
+    ("value", "lower"),
+    [
+        ([np.inf, np.inf, np.inf], [-np.inf, -np.inf, -np.inf]),
+        ([np.inf, 2.0, 1.0], [-np.inf, 1.0, 1.0]),
+        ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]),
+        ([np.nan, 1.0, 1.0], [0.0, 0.0, 2.0]),
+    ],
+)
+def test_convergence_survives_what_is_not_proved(
+    value: list[float], lower: list[float], tmp_path: Path
+) -> None:
+    figure = plot.convergence(
+        passes=PASSES, seconds=SECONDS, value=np.array(value), lower=np.array(lower), goal=0.0
+    )
+    plot.save(figure, tmp_path / "run.png")
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_empty_trace_is_drawn(tmp_path: Path) -> None:
+    none = np.empty(0)
+    plot.save(plot.convergence(passes=none, seconds=none, value=none, lower=none), tmp_path / "a.png")
+    plot.save(plot.compare({"a": plot.Run(none, none, none)}), tmp_path / "b.png")
+    plot.save(plot.compare({"a": plot.Run(SECONDS * 0, SECONDS * 0, PASSES + np.inf)}), tmp_path / "c.png")
+    assert (tmp_path / "c.png").stat().st_size > 0
+
+
+def test_compare_draws_every_run() -> None:
+    gaps = {"a": np.array([2.0, 1.0, 0.5]), "b": np.array([np.inf, -1.0, 1e-3])}
+    figure = plot.compare({label: plot.Run(PASSES, SECONDS, gap) for label, gap in gaps.items()}, goal=1e-2)
+    left, right = figure.axes
+    np.testing.assert_array_equal(_line(left, "a").get_ydata(), gaps["a"])
+    np.testing.assert_array_equal(_line(left, "b").get_ydata(), [np.nan, np.nan, 1e-3])
+    np.testing.assert_array_equal(_line(right, "a").get_xdata(), [np.nan, 0.1, 0.3])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "goal"]
+
+
+def test_curves_have_colours_of_their_own() -> None:
+    runs = {str(i): plot.Run(PASSES, SECONDS, VALUE) for i in range(len(plot.COLOURS))}
+    lines = plot.compare(runs).axes[0].get_lines()
+    assert len({str(line.get_color()) for line in lines}) == len(plot.COLOURS)
+
+
+@pytest.mark.parametrize("how_many", [0, len(plot.COLOURS) + 1])
+def test_compare_refuses_more_runs_than_colours(how_many: int) -> None:
+    runs = {str(i): plot.Run(PASSES, SECONDS, VALUE) for i in range(how_many)}
+    with pytest.raises(ValueError, match=r"`runs` must be 1 to \d runs\. Got \d"):
+        plot.compare(runs)
+
+
+def test_the_ending_chooses_the_format(tmp_path: Path) -> None:
+    figure = plot.compare({"a": plot.Run(PASSES, SECONDS, VALUE)})
+    plot.save(figure, tmp_path / "a.svg")
+    assert "<svg" in (tmp_path / "a.svg").read_text()
+    with pytest.raises(ValueError, match="nonsense"):
+        plot.save(figure, tmp_path / "a.nonsense")
+
+
+def test_importing_does_not_load_matplotlib_and_drawing_no_pyplot() -> None:
+    code = (
+        "import sys, numpy as np; from wolfhound import plot; assert 'matplotlib' not in sys.modules;"
+        "a = np.ones(2); plot.convergence(passes=a, seconds=a, value=a, lower=a);"
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
