@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 from problems import Problem
-from reference import Distance, Ids, Squares, Vector, largest_decrease
+from reference import Distance, Ids, Matrix, Squares, Vector, largest_decrease
 from runs import Run
 from scipy.linalg import cholesky, solve_triangular
 
@@ -86,7 +86,7 @@ class _Corral:
         factor = np.zeros((k + 1, k + 1))
         factor[:k, :k] = self.factor
         factor[k, :k] = line
-        factor[k, k] = math.sqrt(max(square, 1e-13 * (row @ row + self.alpha)))
+        factor[k, k] = math.sqrt(max(square, 1e-13 * float(row @ row + self.alpha)))
         self.factor = factor
         self.rows = np.concatenate([self.rows, row[None]])
         self.labels = np.append(self.labels, label)
@@ -157,7 +157,7 @@ def corrective_scan(problem: Problem, goal: float, *, cap: float) -> Run:
         corral.descend()
 
 
-def _best(atoms: Vector, scores: Vector, grad: Vector, held: Ids) -> int:
+def _best(atoms: Matrix, scores: Matrix, grad: Vector, held: Ids) -> int:
     best = int(scores.argmax())
     if best not in held:
         return best

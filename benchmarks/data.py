@@ -66,9 +66,8 @@ def build(name: str) -> None:
     path = folder() / f"{name}.npy"
     missing = [client for client in clients if not _present(client)]
     if missing:
-        raise RuntimeError(
-            f"{name} is built with {', '.join(missing)}: install, or put {path} there yourself."
-        )
+        needs = " and ".join(missing)
+        raise RuntimeError(f"{name} is built with {needs}, not found: install it or provide {path}.")
     print(f"building {name} in {path.parent} ...", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as work:
         atoms = np.ascontiguousarray(make(Path(work)), np.float32)

@@ -23,7 +23,8 @@ import wolfhound
 from wolfhound.core import Objective
 
 _POOL = 1300
-_BLOCK = 4096
+_BLOCK_NUMBERS = 2**18
+"""Likelihoods computed at once: they stay in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +79,8 @@ def _problem(name: str, atoms: Matrix, loss: Loss, objective: Callable[[], Objec
 
 def _outside(atoms: Matrix, rng: np.random.Generator) -> Vector:
     """A random direction of length 1.5 times the atoms' reach along it."""
-    unit = rng.standard_normal(atoms.shape[1])
-    unit /= np.linalg.norm(unit)
+    unit = rng.standard_normal((atoms.shape[1],))
+    unit = unit / np.linalg.norm(unit)
     reach = float((atoms @ unit.astype(atoms.dtype)).max())
     return 1.5 * reach * unit
 
@@ -138,7 +139,8 @@ def likelihoods(log_density: Callable[[slice], Vector], n: int, m: int) -> Matri
     In logs and float64 until the maximum is taken off: plain densities underflow.
     The blocks go straight to their place, as the result may fill half the memory.
     """
-    blocks = [slice(at, min(at + _BLOCK, n)) for at in range(0, n, _BLOCK)]
+    rows = max(1, _BLOCK_NUMBERS // m)
+    blocks = [slice(at, min(at + rows, n)) for at in range(0, n, rows)]
     top = np.full(m, -np.inf)
     for block in blocks:
         np.maximum(top, log_density(block).max(0), out=top)

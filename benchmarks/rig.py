@@ -152,7 +152,8 @@ class Check:
     Attributes
     ----------
     outcome : str
-        "PASS", "FAIL", or "REPORTED" where a tiny run judges no speed.
+        "PASS", "FAIL", or "REPORTED": a tiny run judges nothing that is said of
+        full size only (speed, passes), but always what must be true.
     """
 
     name: str
@@ -202,20 +203,20 @@ class Claim:
         self.rows.append(plain)
         self.say("  ".join(f"{key}={_text(value)}" for key, value in plain.items()))
 
-    def at_most(self, name: str, measured: float, limit: float, *, speed: bool = False) -> None:
-        """Check that a number is at most a limit; `speed` is not judged when tiny."""
-        self._check(name, measured, f"<= {limit:g}", measured <= limit, speed)
+    def at_most(self, name: str, measured: float, limit: float, *, full_size: bool = False) -> None:
+        """Check that a number is at most a limit."""
+        self._check(name, measured, f"<= {limit:g}", measured <= limit, full_size)
 
-    def at_least(self, name: str, measured: float, limit: float, *, speed: bool = False) -> None:
-        """Check that a number is at least a limit; `speed` is not judged when tiny."""
-        self._check(name, measured, f">= {limit:g}", measured >= limit, speed)
+    def at_least(self, name: str, measured: float, limit: float, *, full_size: bool = False) -> None:
+        """Check that a number is at least a limit."""
+        self._check(name, measured, f">= {limit:g}", measured >= limit, full_size)
 
     def holds(self, name: str, truth: bool) -> None:
         """Check a plain fact."""
         self._check(name, float(truth), "true", bool(truth), False)
 
-    def _check(self, name: str, measured: float, threshold: str, ok: bool, speed: bool) -> None:
-        judged = not (speed and self.options.tiny)
+    def _check(self, name: str, measured: float, threshold: str, ok: bool, full_size: bool) -> None:
+        judged = not (full_size and self.options.tiny)
         outcome = ("PASS" if ok else "FAIL") if judged else "REPORTED"
         self.checks.append(Check(name, float(measured), threshold, outcome))
         self.say(f"{outcome} {name}: {measured:.6g} {threshold}")

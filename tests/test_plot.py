@@ -30,7 +30,9 @@ def test_convergence_draws_the_columns() -> None:
     np.testing.assert_array_equal(_line(top, "value").get_xydata(), np.column_stack([PASSES, VALUE]))
     np.testing.assert_array_equal(_line(right, "value").get_xdata(), SECONDS)
     np.testing.assert_array_equal(_line(top, "lower bound (proved)").get_ydata(), [np.nan, 3.0, 3.499])
-    np.testing.assert_allclose(_line(bottom, "gap").get_ydata(), [np.nan, 1.0, 0.001], rtol=1e-9)
+    np.testing.assert_allclose(
+        np.asarray(_line(bottom, "gap").get_ydata()), np.array([np.nan, 1.0, 0.001]), rtol=1e-9
+    )
     np.testing.assert_array_equal(_line(bottom, "goal").get_ydata(), [1e-2, 1e-2])
     assert bottom.get_yscale() == "log"
     assert top.get_yscale() == "linear"

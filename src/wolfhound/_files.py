@@ -21,6 +21,10 @@ from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import count, require
 
 
+NOT_NPY = (ValueError, KeyError, TypeError, EOFError, SyntaxError, TokenError)
+"""What numpy raises on a damaged .npy header."""
+
+
 def widened(dtype: Any, name: str) -> np.dtype[Any]:
     """Return float32 or float64: what atoms stored as `dtype` come out as.
 
@@ -137,7 +141,7 @@ class FileAtoms:
 
     def _fill(self, file: FileIO, first: int, out: NDArray[Any]) -> None:
         file.seek(self._offset + first * self._shape[1] * self._stored.itemsize)
-        left = out.reshape(-1).view(np.uint8)
+        left = out.reshape(-1).view(np.uint8).data
         while len(left):  # one read gives at most 2 GiB
             got = file.readinto(left)
             if not got:
@@ -155,7 +159,7 @@ def _header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any], int]:
     with open(path, "rb") as file:
         try:
             shape, fortran, dtype = readers[np.lib.format.read_magic(file)](file)
-        except (ValueError, KeyError, TypeError, SyntaxError, TokenError) as error:
+        except NOT_NPY as error:
             raise ValueError(f"`path` must be a .npy file. Got {path}: {error}.") from None
         if fortran and min(shape, default=1) > 1:
             raise ValueError(

@@ -150,7 +150,7 @@ class ActiveSet:
             return 1.0
         weight = float(self._weights[move.down])
         if move.up != ALL:
-            return weight
+            return weight if move.up != move.down else 0.0
         w = self.weights
         others = float(w[: move.down].sum() + w[move.down + 1 :].sum())
         return weight / others if others > weight * TINY else 0.0
@@ -166,6 +166,8 @@ class ActiveSet:
             Whether x is computed from all the weights, (k d) work. If not, a
             pairwise move only adds s (u - v) to x, and to the drift.
         """
+        if s == 0.0:
+            return
         end, vector = self.end(move), self.direction(move)
         w = self.weights
         if move.down == ALL:

@@ -12,17 +12,31 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeGuard, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._files import FileAtoms as FileAtoms
-from wolfhound._files import locked, summary, valid_ids, widened
+from wolfhound._files import FileAtoms, locked, summary, valid_ids, widened
 from wolfhound.core import Atoms, Ids, Matrix, Vector, gamma, pulse
 from wolfhound.threads import ordered
 from wolfhound.validate import count, real_array, require
+
+__all__ = [
+    "ArrayAtoms",
+    "ConcatAtoms",
+    "FileAtoms",
+    "Fingerprint",
+    "MappedAtoms",
+    "Part",
+    "as_atoms",
+    "block_rows",
+    "check_finite",
+    "diameter_bound",
+    "fingerprint",
+    "norms",
+    "widened",
+]
 
 SAMPLE = 1024
 """Rows that a fingerprint reads."""
@@ -103,12 +117,10 @@ class ConcatAtoms:
 
     def __init__(self, parts: Sequence[object]) -> None:
         require(len(parts) > 0, "parts", "at least one set of atoms", "none")
-        flat: list[Atoms] = []
-        for part in map(as_atoms, parts):
-            flat.extend(part.parts if isinstance(part, ConcatAtoms) else [part])
+        flat = [atoms for part in parts for atoms in _parts(as_atoms(part))]
         dims = sorted({part.shape[1] for part in flat})
         require(len(dims) == 1, "parts", "atoms of equal dimension", f"dimensions {dims}")
-        self.parts = tuple(flat)
+        self.parts: tuple[Atoms, ...] = tuple(flat)
         self._starts: Ids = np.cumsum([0, *(part.shape[0] for part in flat)], dtype=np.int64)
 
     @property
@@ -190,6 +202,10 @@ class MappedAtoms:
         out = np.ascontiguousarray(self.fn(rows), self.dtype)
         require(out.shape == (len(rows), self.dim), "fn", f"a map to {self.dim} columns", out.shape)
         return out
+
+
+def _parts(atoms: Atoms) -> tuple[Atoms, ...]:
+    return atoms.parts if isinstance(atoms, ConcatAtoms) else (atoms,)
 
 
 # ---------------------------------------------------------------- whatever the caller has
@@ -373,12 +389,14 @@ def fingerprint(atoms: Atoms) -> Fingerprint:
     >>> fingerprint(ArrayAtoms([[1.0, 2.0]]))[0][:3]
     (1, 2, 'float64')
     """
-    if isinstance(atoms, ConcatAtoms):
-        return tuple(entry for part in atoms.parts for entry in fingerprint(part))
+    return tuple(map(_print_of, _parts(atoms)))
+
+
+def _print_of(atoms: Atoms) -> Part:
     n, d = atoms.shape
     # Raw bits of PCG64 stay the same in all versions of numpy, those of a Generator may not.
     ids = np.random.PCG64(20).random_raw(SAMPLE) % np.uint64(n) if n > SAMPLE else np.arange(n)
     rows = atoms.take(np.unique(ids).astype(np.int64))
     data = rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
-    return (Part(n, d, atoms.dtype.name, digest),)
+    return Part(n, d, atoms.dtype.name, digest)

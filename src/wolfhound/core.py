@@ -232,6 +232,9 @@ class Objective(Protocol):
     def slope(self, point: Point) -> Vector:
         """(p,) derivative with respect to the lift."""
 
+    def pull(self, slope: Vector) -> Vector:
+        """(d,) gradient from a slope: the transpose of the lift."""
+
     def curvature(self, point: Point) -> Vector:
         """(p,) diagonal of the Hessian in the lifted space, or a majorant."""
 

@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import plot, store
-from wolfhound.atoms import fingerprint as fingerprint_of
+from wolfhound.atoms import Fingerprint
 from wolfhound.core import Atoms, Ids, Ints, Status, Vector
 from wolfhound.validate import count, require
 
@@ -144,7 +143,7 @@ class Result:
         Every state on the way.
     names : tuple of str, optional
         Names of the active atoms, in the order of `ids`.
-    fingerprint : tuple
+    fingerprint : Fingerprint
         Of the atoms; `load` compares it.
     objective, method : str
         What was minimised, and how.
@@ -163,7 +162,7 @@ class Result:
     seconds: float
     trace: Trace
     names: tuple[str, ...] | None = None
-    fingerprint: tuple[object, ...] = ()
+    fingerprint: Fingerprint = ()
     objective: str = ""
     method: str = ""
 
@@ -274,11 +273,11 @@ def load(folder: str | Path, *, atoms: Atoms | None = None) -> Result:
     folder
         Where it was saved.
     atoms
-        If given, must be the atoms of the run.
+        If given, must be the atoms of the run, else StoreError is raised.
     """
-    stored = store.load(folder, _KIND)
+    stored = store.load(folder, _KIND, mmap=False)
     if atoms is not None:
-        _same_atoms(folder, stored.fingerprint, atoms)
+        store.check_fingerprint(stored, atoms)
     arrays, params = stored.arrays, stored.params
     value, lower, goal, passes, seconds = (float(number) for number in arrays["numbers"])
     names = params["names"]
@@ -296,17 +295,7 @@ def load(folder: str | Path, *, atoms: Atoms | None = None) -> Result:
         seconds=seconds,
         trace=Trace(**{name: arrays[f"trace_{name}"] for name in TraceRow._fields}),
         names=None if names is None else tuple(names),
-        fingerprint=tuple(stored.fingerprint),
+        fingerprint=stored.fingerprint,
         objective=params["objective"],
         method=params["method"],
     )
-
-
-def _same_atoms(folder: str | Path, saved: object, atoms: Atoms) -> None:
-    # Through JSON, which has lists where a fingerprint has tuples.
-    given = json.loads(json.dumps(fingerprint_of(atoms)))
-    if json.loads(json.dumps(saved)) != given:
-        raise ValueError(
-            f"`atoms` must be the atoms that {folder} was made from. Got atoms of shape {atoms.shape}"
-            " with another fingerprint."
-        )

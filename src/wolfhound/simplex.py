@@ -239,6 +239,8 @@ def correct(corral: Corral, model: Model) -> int:
         Atoms added on the way.
     """
     total, single = 0, False
+    none = np.empty(0, np.int64)
+    model.swap(none, corral.descend()[0])
     while True:
         candidates = model.price(corral)
         block = 1 if single else min(BLOCK, max(1, corral.size // 4))
@@ -250,7 +252,7 @@ def correct(corral: Corral, model: Model) -> int:
         if len(joined) == 0 and len(new) > 1:
             single = True
             continue
-        left = np.empty(0, np.int64)
+        left = none
         if len(joined) == 0:
             out = corral.exchange(int(new[0]), cross[0], float(gram[0, 0]), float(linear[0]))
             if out is None:

@@ -124,7 +124,7 @@ def break_even(n: int, c: float) -> float:
     (0.915, 0.683)
     """
     _require_share(c)
-    ratio = math.log(count(n, "n", low=3)) ** -0.25
+    ratio = math.pow(math.log(count(n, "n", low=3)), -0.25)
     return ratio / (1.0 - c + c * ratio)
 
 
@@ -300,8 +300,9 @@ def cross_polytope_collision(cosine: float, dim: int) -> float:
     """Leading term of a cross-polytope hash's collision probability.
 
     ``dim^-((1 - cos) / (1 + cos))``: Andoni, Indyk, Laarhoven, Razenshteyn and
-    Schmidt (2015) prove ``ln(1/p) = (1-cos)/(1+cos) ln dim + O(ln ln dim)``. Good
-    for exponents and comparisons; the true p differs by a power of ln dim.
+    Schmidt (2015) prove ``ln(1/p) = (1-cos)/(1+cos) ln dim + O(ln ln dim)``. The
+    second term is not small in practice: real hashes collide less often than
+    this, near pairs above all. Use it to compare, measure to plan.
 
     Examples
     --------
@@ -309,7 +310,7 @@ def cross_polytope_collision(cosine: float, dim: int) -> float:
     (1.0, 0.1)
     """
     require(-1.0 < cosine <= 1.0, "cosine", "in (-1, 1]", cosine)
-    return float(count(dim, "dim", low=2) ** -((1.0 - cosine) / (1.0 + cosine)))
+    return math.pow(count(dim, "dim", low=2), -(1.0 - cosine) / (1.0 + cosine))
 
 
 def _require_share(c: float) -> None:

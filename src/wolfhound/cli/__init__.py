@@ -82,4 +82,4 @@ def main() -> None:
         # A name that the terminal cannot show must not end the run.
         with contextlib.suppress(AttributeError):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    app()
+    app(prog_name="wolfhound")

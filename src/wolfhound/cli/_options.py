@@ -9,31 +9,74 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from wolfhound import readers
+from wolfhound.core import Atoms
+
+STOPPING = "When to stop"
+OUTPUT = "Output"
+
 AtomsFile: TypeAlias = Annotated[
     str,
     typer.Argument(metavar="ATOMS", help="Atoms, one per row: .npy, .npz, .csv, .parquet or a quoted glob."),
 ]
 Names: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Names of the atoms, one per line (or a csv column).")
+    str | None,
+    typer.Option(metavar="FILE", help="Names, one per line; else the only text column of ATOMS, if any."),
 ]
-Rtol: TypeAlias = Annotated[float, typer.Option(help="Wanted proved gap, relative to the gap at the start.")]
-Atol: TypeAlias = Annotated[float, typer.Option(help="Wanted proved gap, absolute; the larger of both counts.")]
-MaxSteps: TypeAlias = Annotated[float, typer.Option(help="Stop after so many steps.", show_default=False)]
+Rtol: TypeAlias = Annotated[
+    float, typer.Option(rich_help_panel=STOPPING, help="Wanted proved gap, relative to that at the start.")
+]
+Atol: TypeAlias = Annotated[
+    float, typer.Option(rich_help_panel=STOPPING, help="Wanted proved gap, absolute; the larger counts.")
+]
+MaxSteps: TypeAlias = Annotated[
+    float, typer.Option(rich_help_panel=STOPPING, show_default=False, help="Stop after so many steps.")
+]
 MaxPasses: TypeAlias = Annotated[
-    float, typer.Option(help="Stop after so many passes over all atoms.", show_default=False)
+    float,
+    typer.Option(
+        rich_help_panel=STOPPING, show_default=False, help="Stop after so many passes over all atoms."
+    ),
 ]
 MaxSeconds: TypeAlias = Annotated[
-    float, typer.Option(help="Stop after so long, with the best point so far.", show_default=False)
+    float,
+    typer.Option(rich_help_panel=STOPPING, show_default=False, help="Stop after so long; the best stays."),
 ]
-Top: TypeAlias = Annotated[int, typer.Option(min=0, help="Atoms to print, by weight.")]
-Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Seed of the random atoms read first.")]
+Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Seed of the random atoms that are read first.")]
+Top: TypeAlias = Annotated[
+    int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Atoms to print, by weight.")
+]
 Out: TypeAlias = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write the active atoms: .csv, .json, .npy or .parquet."),
+    typer.Option(
+        metavar="FILE", rich_help_panel=OUTPUT, help="Write all weights: .csv, .json, .npy or .parquet."
+    ),
 ]
 Plot: TypeAlias = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Draw the convergence: .png, .svg or .pdf.")
+    Path | None,
+    typer.Option(
+        "--plot", metavar="FILE", rich_help_panel=OUTPUT, help="Draw the convergence: .png, .svg or .pdf."
+    ),
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Json: TypeAlias = Annotated[
+    bool,
+    typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON document and nothing else."),
+]
 
 UNLIMITED = math.inf
+
+
+def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | None]:
+    """Read the atoms and their names.
+
+    Without a file of names, the only text column of the atoms serves.
+    """
+    if names is None:
+        table = readers.read_table(path)
+        texts = [column for column in table.columns.values() if column.dtype.kind in "OUT"]
+        return table.atoms, tuple(map(str, texts[0])) if len(texts) == 1 else None
+    atoms, read = readers.read_atoms(path), readers.read_names(names)
+    n = atoms.shape[0]
+    if len(read) != n:
+        raise ValueError(f"`--names` must hold {n:,} names, one per atom. Got {len(read):,} in {names}.")
+    return atoms, read

@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,7 +164,10 @@ def write_table(path: Path, table: Columns) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    write_atomically(path, lambda file: file.write(content))
+    def write(stream: BinaryIO) -> None:
+        stream.write(content)
+
+    write_atomically(path, write)
 
 
 def _rows(columns: Columns) -> list[tuple[Any, ...]]:
@@ -193,18 +196,18 @@ def _npy(columns: Columns) -> bytes:
 
 
 def _parquet(columns: Columns) -> bytes:
-    pyarrow = _pyarrow("--out")
+    pyarrow, parquet = _pyarrow("--out")
     buffer = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table({name: column.tolist() for name, column in columns.items()}), buffer)
+    parquet.write_table(pyarrow.table({name: column.tolist() for name, column in columns.items()}), buffer)
     return buffer.getvalue()
 
 
-def _pyarrow(option: str) -> Any:
+def _pyarrow(option: str) -> tuple[Any, Any]:
     try:
         import pyarrow  # noqa: PLC0415 - an extra
-        import pyarrow.parquet  # noqa: PLC0415
+        from pyarrow import parquet  # noqa: PLC0415
     except ImportError:
         raise ValueError(
             f"`{option}` must end in another format: .parquet needs pyarrow (pip install 'wolfhound[data]')."
         ) from None
-    return pyarrow
+    return pyarrow, parquet

@@ -1,4 +1,4 @@
-"""How far a run is: a bar on a terminal, a line per second elsewhere.
+"""How far a command is: a bar on a terminal, a line per second elsewhere.
 
 Hears the states of a run and the pulses inside a pass; writes to stderr only.
 """
@@ -10,7 +10,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
@@ -20,18 +20,21 @@ from wolfhound.core import State, on_pulse
 
 _TERMINAL_INTERVAL = 0.1
 _LINE_INTERVAL = 1.0
+_LEAST_SHARE = 0.02  # below it, an estimate of the time left is a guess
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What is shown: share done in [0, 1], and one line of numbers."""
+class Report(NamedTuple):
+    """What is shown: the share done in [0, 1], and one line of numbers."""
 
     share: float
     text: str
 
 
+Show: TypeAlias = Callable[[Report], None]
+
+
 class Meter:
-    """Counts the work of `jobs` runs over n atoms and reports now and then.
+    """Watches `jobs` runs over n atoms, one after the other.
 
     Parameters
     ----------
@@ -41,110 +44,89 @@ class Meter:
         Wanted relative gap: a run is taken to be as far as its gap has fallen
         towards it, on a log scale.
     jobs
-        Runs, one after the other.
-    show
-        Told a report at most every `interval` seconds.
-    interval
-        Seconds.
+        Runs.
     clock
         Seconds since any fixed time.
     """
 
     def __init__(
-        self,
-        n: int,
-        *,
-        rtol: float,
-        jobs: int,
-        show: Callable[[Report], None],
-        interval: float,
-        clock: Callable[[], float] = time.monotonic,
+        self, n: int, *, rtol: float, jobs: int = 1, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._n, self._rtol, self._jobs = n, rtol, jobs
-        self._show, self._interval, self._clock = show, interval, clock
+        self._n, self._rtol, self._jobs, self._clock = n, rtol, jobs, clock
         self._begun = self._shown = clock()
-        self._done = 0
-        self._rows = 0
+        self._done = self._rows = 0
         self._first = self._gap = math.inf
 
-    def on_state(self, state: State) -> None:
-        """Hear a state: the callback of `minimize`."""
-        self._gap = state.gap
-        if not math.isfinite(self._first):
-            self._first = state.gap
-        self._refresh()
+    @contextlib.contextmanager
+    def job(self) -> Iterator[Callable[[State], None]]:
+        """Show one run while the block lasts; give the callback for `minimize`."""
+        with _display() as (show, interval), self.watch(show, interval) as on_state:
+            yield on_state
 
-    def on_rows(self, rows: int) -> None:
-        """Hear that rows were swept: the listener of `core.on_pulse`."""
-        self._rows += rows
-        self._refresh()
+    @contextlib.contextmanager
+    def watch(self, show: Show, interval: float) -> Iterator[Callable[[State], None]]:
+        """As `job`, but tell `show`, at most every `interval` seconds."""
+        self._rows, self._first, self._gap = 0, math.inf, math.inf
 
-    def next_job(self) -> None:
-        """One run is over."""
+        def refresh() -> None:
+            now = self._clock()
+            if now - self._shown >= interval:
+                self._shown = now
+                show(self.report())
+
+        def on_state(state: State) -> None:
+            self._gap = state.gap
+            self._first = min(self._first, state.gap) if math.isinf(self._first) else self._first
+            refresh()
+
+        def on_rows(rows: int) -> None:
+            self._rows += rows
+            refresh()
+
+        with on_pulse(on_rows):
+            yield on_state
         self._done += 1
-        self._rows = 0
-        self._first = self._gap = math.inf
-        self._refresh()
 
     def report(self) -> Report:
         """Say where we are."""
-        share = (min(self._done, self._jobs) + self._share()) / max(self._jobs, 1)
+        share = min((self._done + self._share()) / self._jobs, 1.0)
         seconds = self._clock() - self._begun
-        parts = [f"{self._done}/{self._jobs} targets"] if self._jobs > 1 else []
+        parts = [f"{self._done + 1} of {self._jobs}"] if self._jobs > 1 else []
         parts += [f"gap {self._gap:.1e}"] if math.isfinite(self._gap) else []
         parts += [f"{self._rows / self._n:.2f} passes", f"{seconds:.0f} s"]
-        parts += [f"about {seconds * (1.0 - share) / share:.0f} s left"] if share > 0.02 else []
-        return Report(min(share, 1.0), ", ".join(parts))
+        parts += [f"about {seconds * (1.0 - share) / share:.0f} s left"] if share > _LEAST_SHARE else []
+        return Report(share, ", ".join(parts))
 
     def _share(self) -> float:
-        if self._done >= self._jobs or not 0.0 < self._rtol < 1.0:
-            return 0.0
-        if not (math.isfinite(self._first) and 0.0 < self._gap < self._first):
+        if not (0.0 < self._rtol < 1.0 and 0.0 < self._gap < self._first < math.inf):
             return 0.0
         return min(math.log(self._first / self._gap) / math.log(1.0 / self._rtol), 0.99)
 
-    def _refresh(self) -> None:
-        now = self._clock()
-        if now - self._shown >= self._interval:
-            self._shown = now
-            self._show(self.report())
-
 
 @contextlib.contextmanager
-def meter(n: int, *, rtol: float, jobs: int = 1) -> Iterator[Meter]:
-    """Show progress on stderr while the block runs; give its `on_state` to `minimize`."""
+def _display() -> Iterator[tuple[Show, float]]:
     console = stderr()
-    with contextlib.ExitStack() as stack:
-        if console.is_terminal:
-            show, interval = stack.enter_context(_bar(console)), _TERMINAL_INTERVAL
-        else:
-            show, interval = _line, _LINE_INTERVAL
-        watch = Meter(n, rtol=rtol, jobs=jobs, show=show, interval=interval)
-        stack.enter_context(on_pulse(watch.on_rows))
-        yield watch
-
-
-def _line(report: Report) -> None:
-    stderr().print(report.text, soft_wrap=True, markup=False)
+    if console.is_terminal:
+        with _bar(console) as show:
+            yield show, _TERMINAL_INTERVAL
+    else:
+        yield lambda report: console.print(report.text, markup=False, soft_wrap=True), _LINE_INTERVAL
 
 
 @contextlib.contextmanager
-def _bar(console: Console) -> Iterator[Callable[[Report], None]]:
-    from wolfhound.jit import on_compile  # noqa: PLC0415 - numba, needed by any run that gets here
+def _bar(console: Console) -> Iterator[Show]:
+    from wolfhound.jit import on_compile  # noqa: PLC0415 - numba: any run that gets here needs it
 
     columns = (SpinnerColumn(), BarColumn(24), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("starting", total=1.0)
-        told = False
+    # Redirecting would send results to stderr when only stdout is piped.
+    bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+    told: list[bool] = []
 
-        def say() -> None:
-            nonlocal told
-            if not told:
-                told = True
-                console.print("compiling kernels (once) ...", style="dim")
+    def say() -> None:
+        if not told:
+            told.append(True)
+            console.print("compiling kernels (once) ...", style="dim")
 
-        def show(report: Report) -> None:
-            progress.update(task, completed=report.share, description=report.text)
-
-        with on_compile(say):
-            yield show
+    with bar, on_compile(say):
+        task = bar.add_task("starting", total=1.0)
+        yield lambda report: bar.update(task, completed=report.share, description=report.text)

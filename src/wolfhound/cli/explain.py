@@ -18,7 +18,7 @@ import wolfhound as wh
 from wolfhound import plot, readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.cli._progress import meter
+from wolfhound.cli._progress import Meter
 from wolfhound.core import Atoms, Status, Vector
 from wolfhound.result import Result
 
@@ -59,7 +59,9 @@ class Explanation(NamedTuple):
 
 def explain(
     atoms: opt.AtomsFile,
-    targets: Annotated[str | None, typer.Option(metavar="FILE", help="Points to explain, one per row.")] = None,
+    targets: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Points to explain, one per row.")
+    ] = None,
     target: Annotated[
         list[str] | None, typer.Option(metavar="NAME_OR_ID", help="An atom to explain; may be repeated.")
     ] = None,
@@ -81,8 +83,7 @@ def explain(
     """
     output.check_path(out, "--out", output.TABLES)
     output.check_path(picture, "--plot", output.PICTURES)
-    rows = readers.read_atoms(atoms)
-    known = read_names(names, rows.shape[0])
+    rows, known = opt.read_atoms(atoms, names)
     wanted = _targets(rows, targets, target or [], known, exclude_self)
     console = output.stdout()
     done = []
@@ -96,16 +97,6 @@ def explain(
     else:
         console.print(_summary(done, len(wanted)))
     raise typer.Exit(1 if len(done) < len(wanted) else output.exit_code(*(e.result for e in done)))
-
-
-def read_names(path: str | None, n: int) -> tuple[str, ...] | None:
-    """Read one name per atom."""
-    if path is None:
-        return None
-    names = readers.read_names(path)
-    if len(names) != n:
-        raise ValueError(f"`--names` must hold {n:,} names, one per atom. Got {len(names):,} in {path}.")
-    return tuple(names)
 
 
 def find_atom(text: str, names: Sequence[str] | None, n: int) -> int:
@@ -127,20 +118,23 @@ def _targets(
         raise ValueError("`--target` or `--targets` must be given, and not both.")
     if file is None:
         ids = [find_atom(text, names, atoms.shape[0]) for text in given]
-        points = atoms.take(np.array(ids, np.int64)).astype(np.float64)
+        rows = atoms.take(np.array(ids, np.int64)).astype(np.float64)
         return [
-            Target(names[i] if names else str(i), point, i if exclude_self else None)
-            for i, point in zip(ids, points, strict=True)
+            Target(names[i] if names else str(i), row, i if exclude_self else None)
+            for i, row in zip(ids, rows, strict=True)
         ]
-    points = readers.read_matrix(file)
+    points = readers.read_matrix(file).astype(np.float64, copy=False)
     (n, d), m = atoms.shape, len(points)
     if points.shape[1] != d:
         raise ValueError(f"`--targets` must have {d} columns, as the atoms. Got {points.shape[1]} in {file}.")
     if exclude_self and m != n:
-        raise ValueError(f"`--exclude-self` must come with {n:,} targets, row i being atom i. Got {m:,} in {file}.")
+        raise ValueError(
+            f"`--exclude-self` must come with {n:,} targets, row i being atom i. Got {m:,} in {file}."
+        )
     named = names is not None and exclude_self
     return [
-        Target(names[i] if named and names else str(i), points[i], i if exclude_self else None) for i in range(m)
+        Target(names[i] if named and names else str(i), points[i], i if exclude_self else None)
+        for i in range(m)
     ]
 
 
@@ -156,8 +150,9 @@ def _explain_all(
     # One oracle for all: what it learns of the atoms in a first pass is kept.
     oracle = wh.Scan(atoms)
     end = time.monotonic() + max_seconds
+    meter = Meter(atoms.shape[0], rtol=rtol, jobs=len(targets))
     for target in targets:
-        with meter(atoms.shape[0], rtol=rtol) as watch:
+        with meter.job() as callback:
             result = wh.minimize(
                 wh.SquaredDistance(target.point),
                 oracle,
@@ -165,7 +160,7 @@ def _explain_all(
                 max_seconds=max(end - time.monotonic(), 0.0),
                 exclude=None if target.atom is None else [target.atom],
                 names=names,
-                callback=watch.on_state,
+                callback=callback,
                 seed=seed,
             )
         yield Explanation(target.name, result)

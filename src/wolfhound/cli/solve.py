@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -16,8 +17,9 @@ import wolfhound as wh
 from wolfhound import readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.cli._progress import meter
+from wolfhound.cli._progress import Meter
 from wolfhound.core import Method, Objective, StepSize
+from wolfhound.methods.directions import Direction
 from wolfhound.result import Result
 
 EXAMPLES = """[bold]Examples:[/]
@@ -28,8 +30,12 @@ wolfhound solve atoms.npy --objective logistic --design A.npy --labels y.npy
 
 wolfhound solve likelihoods.npy --objective mixture --rtol 0 --atol 1e-6
 
-wolfhound solve atoms.npy --objective huber --design A.npy --response b.npy --delta 2 --save run --plot run.png
+wolfhound solve atoms.npy --objective least-squares --design A.npy \\
+  --response b.npy --exclude 0,7 --save run --plot run.png
 """
+
+_F = "The objective f"
+_HOW = "The method"
 
 
 class ObjectiveName(StrEnum):
@@ -82,27 +88,38 @@ _TAKES = {
 
 def solve(
     atoms: opt.AtomsFile,
-    objective: Annotated[ObjectiveName, typer.Option(help="f; its means and formulas are in the manual.")],
+    objective: Annotated[ObjectiveName, typer.Option(rich_help_panel=_F, help="The f to minimise.")],
     target: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Point t of squared-distance: 1/2 |x - t|^2.")
+        str | None,
+        typer.Option(metavar="FILE", rich_help_panel=_F, help="t of squared-distance: 1/2 |x - t|^2."),
     ] = None,
-    design: Annotated[str | None, typer.Option(metavar="FILE", help="Matrix A, one row per case.")] = None,
+    design: Annotated[
+        str | None, typer.Option(metavar="FILE", rich_help_panel=_F, help="Matrix A, a row per case.")
+    ] = None,
     response: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Vector b of least-squares and huber.")
+        str | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=_F, help="b of least-squares, 1/2 |Ax - b|^2, and huber."
+        ),
     ] = None,
     labels: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Labels of logistic, -1 and 1 (or 0 and 1).")
+        str | None, typer.Option(metavar="FILE", rich_help_panel=_F, help="Classes of logistic: -1 and 1.")
     ] = None,
     delta: Annotated[
-        float | None, typer.Option(help="Where huber turns linear.  [dim]\\[default: 1][/]")
+        float | None, typer.Option(rich_help_panel=_F, help="Where huber turns linear; 1 if not given.")
     ] = None,
-    method: Annotated[MethodName, typer.Option(help="How to move.")] = MethodName.FULLY_CORRECTIVE,
+    method: Annotated[
+        MethodName, typer.Option(rich_help_panel=_HOW, help="How to move.")
+    ] = MethodName.FULLY_CORRECTIVE,
     step: Annotated[
         StepName | None,
-        typer.Option(help="How far to move; not for fully-corrective.  [dim]\\[default: line-search][/]"),
+        typer.Option(
+            rich_help_panel=_HOW, help="How far; line-search if not given. Not for fully-corrective."
+        ),
     ] = None,
     lazy: Annotated[
-        bool, typer.Option("--lazy", help="Try atoms seen before first; not for fully-corrective.")
+        bool,
+        typer.Option("--lazy", rich_help_panel=_HOW, help="Active atoms first. Not for fully-corrective."),
     ] = False,
     names: opt.Names = None,
     exclude: Annotated[
@@ -117,7 +134,10 @@ def solve(
     seed: opt.Seed = 0,
     out: opt.Out = None,
     save: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Save all of it, for wolfhound.load.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", rich_help_panel=opt.OUTPUT, help="Save the result, for wolfhound.load."
+        ),
     ] = None,
     picture: opt.Plot = None,
     as_json: opt.Json = False,
@@ -125,15 +145,12 @@ def solve(
     """Minimise a smooth convex f over the hull of the atoms, with a proved gap."""
     output.check_path(out, "--out", output.TABLES)
     output.check_path(picture, "--plot", output.PICTURES)
-    given = Given(target, design, response, labels, delta)
-    _check_given(objective, given)
-    mover = make_method(method, step, lazy)
-    rows = readers.read_atoms(atoms)
-    n = rows.shape[0]
-    known = output.read_names(names, n)
-    with meter(n, rtol=rtol) as watch:
+    f = make_objective(objective, Given(target, design, response, labels, delta))
+    mover = make_method(method, step, lazy, smoothness=f.smoothness)
+    rows, known = opt.read_atoms(atoms, names)
+    with Meter(rows.shape[0], rtol=rtol).job() as callback:
         result = wh.minimize(
-            make_objective(objective, given),
+            f,
             rows,
             method=mover,
             rtol=rtol,
@@ -143,7 +160,7 @@ def solve(
             max_seconds=max_seconds,
             exclude=parse_ids(exclude or []),
             names=known,
-            callback=watch.on_state,
+            callback=callback,
             seed=seed,
         )
     _write(result, out, save, picture)
@@ -154,18 +171,9 @@ def solve(
     raise typer.Exit(output.exit_code(result))
 
 
-def _check_given(name: ObjectiveName, given: Given) -> None:
-    """Refuse options of another objective; ask for those that are missing."""
-    for field, value in given._asdict().items():
-        takes = field in _TAKES[name]
-        if value is not None and not takes:
-            raise ValueError(f"`--{field}` must not be given with --objective {name}. Got {value}.")
-        if value is None and takes and field != "delta":
-            raise ValueError(f"`--{field}` must be given with --objective {name}.")
-
-
 def make_objective(name: ObjectiveName, given: Given) -> Objective:
     """Return f from the files that were given."""
+    _check_given(name, given)
     if name is ObjectiveName.MIXTURE:
         return wh.MixtureLikelihood()
     if name is ObjectiveName.SQUARED_DISTANCE:
@@ -179,26 +187,44 @@ def make_objective(name: ObjectiveName, given: Given) -> Objective:
     return wh.Huber(design, response, delta=1.0 if given.delta is None else given.delta)
 
 
-def make_method(name: MethodName, step: StepName | None, lazy: bool) -> Method:
+def _check_given(name: ObjectiveName, given: Given) -> None:
+    """Refuse options of another objective; ask for those that are missing."""
+    for field, value in given._asdict().items():
+        takes = field in _TAKES[name]
+        if value is not None and not takes:
+            raise ValueError(f"`--{field}` must not be given with --objective {name}. Got {value}.")
+        if value is None and takes and field != "delta":
+            raise ValueError(f"`--{field}` must be given with --objective {name}.")
+
+
+def make_method(name: MethodName, step: StepName | None, lazy: bool, *, smoothness: float) -> Method:
     """Return the method that the options describe."""
     if name is MethodName.FULLY_CORRECTIVE:
         for option, value in (("--step", step), ("--lazy", lazy or None)):
             if value is not None:
                 raise ValueError(f"`{option}` must not be given with --method {name}.")
         return wh.FullyCorrective()
-    directions = {
-        MethodName.FRANK_WOLFE: wh.Vanilla,
-        MethodName.AWAY: wh.Away,
-        MethodName.PAIRWISE: wh.Pairwise,
-        MethodName.BLENDED_PAIRWISE: wh.BlendedPairwise,
-    }
-    return wh.FrankWolfe(direction=directions[name](), step=_step(step), lazy=lazy)
+    return wh.FrankWolfe(_direction(name), _step(step, smoothness), lazy=lazy)
 
 
-def _step(name: StepName | None) -> StepSize:
+def _direction(name: MethodName) -> Direction:
+    match name:
+        case MethodName.AWAY:
+            return wh.Away()
+        case MethodName.PAIRWISE:
+            return wh.Pairwise()
+        case MethodName.BLENDED_PAIRWISE:
+            return wh.BlendedPairwise()
+        case _:
+            return wh.Vanilla()
+
+
+def _step(name: StepName | None, smoothness: float) -> StepSize:
     match name:
         case StepName.SHORT_STEP:
-            return wh.ShortStep()
+            if not 0.0 < smoothness < math.inf:
+                raise ValueError("`--step` must not be short-step for an objective of unknown smoothness.")
+            return wh.ShortStep(smoothness)
         case StepName.ADAPTIVE:
             return wh.Adaptive()
         case StepName.OPEN_LOOP:

@@ -44,14 +44,11 @@ class QuadraticInner:
         self, objective: Objective, pool: Pool, point: Point, positions: Ints, weights: Vector
     ) -> None:
         self._pool = pool
-        dim = pool.rows.shape[1]
-        matrix = _lift(objective, np.eye(dim))
-        same = matrix.shape[1] == dim and np.array_equal(matrix, np.eye(dim))
-        self._matrix = None if same else np.ascontiguousarray(matrix)
+        self._objective = objective
         slope = objective.slope(point)
         sample = pool.rows[:SAMPLE].astype(np.float64)
-        self._centre = self._raise(sample.mean(0)[None])[0]
-        self._target = self._raise(point.x[None])[0] - slope - self._centre
+        self._centre = self._lift(sample.mean(0)[None])[0]
+        self._target = self._lift(point.x[None])[0] - slope - self._centre
         self._const = point.value - 0.5 * float(slope @ slope)
         self._span = float(np.sqrt((pool.rows[:CLOSE].astype(np.float64) ** 2).sum(1).max(initial=0.0)))
         width = len(slope)
@@ -60,7 +57,7 @@ class QuadraticInner:
         self._free = list(range(room - 1, -1, -1))
         self._used = 0
         self._slot = np.full(pool.size, -1, np.int64)
-        lifted = self._raise(sample) - self._centre
+        lifted = self._lift(sample) - self._centre
         self._corral = Corral(room, float((lifted * lifted).sum(1).mean()))
         self._new, self._fresh = np.empty(0, np.int64), np.empty((0, width))
         self._close = np.empty(0, np.int64)
@@ -69,8 +66,11 @@ class QuadraticInner:
         self._stop, self._tol, self._work = -np.inf, 0.0, 0.0
         self._corral.adopt(positions, weights, self)
 
-    def _raise(self, rows: Vector) -> Vector:
-        return rows if self._matrix is None else rows @ self._matrix
+    def _lift(self, rows: Matrix) -> Vector:
+        lifted = self._objective.lift(rows)
+        if lifted is None:
+            raise TypeError("a quadratic objective must have a lift")
+        return lifted.astype(np.float64, copy=False)
 
     @property
     def positions(self) -> Ints:
@@ -91,17 +91,17 @@ class QuadraticInner:
             Atoms added on the way.
         """
         self._stop, self._tol, self._work = stop, tol, budget
-        self._slot = np.concatenate([self._slot, np.full(self._pool.size - len(self._slot), -1, np.int64)])
+        self._slot = np.concatenate([self._slot, np.full(self._pool.size - len(self._slot), -1)])
         self._close = self._close[:0]
         return correct(self._corral, self)
 
     def moved(self, where: Ints) -> None:
         """The pool's positions changed: old position -> new."""
         self._corral.labels[:] = where[self._corral.labels]
-        slot = np.full(self._pool.size, -1, np.int64)
-        stays = where >= 0
-        slot[where[stays]] = self._slot[: len(where)][stays]
-        self._slot = slot
+        slots = self._slot[self._slot >= 0]
+        positions = where[np.flatnonzero(self._slot >= 0)]
+        self._slot = np.full(self._pool.size, -1)
+        self._slot[positions] = slots
 
     # ------------------------------------------------------------ simplex.Model
 
@@ -115,7 +115,7 @@ class QuadraticInner:
         nothing = self._close[:0]
         if 0.5 * excess + self._const <= self._stop or self._work <= 0.0:
             return nothing
-        grad = slope if self._matrix is None else self._matrix @ slope
+        grad = self._objective.pull(slope)
         here = float(slope @ (slope + self._target + self._centre))
         noise = 16.0 * UNIT * float(np.linalg.norm(grad)) * self._span
         if len(self._close):
@@ -148,7 +148,7 @@ class QuadraticInner:
 
     def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:
         """(cross, gram, linear) of the new positions."""
-        self._fresh = self._raise(self._pool.rows[new].astype(np.float64)) - self._centre
+        self._fresh = self._lift(self._pool.rows[new].astype(np.float64)) - self._centre
         self._work -= self._fresh.size * (len(held) + self._pool.rows.shape[1])
         self._new = new
         cross = (self._fresh @ self._lifted[: self._used].T)[:, self._slot[held]]
@@ -164,9 +164,3 @@ class QuadraticInner:
         self._free.extend(self._slot[left].tolist())
         self._slot[left] = -1
 
-
-def _lift(objective: Objective, rows: Matrix) -> Matrix:
-    lifted = objective.lift(rows)
-    if lifted is None:
-        raise TypeError("a quadratic objective must have a lift")
-    return lifted

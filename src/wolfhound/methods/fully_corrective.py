@@ -23,6 +23,10 @@ from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count, number
 
 
+COVERED = 64
+"""Coordinates that one pass covers."""
+
+
 class Inner(Protocol):
     """Minimises f over the hull of the pool."""
 
@@ -87,6 +91,14 @@ class FullyCorrective:
         positions, weights = np.arange(len(start.ids)), start.weights
         point = _evaluate(objective, pool, positions, weights)
         yield ask.state(0, point, start.ids, weights, kind="start")
+        if _cover(objective, ask, pool):
+            shares = objective.begin(pool.rows)
+            if shares is not None:
+                positions = np.flatnonzero(shares)
+                weights = shares[positions]
+                point = _evaluate(objective, pool, positions, weights)
+        if not math.isfinite(point.value):
+            raise FloatingPointError("f must be finite at the start. Got inf: no atom is inside the domain of f.")
         inner = _choose(objective, pool, point, positions, weights)
         steps, flat = 0, 0
         while True:
@@ -138,7 +150,28 @@ def _choose(
         from wolfhound.methods._newton import NewtonInner  # noqa: PLC0415 - likewise
 
         return NewtonInner(objective, pool, point, positions, weights)
-    raise NotImplementedError
+    from wolfhound.methods._pairwise import PairwiseInner  # noqa: PLC0415 - likewise
+
+    return PairwiseInner(objective, pool, point, positions, weights)
+
+
+def _cover(objective: Objective, ask: Asker, pool: Pool) -> bool:
+    """Bring atoms into the pool for coordinates that it leaves outside the domain.
+
+    Each such coordinate asks for the atom that is largest there, `COVERED` at a
+    time in one pass. Returns whether any atom was brought.
+    """
+    brought, asked = False, np.empty(0, np.int64)
+    while True:
+        missing = np.setdiff1d(objective.uncovered(pool.rows), asked)[:COVERED]
+        if len(missing) == 0:
+            return brought
+        queries = np.zeros((len(missing), pool.rows.shape[1]))
+        queries[np.arange(len(missing)), missing] = 1.0
+        hits = ask.query(queries)
+        best = np.unique(hits.ids[:, 0], return_index=True)[1]
+        brought = pool.add(hits.ids[best, 0], hits.rows[hits.slots[best, 0]]) > 0 or brought
+        asked = np.concatenate([asked, missing])
 
 
 def _evaluate(objective: Objective, pool: Pool, positions: Ints, weights: Vector) -> Point:

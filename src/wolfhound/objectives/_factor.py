@@ -19,11 +19,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wolfhound.core import TINY, UNIT, Matrix, Vector, gamma
+from wolfhound.core import TINY, Matrix, Vector, gamma
 from wolfhound.objectives._rounding import SAFE, length
 
 _BLOCK = 4096
 _MAX_LOSS = 0.25
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proof:
+    """An approximate inverse X that was checked.
+
+    Attributes
+    ----------
+    inverse : (d, d)
+        X.
+    size : float
+        At least |X|_F.
+    loss : float
+        At least |B'B - I|_2.
+    """
+
+    inverse: Matrix
+    size: float
+    loss: float
+
+    def projected(self, g: Vector, error: float) -> float:
+        """Upper bound on |P v| for every v with |A'v - g| <= error."""
+        d = len(g)
+        missed = self.size * (gamma(d) * length(g) + error) + d * d * TINY
+        return (length(g @ self.inverse) + SAFE * missed) / math.sqrt(1.0 - self.loss) * (1.0 + gamma(4))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,28 +61,23 @@ class Factor:
         R, p = min(m, d).
     centre : (p,)
         c.
-    inverse : (d, d), optional
-        X; None if nothing could be proved (m <= d, or A is ill-conditioned).
-    size : float
-        At least |X|_F.
-    loss : float
-        At least |B'B - I|_2.
     floor : float
         Proved lower bound of the minimum.
+    proof : Proof, optional
+        None if nothing could be proved (m <= d, or A is ill-conditioned).
     """
 
     lift: Matrix
     centre: Vector
-    inverse: Matrix | None = None
-    size: float = math.inf
-    loss: float = 1.0
     floor: float = 0.0
+    proof: Proof | None = None
 
     def excess(self, grad: Vector, grad_error: float) -> float:
-        """Upper bound on g'(A'A)^-1 g for |g - grad| <= grad_error."""
-        if self.inverse is None:
+        """Upper bound on g'(A'A)^-1 g for |g - grad| <= grad_error, or inf."""
+        if self.proof is None:
             return math.inf
-        return _projected(self, grad, grad_error) ** 2 * (1.0 + gamma(8))
+        size = self.proof.projected(grad, grad_error)
+        return size * size * (1.0 + gamma(4))
 
 
 def factor(a: Matrix, b: Vector) -> Factor:
@@ -65,25 +85,22 @@ def factor(a: Matrix, b: Vector) -> Factor:
     m, d = a.shape
     if m <= d:
         return Factor(a, b)
+    # Overflow ends in a proof that fails, which is an answer.
     with np.errstate(all="ignore"):
         r = np.linalg.qr(np.column_stack([a, b]), mode="r")
         lift, centre = np.ascontiguousarray(r[:d, :d]), np.ascontiguousarray(r[:d, d])
-        inverse = _inverse(lift)
-        if inverse is None:
-            return Factor(lift, centre)
-        size, loss = length(inverse), _loss(a, inverse)
-        if not (loss <= _MAX_LOSS and math.isfinite(size)):
-            return Factor(lift, centre)
-        found = Factor(lift, centre, inverse, size, loss)
-        return Factor(lift, centre, inverse, size, loss, _floor(found, a, b))
+        proof = _prove(a, lift)
+        floor = 0.0 if proof is None else _floor(proof, a, b, proof.inverse @ centre)
+    return Factor(lift, centre, floor, proof)
 
 
-def _inverse(r: Matrix) -> Matrix | None:
+def _prove(a: Matrix, r: Matrix) -> Proof | None:
     try:
-        out = np.linalg.inv(r)
+        inverse = np.linalg.inv(r)
     except np.linalg.LinAlgError:
         return None
-    return out if np.isfinite(out).all() else None
+    size, loss = length(inverse), _loss(a, inverse)
+    return Proof(inverse, size, loss) if loss <= _MAX_LOSS and math.isfinite(size) else None
 
 
 def _loss(a: Matrix, x: Matrix) -> float:
@@ -100,24 +117,15 @@ def _loss(a: Matrix, x: Matrix) -> float:
     return SAFE * (length(gram) + lost)
 
 
-def _projected(found: Factor, g: Vector, error: float) -> float:
-    """Upper bound on |P v| given g = A'v within `error`."""
-    assert found.inverse is not None
-    d = len(g)
-    missed = found.size * (gamma(d) * length(g) + error) + d * d * TINY
-    return (length(g @ found.inverse) + SAFE * missed) / math.sqrt(1.0 - found.loss) * (1.0 + gamma(4))
-
-
-def _floor(found: Factor, a: Matrix, b: Vector) -> float:
-    assert found.inverse is not None
+def _floor(proof: Proof, a: Matrix, b: Vector, y: Vector) -> float:
+    """Lower bound of the minimum, given a point y near it."""
     m, d = a.shape
-    x = found.inverse @ found.centre
     # One step of refinement: the QR factorisation has lost up to cond(A) units.
-    x += found.inverse @ (((b - a @ x) @ a) @ found.inverse)
-    v = b - a @ x
+    y = y + proof.inverse @ (((b - a @ y) @ a) @ proof.inverse)
+    v = b - a @ y
     size_a, size_v = length(a), length(v)
-    error = SAFE * (gamma(d + 2) * size_a * length(x) + gamma(2) * length(b) + m * d * TINY)
-    inside = _projected(found, v @ a, SAFE * (gamma(m) * size_a * size_v + d * m * TINY))
+    error = SAFE * (gamma(d + 2) * size_a * length(y) + gamma(2) * length(b) + m * d * TINY)
+    inside = proof.projected(v @ a, SAFE * (gamma(m) * size_a * size_v + d * m * TINY))
     squares = float(v @ v) * (1.0 - gamma(m + 4)) - inside * inside * (1.0 + gamma(4)) - m * TINY
-    away = math.sqrt(max(squares, 0.0)) * (1.0 - gamma(4)) - error
-    return 0.5 * max(away, 0.0) ** 2 * (1.0 - 8.0 * UNIT) if away > 0.0 else 0.0
+    away = math.sqrt(squares) * (1.0 - gamma(4)) - error if squares > 0.0 else 0.0
+    return 0.5 * away * away * (1.0 - gamma(4)) if away > 0.0 else 0.0

@@ -130,6 +130,9 @@ class LinearModel(abc.ABC):
         out[-1] = self._fresh_error(length(x))
         return out
 
+    def _image_of(self, point: Point) -> Vector:
+        return self._image(point.x) if point.cache is None else point.cache
+
     def _fresh_error(self, size_x: float) -> float:
         m, d = self.design.shape
         underflow = math.sqrt(m) * (d + 1) * TINY
@@ -163,7 +166,7 @@ class _ImageLine:
         self.sq_length = float(direction @ direction)
         self._model = model
         self._direction = direction
-        self._from = model._image(start.x) if start.cache is None else start.cache
+        self._from = model._image_of(start)
         self._along = model._image(direction)
 
     def value(self, s: float) -> float:
@@ -189,10 +192,10 @@ class _ImageLine:
         return self._from[:-1] + s * self._along[:-1]
 
     def _moved_error(self, s: float) -> float:
-        # Both x + s d and z + s A d are rounded: gamma_2 of the parts each.
+        # x + s d and z + s A d are rounded (gamma_2 of the parts each), and z - b again.
         size, far = self._model._size, abs(s) * length(self._direction)
         images = length(self._from[:-1]) + abs(s) * length(self._along[:-1])
-        added = gamma(3) * (images + size * (length(self.start.x) + far))
+        added = gamma(5) * (images + size * (length(self.start.x) + far))
         underflow = 2.0 * (1.0 + size) * math.sqrt(len(self._from)) * len(self._direction) * TINY
         added += abs(s) * float(self._along[-1]) + underflow
         return (float(self._from[-1]) + SAFE * added) * (1.0 + 4.0 * UNIT)

@@ -18,7 +18,41 @@ _TAIL_CURVATURE = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Logistic(LinearModel):
+class _MeanLoss(LinearModel):
+    """A mean of losses >= 0, lifted to z = A x."""
+
+    @property
+    def quadratic(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def floor(self) -> float:
+        """0."""
+        return 0.0
+
+    def lift(self, rows: Matrix) -> Matrix:
+        """A x for each row."""
+        return np.asarray(np.asarray(rows, np.float64) @ self.design.T)
+
+    def slope(self, point: Point) -> Vector:
+        """Derivative with respect to A x."""
+        return self._scale * self._slopes(self._image_of(point)[:-1])
+
+    def pull(self, slope: Vector) -> Vector:
+        """A'u for a slope u."""
+        return np.asarray(slope @ self.design)
+
+    @property
+    def _scale(self) -> float:
+        return 1.0 / len(self.design)
+
+    def _excess(self, z: Vector, error: float, grad: Vector, grad_error: float) -> float:  # noqa: ARG002
+        return math.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Logistic(_MeanLoss):
     """Mean logistic loss.
 
     f(x) = 1/m sum_i log(1 + exp(-y_i <a_i, x>)). The lift is z = A x.
@@ -47,32 +81,10 @@ class Logistic(LinearModel):
         require(known, "labels", "-1 and +1, or 0 and 1", f"{kinds[:5]}")
         object.__setattr__(self, "labels", np.where(labels > 0.0, 1.0, -1.0))
 
-    @property
-    def quadratic(self) -> bool:
-        """False."""
-        return False
-
-    @property
-    def floor(self) -> float:
-        """0."""
-        return 0.0
-
-    def lift(self, rows: Matrix) -> Matrix:
-        """A x for each row."""
-        return np.asarray(np.asarray(rows, np.float64) @ self.design.T)
-
-    def slope(self, point: Point) -> Vector:
-        """Derivative with respect to A x."""
-        return self._scale * self._slopes(_image(self, point))
-
     def curvature(self, point: Point) -> Vector:
         """p (1 - p) / m, but at least 1e-6 / m, p the probability of a label."""
-        wrong = np.abs(self._slopes(_image(self, point)))
+        wrong = np.abs(self._slopes(self._image_of(point)[:-1]))
         return np.asarray(self._scale * np.maximum(wrong * (1.0 - wrong), _LEAST_CURVATURE))
-
-    @property
-    def _scale(self) -> float:
-        return 1.0 / len(self.design)
 
     @property
     def _shift(self) -> float:
@@ -91,12 +103,9 @@ class Logistic(LinearModel):
         small = np.exp(-np.abs(margin))
         return np.asarray(-self.labels * np.where(margin > 0.0, small, 1.0) / (1.0 + small))
 
-    def _excess(self, z: Vector, error: float, grad: Vector, grad_error: float) -> float:  # noqa: ARG002
-        return math.inf
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Huber(LinearModel):
+class Huber(_MeanLoss):
     """Mean Huber loss: quadratic near 0, linear beyond delta.
 
     f(x) = 1/m sum_i h(<a_i, x> - b_i) with h(r) = r^2 / 2 if |r| <= delta, else
@@ -109,7 +118,7 @@ class Huber(LinearModel):
     response : (m,)
         The vector b.
     delta
-        Where the loss becomes linear, > 0.
+        Where the loss becomes linear, > 0 and finite.
 
     Examples
     --------
@@ -126,36 +135,16 @@ class Huber(LinearModel):
         self._prepare()
         response = vector(self.response, "response", size=len(self.design))
         object.__setattr__(self, "response", response)
-        object.__setattr__(self, "delta", number(self.delta, "delta", low=0.0, strict=True))
+        delta = number(self.delta, "delta", low=0.0, strict=True)
+        require(math.isfinite(delta), "delta", "finite", delta)
+        object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "_response_size", length(response))
-
-    @property
-    def quadratic(self) -> bool:
-        """False."""
-        return False
-
-    @property
-    def floor(self) -> float:
-        """0."""
-        return 0.0
-
-    def lift(self, rows: Matrix) -> Matrix:
-        """A x for each row."""
-        return np.asarray(np.asarray(rows, np.float64) @ self.design.T)
-
-    def slope(self, point: Point) -> Vector:
-        """Derivative with respect to A x."""
-        return self._scale * self._slopes(_image(self, point))
 
     def curvature(self, point: Point) -> Vector:
         """1/m where the loss is quadratic, else 0.01 delta / (m |r|) instead of 0."""
-        size = np.abs(_image(self, point) - self.response)
+        size = np.abs(self._image_of(point)[:-1] - self.response)
         tail = _TAIL_CURVATURE * (self.delta / np.maximum(size, self.delta))
         return np.asarray(self._scale * np.where(size <= self.delta, 1.0, tail))
-
-    @property
-    def _scale(self) -> float:
-        return 1.0 / len(self.design)
 
     @property
     def _shift(self) -> float:
@@ -172,11 +161,3 @@ class Huber(LinearModel):
 
     def _slopes(self, z: Vector) -> Vector:
         return np.clip(z - self.response, -self.delta, self.delta)
-
-    def _excess(self, z: Vector, error: float, grad: Vector, grad_error: float) -> float:  # noqa: ARG002
-        return math.inf
-
-
-def _image(model: LinearModel, point: Point) -> Vector:
-    cache = model._image(point.x) if point.cache is None else point.cache
-    return cache[:-1]

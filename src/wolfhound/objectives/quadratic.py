@@ -103,6 +103,10 @@ class SquaredDistance:
         """x - t."""
         return point.grad
 
+    def pull(self, slope: Vector) -> Vector:
+        """Return the slope: the lift is the identity."""
+        return slope
+
     def curvature(self, point: Point) -> Vector:
         """Ones."""
         return np.ones(len(point.x))
@@ -166,6 +170,10 @@ class LeastSquares(LinearModel):
     def slope(self, point: Point) -> Vector:
         """R x - Q'b."""
         return np.asarray(self._factor.lift @ point.x - self._factor.centre)
+
+    def pull(self, slope: Vector) -> Vector:
+        """R'u for a slope u."""
+        return np.asarray(slope @ self._factor.lift)
 
     def curvature(self, point: Point) -> Vector:  # noqa: ARG002 - protocol
         """Ones."""

@@ -1,0 +1,94 @@
+"""Claim: `import wolfhound` is quick, and kernels are compiled once.
+
+Protocol: every number comes from fresh processes, medians of interleaved repeats.
+Import: `import wolfhound` next to `import numpy` alone. First solve: a projection
+onto the hull of 5,000 x 20 atoms, with an empty numba cache folder (it compiles),
+then in new processes with the cache that this left. The seconds of the solve call
+include loading numba and the kernels; those of the whole process are reported.
+
+Threshold: import under 0.3 s; the first solve at most 15 s with an empty cache and
+under 1 s with a filled one.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import functools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rig import Claim, Timed, interleave
+
+IMPORT = """
+import json, sys, time
+begin = time.perf_counter()
+import {module}
+print(json.dumps([time.perf_counter() - begin, "numba" not in sys.modules]))
+"""
+SOLVE = """
+import json, time
+import numpy as np
+import wolfhound
+atoms = np.random.default_rng(0).standard_normal((5000, 20)).astype(np.float32)
+begin = time.perf_counter()
+result = wolfhound.minimize(wolfhound.SquaredDistance(np.full(20, 2.0)), atoms)
+print(json.dumps([time.perf_counter() - begin, bool(result.gap <= result.goal)]))
+"""
+
+
+class Answer(NamedTuple):
+    """What a fresh process printed: the seconds it measured, and a fact."""
+
+    seconds: float
+    good: bool
+
+
+def run(script: str, cache: str) -> Answer:
+    """Run a script in a fresh process with its own cache of kernels."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": cache}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, check=True, capture_output=True, text=True
+    )
+    return Answer(*json.loads(done.stdout.splitlines()[-1]))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the claim; return the exit code."""
+    claim = Claim(__file__, __doc__, argv)
+    repeats = claim.options.repeats
+    with tempfile.TemporaryDirectory() as cache:
+        modules = {f"import {module}": IMPORT.format(module=module) for module in ("numpy", "wolfhound")}
+        timed = interleave(
+            {name: functools.partial(run, script, cache) for name, script in modules.items()}, repeats=repeats
+        )
+        timed |= interleave({"solve, empty cache": lambda: run(SOLVE, cache)}, repeats=1)
+        timed |= interleave({"solve, filled cache": lambda: run(SOLVE, cache)}, repeats=repeats)
+    for name, answers in timed.items():
+        claim.row(
+            what=name, seconds=middle(answers), process_seconds=answers.median, repeats=len(answers.seconds)
+        )
+    claim.holds("import wolfhound leaves numba alone", all(a.good for a in timed["import wolfhound"].answers))
+    solves = timed["solve, empty cache"].answers + timed["solve, filled cache"].answers
+    claim.holds("every solve is proved", all(answer.good for answer in solves))
+    for name, limit in {
+        "import wolfhound": 0.3,
+        "solve, empty cache": 15.0,
+        "solve, filled cache": 1.0,
+    }.items():
+        claim.at_most(f"{name}: seconds", middle(timed[name]), limit, full_size=True)
+    return claim.finish()
+
+
+def middle(timed: Timed[Answer]) -> float:
+    """Median of the seconds that the processes measured themselves."""
+    return statistics.median(answer.seconds for answer in timed.answers)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

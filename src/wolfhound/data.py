@@ -1,0 +1,105 @@
+"""The shipped words: 20,000 English words as vectors, for examples and tests."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core import Vector
+from wolfhound.validate import require
+
+_NEAR = 3
+
+
+class Sentence(NamedTuple):
+    """Mean vector (d,) float64 of the known words, and the words not known."""
+
+    vector: Vector
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Words:
+    """Words and their vectors, by decreasing frequency.
+
+    Parameters
+    ----------
+    names : (n,) tuple of str
+        The words, in lower case.
+    vectors : (n, d) float32
+        A row per word; made read-only.
+    """
+
+    names: tuple[str, ...]
+    vectors: NDArray[np.float32]
+    _ids: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        require(len(self.names) == len(self.vectors), "names", "one per vector", f"{len(self.names)} names")
+        locked = self.vectors.view()
+        locked.flags.writeable = False
+        object.__setattr__(self, "vectors", locked)
+        object.__setattr__(self, "_ids", {name: i for i, name in enumerate(self.names)})
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        n, d = self.vectors.shape
+        return f"Words({n} x {d})"
+
+    def id(self, word: str) -> int:
+        """Return the row of a word; an unknown one raises ValueError."""
+        if word not in self._ids:
+            near = difflib.get_close_matches(word.lower(), self.names, n=_NEAR)
+            hint = f" Near: {', '.join(near)}." if near else ""
+            raise ValueError(f"`word` must be one of {len(self)} words. Got {word!r}.{hint}")
+        return self._ids[word]
+
+    def vector(self, word: str) -> NDArray[np.float32]:
+        """Return the (d,) vector of a word."""
+        row: NDArray[np.float32] = self.vectors[self.id(word)]
+        return row
+
+    def sentence(self, text: str) -> Sentence:
+        """Return the mean of the vectors of a text's words.
+
+        Words are runs of letters and digits, in any case; unknown ones are left
+        out and reported. A text without a known word raises ValueError.
+        """
+        found = re.findall(r"[^\W_]+", text.lower())
+        known = [self._ids[word] for word in found if word in self._ids]
+        require(bool(known), "text", f"made of some of {len(self)} words", repr(text))
+        unknown = tuple(word for word in dict.fromkeys(found) if word not in self._ids)
+        return Sentence(np.asarray(self.vectors[known].mean(axis=0, dtype=np.float64)), unknown)
+
+
+@functools.cache
+def words() -> Words:
+    """Return 20,000 frequent English words with vectors of dimension 100.
+
+    The most frequent words of GloVe 6B (Pennington, Socher, Manning 2014,
+    Stanford; trained on Wikipedia 2014 and Gigaword 5), rounded to 8 bits with
+    a scale per word. The vectors are in the public domain (Open Data Commons
+    Public Domain Dedication and License). Read once, read-only.
+
+    Examples
+    --------
+    >>> words()
+    Words(20000 x 100)
+    >>> words().id("the"), words().sentence("A red dog").unknown
+    (0, ('a',))
+    """
+    file = resources.files("wolfhound").joinpath("data_files", "glove100_20k_int8.npz")
+    with file.open("rb") as stream, np.load(stream) as content:
+        names = bytes(content["words"]).decode().split("\n")
+        vectors = content["q"].astype(np.float32) * content["scale"][:, None]
+    return Words(tuple(names), vectors)

@@ -1,0 +1,181 @@
+"""An objective from a function of the caller, for example of JAX or torch."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import NoReturn, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wolfhound.core import UNIT, Ids, Ints, Matrix, Point, Vector
+from wolfhound.objectives._line import PlainLine
+from wolfhound.objectives._rounding import SAFE, drift_length, length
+from wolfhound.validate import ids, number, require, vector
+
+ValueAndGrad: TypeAlias = Callable[[Vector], tuple[float, ArrayLike]]
+
+_STEP = (3.0 * UNIT) ** (1.0 / 3.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Custom:
+    """f from a function that returns its value and gradient.
+
+    Nothing can be proved about a foreign function: its rounding errors are taken
+    as 0, and `convex`, `smoothness` and `floor` are believed. There is no lift.
+
+    Parameters
+    ----------
+    value_and_grad
+        Maps x, a (d,) float64 copy, to (value, (d,) gradient).
+    convex
+        Whether f is convex. A wrong True makes the gaps wrong.
+    smoothness
+        A Lipschitz constant of the gradient, if known.
+    floor
+        A lower bound of f, if known.
+
+    Examples
+    --------
+    >>> f = Custom(lambda x: (float(x @ x), 2.0 * x), convex=True)
+    >>> f.at(np.array([1.0, 2.0])).grad
+    array([2., 4.])
+    >>> f.check(np.array([1.0, 2.0])) < 1e-6
+    True
+    """
+
+    value_and_grad: ValueAndGrad
+    _: KW_ONLY
+    convex: bool
+    smoothness: float = math.inf
+    floor: float = -math.inf
+
+    def __post_init__(self) -> None:
+        if not callable(self.value_and_grad):
+            raise TypeError(f"`value_and_grad` must be a function. Got {self.value_and_grad!r}.")
+        if not isinstance(self.convex, (bool, np.bool_)):
+            raise TypeError(f"`convex` must be True or False. Got {self.convex!r}.")
+        object.__setattr__(self, "convex", bool(self.convex))
+        object.__setattr__(self, "smoothness", number(self.smoothness, "smoothness", low=0.0))
+        object.__setattr__(self, "floor", number(self.floor, "floor"))
+
+    def __repr__(self) -> str:
+        name = getattr(self.value_and_grad, "__name__", type(self.value_and_grad).__name__)
+        kind = "convex" if self.convex else "not convex"
+        return f"Custom({name}, {kind}; trusted, not proved)"
+
+    @property
+    def quadratic(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def dim(self) -> None:
+        """Any: the function decides."""
+        return None
+
+    def at(self, x: Vector, drift: Vector | float = 0.0) -> Point:
+        """Evaluate f at x; the drift is covered to first order."""
+        x = np.asarray(x, np.float64)
+        value, grad = self._evaluate(x)
+        away = SAFE * length(grad) * drift_length(drift, len(x))
+        return Point(x=x, value=value, grad=grad, value_error=away)
+
+    def values(self, rows: Matrix) -> Vector:
+        """f at each row."""
+        return np.array([self._evaluate(row)[0] for row in np.asarray(rows, np.float64)])
+
+    def line(self, start: Point, direction: Vector) -> PlainLine:
+        """f along a line; calls the function once per new s."""
+        return PlainLine(self, start, direction)
+
+    def lift(self, rows: Matrix) -> None:  # noqa: ARG002 - protocol
+        """None: there is no lift."""
+        return
+
+    def slope(self, point: Point) -> NoReturn:
+        """Raise: there is no lift."""
+        raise TypeError("Custom has no lift, so it has no slope there: use `at(x).grad`.")
+
+    def pull(self, slope: Vector) -> NoReturn:
+        """Raise: there is no lift."""
+        raise TypeError("Custom has no lift, so there is nothing to pull back.")
+
+    def curvature(self, point: Point) -> NoReturn:
+        """Raise: there is no lift."""
+        raise TypeError("Custom has no lift, so it has no curvature there.")
+
+    def begin(self, rows: Matrix) -> Vector | None:  # noqa: ARG002 - protocol
+        """None: start at the best single row."""
+        return None
+
+    def uncovered(self, rows: Matrix) -> Ints:  # noqa: ARG002 - protocol
+        """None: f is taken to be finite everywhere."""
+        return np.empty(0, np.int64)
+
+    def check(self, x: Vector, *, rtol: float = 1e-5, coordinates: Ids | None = None) -> float:
+        """Compare the gradient at x with central finite differences.
+
+        Parameters
+        ----------
+        x : (d,)
+            Where to check.
+        rtol
+            Allowed difference, relative to the largest slope.
+        coordinates
+            Which to check, two evaluations each; all by default.
+
+        Returns
+        -------
+        float
+            The largest difference, relative to the largest slope.
+
+        Raises
+        ------
+        ValueError
+            If a difference is larger than allowed; names the coordinate.
+        """
+        x = vector(x, "x")
+        rtol = number(rtol, "rtol", low=0.0, strict=True)
+        which = np.arange(len(x)) if coordinates is None else ids(coordinates, "coordinates", len(x))
+        require(len(which) > 0, "coordinates", "non-empty", "none")
+        value, grad = self._evaluate(x)
+        steps = _STEP * np.maximum(1.0, np.abs(x[which]))
+        found = np.array([self._difference(x, int(j), h) for j, h in zip(which, steps, strict=True)])
+        # Differences of f carry its rounding, about |f| u / h: no fault of the gradient.
+        noise = 64.0 * UNIT * abs(value) / steps
+        scale = max(float(np.abs(found).max()), float(np.abs(grad).max()), 1e-300)
+        excess = np.maximum(np.abs(found - grad[which]) - noise, 0.0) / scale
+        worst = int(excess.argmax())
+        if excess[worst] > rtol:
+            raise ValueError(
+                f"`value_and_grad` returns {grad[which[worst]]:g} as coordinate {which[worst]} of the "
+                f"gradient, but differences of its value give {found[worst]:g}."
+            )
+        return float(excess[worst])
+
+    def _difference(self, x: Vector, j: int, h: float) -> float:
+        above, below = x.copy(), x.copy()
+        above[j] += h
+        below[j] -= h
+        return (self._evaluate(above)[0] - self._evaluate(below)[0]) / float(above[j] - below[j])
+
+    def _evaluate(self, x: Vector) -> tuple[float, Vector]:
+        # A copy in and a copy out: the function may reuse its arrays.
+        answer = self.value_and_grad(x.copy())
+        if not (isinstance(answer, tuple) and len(answer) == 2):  # noqa: PLR2004 - a pair
+            raise TypeError(f"`value_and_grad` must return (value, gradient). Got {type(answer).__name__}.")
+        value = np.array(answer[0], np.float64)
+        grad = np.array(answer[1], np.float64)
+        require(value.shape == (), "value", "one number", f"shape {value.shape}")
+        require(grad.shape == x.shape, "gradient", f"of shape {x.shape}, like x", f"shape {grad.shape}")
+        if not np.isfinite(value):
+            raise FloatingPointError(f"`value_and_grad` returned the value {value}.")
+        if not np.isfinite(grad).all():
+            j = int(np.flatnonzero(~np.isfinite(grad))[0])
+            raise FloatingPointError(f"`value_and_grad` returned the slope {grad[j]} at coordinate {j}.")
+        return float(value), grad

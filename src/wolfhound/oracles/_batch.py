@@ -1,0 +1,149 @@
+"""Many queries at once: matrix products find candidates, with proved errors.
+
+Products run in the precision of the atoms. Each candidate's key is an upper
+bound on its score; a heap per query keeps the highest keys.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wolfhound.atoms import block_rows
+from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector, gamma, pulse
+from wolfhound.oracles import _scan_kernels as kernels
+from wolfhound.oracles._gauge import Gauge
+from wolfhound.oracles._hits import Asked, lengths
+from wolfhound.threads import ordered
+
+SPARE = 256
+"""Candidates beyond k: more near-ties than this are left to the float64 loop."""
+
+_MEMORY = 128 << 20
+_AHEAD = 8
+_TILE = 1 << 21
+_WIDEST = 1024
+_SINGLE_LIMIT = 2.0**100
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """Queries scaled to norms near 1 and rounded to the atoms' dtype.
+
+    Attributes
+    ----------
+    queries : (m, d)
+    exponents : (m,)
+        The caller's query is about ``2**exponent`` times the rounded one.
+    width, shift : (m,) and scalar, of the same dtype
+        ``product + (width * norm + shift)`` is at least the true and at least
+        the computed float64 score of an atom, in the scale of `queries`.
+    """
+
+    queries: Matrix
+    exponents: Ints
+    width: Matrix
+    shift: np.floating[Any]
+
+
+def rounded(ask: Asked, dtype: np.dtype[Any]) -> Rounded:
+    """Scale and round queries, and bound what that and the product can lose.
+
+    The width is the sum of: the product in any order, ``gamma_d |q|`` in the
+    unit roundoff u of its dtype; the rounding of the query; the float64 loop
+    that defines a score; 8u for the arithmetic of the key.
+    """
+    d = ask.queries.shape[1]
+    unit = float(np.finfo(dtype).eps) / 2.0
+    exponents = np.frexp(ask.sizes)[1].astype(np.int64)
+    exact = np.ldexp(ask.queries, -exponents[:, None])
+    low = exact.astype(dtype)
+    width = gamma(d, unit) * lengths(low.astype(np.float64)) + lengths(exact - low) + gamma(d + 2) + 8.0 * unit
+    width = np.nextafter((width * (1.0 + 8.0 * unit)).astype(dtype), dtype.type(np.inf))
+    shift = dtype.type(2.0 * (d + 4) * float(np.finfo(dtype).tiny))
+    return Rounded(low, exponents, width, shift)
+
+
+@dataclass(frozen=True, slots=True)
+class Heaps:
+    """The highest keys of each query; entry 0 of a row is the lowest kept."""
+
+    keys: Matrix
+    ids: Ids
+    fill: Ints
+    floors: Matrix
+
+    @classmethod
+    def empty(cls, floors: Matrix, size: int) -> Heaps:
+        """Return m empty heaps that take keys above the floors."""
+        m = len(floors)
+        shape = (m, size)
+        return cls(np.empty(shape, floors.dtype), np.empty(shape, np.int64), np.zeros(m, np.int64), floors)
+
+    def ranked(self) -> tuple[Matrix, Ids]:
+        """Return keys and ids, highest first, padded with -inf and -1."""
+        empty = np.arange(self.keys.shape[1]) >= self.fill[:, None]
+        self.keys[empty] = -np.inf
+        self.ids[empty] = -1
+        order = np.lexsort((self.ids, -self.keys), axis=1)
+        return np.take_along_axis(self.keys, order, 1), np.take_along_axis(self.ids, order, 1)
+
+
+def groups(m: int, n: int, k: int) -> tuple[int, int]:
+    """Return (queries per pass, candidates per query) within the memory."""
+    size = min(n + 1, k + SPARE)  # n + 1: a heap that holds all atoms is never full
+    return max(1, min(m, _MEMORY // (16 * size * _AHEAD))), size
+
+
+def product_pass(atoms: Atoms, gauge: Gauge, ask: Asked, size: int) -> tuple[Ids, Vector, Vector]:
+    """Read all atoms once; return the candidates of every query.
+
+    Returns
+    -------
+    ids, uppers : (m, size)
+        Highest upper bounds first, as `settle` wants them.
+    rest : (m,)
+        At least the score of every other atom that is not excluded.
+    """
+    low = rounded(ask, atoms.dtype)
+    heaps = Heaps.empty(np.full(len(low.queries), -np.inf, atoms.dtype), size)
+
+    def work(task: tuple[int, Matrix]) -> tuple[int, Heaps]:
+        first, block = task
+        part = Heaps.empty(heaps.floors.copy(), size)
+        _multiply(block, first, gauge.measure(first, block), low, ask.exclude, part)
+        return len(block), part
+
+    gauge.begin()
+    for rows, part in ordered(work, atoms.blocks(block_rows(atoms))):
+        pulse(rows)
+        kernels.merge_best(heaps.keys, heaps.ids, heaps.fill, heaps.floors, part.keys, part.ids, part.fill)
+    gauge.finish()
+
+    rest = np.where(heaps.fill == size, heaps.floors, -np.inf).astype(np.float64)
+    if atoms.dtype == np.float32 and gauge.radius > _SINGLE_LIMIT:
+        rest[:] = np.inf  # products may have overflowed
+    keys, ids = heaps.ranked()
+    with np.errstate(over="ignore"):
+        uppers = np.nextafter(np.ldexp(keys.astype(np.float64), low.exponents[:, None]), np.inf)
+        rest = np.nextafter(np.ldexp(rest, low.exponents), np.inf)
+    return ids, np.where(ids >= 0, uppers, -np.inf), np.where(rest > ..., rest, rest)
+
+
+def _multiply(block: Matrix, first: int, norms: kernels.Singles, low: Rounded, exclude: Ids, heaps: Heaps) -> None:
+    """Offer all rows of a block to the heaps, in tiles that suit the cache."""
+    m = len(low.queries)
+    wide = min(m, _WIDEST)
+    tall = max(1024, _TILE // wide)
+    for start in range(0, len(block), tall):
+        rows, lengths_ = block[start : start + tall], norms[start : start + tall]
+        for q in range(0, m, wide):
+            here = slice(q, q + wide)
+            with np.errstate(over="ignore", invalid="ignore"):
+                products = low.queries[here] @ rows.T
+            kernels.keep_best(
+                products, lengths_, low.width[here], low.shift, first + start, exclude[here],
+                heaps.keys[here], heaps.ids[here], heaps.fill[here], heaps.floors[here],
+            )

@@ -1,0 +1,275 @@
+"""From candidates to `Hits`: exact scores, ties, bounds, rows, in one place.
+
+Every exact oracle ends here, so ids, scores and ties do not depend on how the
+candidates were found.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from wolfhound.core import TINY, UNIT, Atoms, Hits, Ids, Ints, Matrix, Vector, gamma
+from wolfhound.validate import count, matrix, require
+
+_GATHER = 64 << 20
+"""Bytes of rows that are gathered at once to be re-scored."""
+
+_LARGEST = 2.0**1000
+"""Largest |query| max|atom|: no sum of products can then overflow."""
+
+
+# ---------------------------------------------------------------- what is asked
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Checked arguments of `Oracle.query`.
+
+    Attributes
+    ----------
+    queries : (m, d) float64
+    k : int
+    exclude : (m, e) int64
+        Each row in ascending order, padded with -1.
+    sizes : (m,) float64
+        Norms of the queries, rounded up.
+    """
+
+    queries: Vector
+    k: int
+    exclude: Ids
+    sizes: Vector
+
+    def only(self, which: Ints) -> Asked:
+        """Return some of the queries."""
+        return Asked(self.queries[which], self.k, self.exclude[which], self.sizes[which])
+
+
+def asked(atoms: Atoms, queries: Any, k: int, exclude: Any) -> Asked:
+    """Check the arguments of `Oracle.query`."""
+    n, d = atoms.shape
+    rows = matrix(queries, "queries")
+    require(rows.shape[1] == d, "queries", f"an (m, {d}) array", f"shape {rows.shape}")
+    k = count(k, "k", low=1)
+    if exclude is None:
+        return Asked(rows, k, np.empty((len(rows), 0), np.int64), lengths(rows))
+    out = np.asarray(exclude)
+    if out.dtype.kind not in "iu":
+        raise TypeError(f"`exclude` must be an array of integer ids. Got dtype {out.dtype}.")
+    shape_ok = out.ndim == 2 and len(out) == len(rows)
+    require(shape_ok, "exclude", f"an ({len(rows)}, e) array", f"shape {out.shape}")
+    if out.size:
+        low, high = out.min(), out.max()
+        require(bool(low >= -1 and high < n), "exclude", f"ids in [0, {n}) or -1", f"{low} .. {high}")
+    return Asked(rows, k, np.sort(out.astype(np.int64), axis=1), lengths(rows))
+
+
+def lengths(rows: Vector) -> Vector:
+    """Norms of float64 rows, rounded up; inf if a norm overflows.
+
+    Examples
+    --------
+    >>> float(lengths(np.array([[3.0, 4.0]]))[0]) >= 5.0
+    True
+    """
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    exponents = np.frexp(largest)[1]
+    unit = np.ldexp(rows, -exponents[:, None])
+    with np.errstate(over="ignore"):
+        out = np.ldexp(np.sqrt(np.einsum("ij,ij->i", unit, unit)), exponents)
+        out = out * (1.0 + gamma(rows.shape[1] + 4)) + TINY
+    return np.asarray(np.where(largest > 0.0, out, 0.0))
+
+
+def slacks(sizes: Vector, d: int, radius: float) -> Vector:
+    """Proved bound on |computed - true score| of any atom, by the float64 loop.
+
+    ``gamma_d |q| |s|`` in any order of summation, plus underflow; d + 2 pays for
+    the rounding of the norms and of this product.
+    """
+    require(
+        bool((sizes * radius < _LARGEST).all()),
+        "queries",
+        "so small that |query| max|atom| < 1e301",
+        f"{sizes.max():.3g} * {radius:.3g}",
+    )
+    return np.asarray(gamma(d + 2) * sizes * radius + d * TINY)
+
+
+# ---------------------------------------------------------------- the best of a stream
+
+
+class Best:
+    """The `limit` best (score, id) of a stream that comes in order of ids.
+
+    Equal scores keep the smaller id. Sorting is put off until several times
+    `limit` are there; `floor` then rises, and later entries at or below it
+    cannot matter.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.floor = -math.inf
+        self._room = max(4 * limit, 4096)
+        self._scores: list[Vector] = []
+        self._ids: list[Ids] = []
+        self._size = 0
+
+    def add(self, scores: Vector, ids: Ids) -> None:
+        """Take entries with ids above all earlier ones, in ascending order."""
+        if not len(ids):
+            return
+        self._scores.append(scores)
+        self._ids.append(ids)
+        self._size += len(ids)
+        if self._size > self._room:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        scores, ids = np.concatenate(self._scores), np.concatenate(self._ids)
+        if len(ids) > self.limit:
+            self.floor = float(np.partition(scores, len(scores) - self.limit)[-self.limit])
+            keep = scores > self.floor
+            ties = np.flatnonzero(scores == self.floor)[: self.limit - int(keep.sum())]
+            keep[ties] = True
+            scores, ids = scores[keep], ids[keep]
+        self._scores, self._ids, self._size = [scores], [ids], len(ids)
+
+    def ranked(self) -> tuple[Vector, Ids]:
+        """Return scores and ids, best first."""
+        if not self._ids:
+            return np.empty(0), np.empty(0, np.int64)
+        self._shrink()
+        order = np.argsort(-self._scores[0], kind="stable")
+        return self._scores[0][order], self._ids[0][order]
+
+
+# ---------------------------------------------------------------- exact scores
+
+
+def rescore(rows: Matrix, query: Vector) -> Vector:
+    """Scores of rows by the same loop as a pass: the same bits.
+
+    Examples
+    --------
+    >>> rescore(np.eye(2), np.array([3.0, 4.0]))
+    array([3., 4.])
+    """
+    from wolfhound.oracles import _scan_kernels as kernels  # noqa: PLC0415 - numba is slow to load
+
+    scores = np.empty(len(rows))
+    kernels.score(_locked(rows), query, scores)
+    return scores
+
+
+def _locked(rows: Matrix) -> Matrix:
+    """View that cannot be written: one specialisation of each kernel."""
+    view = rows.view()
+    view.flags.writeable = False
+    return view
+
+
+def _rescore_pairs(atoms: Atoms, queries: Vector, ids: Ids) -> Vector:
+    """Scores of ``ids[i, j]`` with query i, -inf where padded."""
+    from wolfhound.oracles import _scan_kernels as kernels  # noqa: PLC0415 - numba is slow to load
+
+    scores = np.empty(ids.shape)
+    unique, slots = _unique(ids)
+    kernels.score_pairs(_locked(atoms.take(unique)), slots, queries, scores)
+    return scores
+
+
+def _unique(ids: Ids) -> tuple[Ids, Ints]:
+    """Return the sorted distinct ids and the place of each, -1 where padded."""
+    unique, slots = np.unique(ids, return_inverse=True)
+    padded = int(len(unique) > 0 and unique[0] < 0)
+    return unique[padded:], slots.reshape(ids.shape) - padded
+
+
+def rank(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
+    """Return the k best of each row: score descending, id ascending, padded."""
+    order = np.lexsort((ids, -scores), axis=1)[:, :k]
+    scores, ids = np.take_along_axis(scores, order, 1), np.take_along_axis(ids, order, 1)
+    more = ((0, 0), (0, k - ids.shape[1]))
+    return np.pad(scores, more, constant_values=-np.inf), np.pad(ids, more, constant_values=-1)
+
+
+def settle(
+    atoms: Atoms, ask: Asked, ids: Ids, uppers: Vector, *, rest: Vector, scored: Ints, passes: float, radius: float
+) -> Hits:
+    """Re-score, in float64, every candidate that can still be the best.
+
+    Parameters
+    ----------
+    atoms
+        Where the rows are taken from.
+    ask
+        The queries.
+    ids : (m, c)
+        Candidates, none excluded, best upper bound first, padded with -1.
+    uppers : (m, c)
+        At least the true and the computed float64 score of each candidate; in
+        descending order, padded with -inf.
+    rest : (m,)
+        The same for all atoms that are no candidates and not excluded.
+    scored, passes, radius
+        As in `Hits`.
+
+    Returns
+    -------
+    Hits
+        Its bounds are ``max(best + slack, rest)``: where ``rest < scores[:, 0]``
+        the best atom is proved, ties included.
+    """
+    slack = slacks(ask.sizes, atoms.shape[1], radius)
+    step = max(1, _GATHER // (atoms.shape[1] * atoms.dtype.itemsize * min(ids.shape[1], ask.k + 64)))
+    parts = []
+    for start in range(0, len(ids), step):
+        here = slice(start, start + step)
+        parts.append(_settle_some(atoms, ask.queries[here], ids[here], uppers[here], ask.k))
+    scores, best = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return packed(atoms, scores, best, slack=slack, rest=rest, scored=scored, passes=passes, radius=radius)
+
+
+def _settle_some(atoms: Atoms, queries: Vector, ids: Ids, uppers: Vector, k: int) -> tuple[Vector, Ids]:
+    scores = _rescore_pairs(atoms, queries, ids[:, :k])
+    found = scores.max(axis=1, initial=-np.inf)
+    can_win = uppers[:, k:] >= found[:, None]
+    width = int(can_win.sum(axis=1).max(initial=0))  # uppers descend, so these come first
+    near = np.where(can_win, ids[:, k:], -1)[:, :width]
+    scores = np.concatenate([scores, _rescore_pairs(atoms, queries, near)], axis=1)
+    return rank(scores, np.concatenate([ids[:, :k], near], axis=1), k)
+
+
+def packed(
+    atoms: Atoms, scores: Vector, ids: Ids, *, slack: Vector, rest: Vector, scored: Ints, passes: float, radius: float
+) -> Hits:
+    """Gather the rows of ranked ids and add the bounds."""
+    unique, slots = _unique(ids)
+    bounds = np.where(scores[:, 0] > -np.inf, np.nextafter(scores[:, 0] + slack, np.inf), -np.inf)
+    return Hits(
+        ids=ids,
+        scores=scores,
+        bounds=np.maximum(bounds, rest),
+        rows=atoms.take(unique),
+        slots=np.maximum(slots, 0),
+        scored=scored,
+        passes=passes,
+        radius=radius,
+    )
+
+
+def patched(hits: Hits, which: Ints, other: Hits) -> Hits:
+    """Replace the answers of some queries; costs of both are counted."""
+    out = {name: getattr(hits, name).copy() for name in ("ids", "scores", "bounds", "slots", "scored")}
+    for name in ("ids", "scores", "bounds"):
+        out[name][which] = getattr(other, name)
+    out["slots"][which] = other.slots + len(hits.rows)
+    out["scored"][which] += other.scored
+    rows = np.concatenate([hits.rows, other.rows])
+    return replace(hits, **out, rows=rows, passes=hits.passes + other.passes)

@@ -1,0 +1,254 @@
+"""Compiled loops of the exact scan: plain arrays in, plain arrays out.
+
+`dot` is the definition of a score everywhere: float64 sums in one fixed order,
+so a pass, a batch and a re-score of the same atom give the same bits.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core import TINY, UNIT, Ids, Ints, Matrix, Vector
+from wolfhound.jit import fast_kernel, kernel
+
+Singles = NDArray[np.float32]
+
+_CHUNK = 64
+
+
+@fast_kernel
+def dot(rows: Matrix, i: int, query: Vector) -> float:
+    """<row i, query> in float64: vectorised, at the speed of a read."""
+    total = 0.0
+    for j in range(query.shape[0]):
+        total += np.float64(rows[i, j]) * query[j]
+    return total
+
+
+@fast_kernel
+def square(rows: Matrix, i: int) -> float:
+    """Return |row i|^2 in float64."""
+    total = 0.0
+    for j in range(rows.shape[1]):
+        value = np.float64(rows[i, j])
+        total += value * value
+    return total
+
+
+@kernel
+def norm_above(squared: float, d: int) -> float:
+    """Return a proved upper bound on |row| from its computed square."""
+    return np.sqrt(squared + d * TINY) * (1.0 + (d + 4) * UNIT)
+
+
+@kernel
+def score(rows: Matrix, query: Vector, scores: Vector) -> None:
+    """Score every row."""
+    for i in range(rows.shape[0]):
+        scores[i] = dot(rows, i, query)
+
+
+@kernel
+def measure_row(rows: Matrix, i: int, norms: Singles) -> float:
+    """Store the norm of row i, rounded up to float32; return its square."""
+    squared = square(rows, i)
+    above = norm_above(squared, rows.shape[1])
+    norms[i] = np.float32(above * (1.0 + 2.0**-22) + 2.0**-148)
+    return squared
+
+
+@kernel
+def score_and_measure(rows: Matrix, query: Vector, scores: Vector, norms: Singles) -> float:
+    """Score and measure every row while it is in the cache.
+
+    Returns the largest squared norm; a non-finite one at once.
+    """
+    top = 0.0
+    for i in range(rows.shape[0]):
+        scores[i] = dot(rows, i, query)
+        squared = measure_row(rows, i, norms)
+        if not np.isfinite(squared):
+            return squared
+        top = max(top, squared)
+    return top
+
+
+@kernel
+def measure(rows: Matrix, norms: Singles) -> float:
+    """As `score_and_measure`, without scores."""
+    top = 0.0
+    for i in range(rows.shape[0]):
+        squared = measure_row(rows, i, norms)
+        if not np.isfinite(squared):
+            return squared
+        top = max(top, squared)
+    return top
+
+
+@kernel
+def score_pairs(rows: Matrix, slots: Ints, queries: Vector, scores: Vector) -> None:
+    """Score row ``slots[i, j]`` with query i; slots below 0 score -inf."""
+    for i in range(slots.shape[0]):
+        for j in range(slots.shape[1]):
+            slot = slots[i, j]
+            scores[i, j] = dot(rows, slot, queries[i]) if slot >= 0 else -np.inf
+
+
+@kernel
+def shrink(scores: Vector, scale: float, out: Singles) -> None:
+    """Keep ``scale * scores`` in float32."""
+    for i in range(scores.shape[0]):
+        out[i] = np.float32(scale * scores[i])
+
+
+@kernel
+def collect(scores: Vector, floor: float, found: Ids) -> int:
+    """List the places whose score is above the floor; return how many."""
+    count = 0
+    for i in range(scores.shape[0]):
+        if scores[i] > floor:
+            found[count] = i
+            count += 1
+    return count
+
+
+@kernel
+def peaks(scores: Vector, first: int, window: int, best: Vector, where: Ids) -> None:
+    """Raise the best score and its id of each window of consecutive ids.
+
+    ``best[0]`` belongs to the window that holds id `first`.
+    """
+    base = first // window
+    i = 0
+    while i < scores.shape[0]:
+        w = (first + i) // window
+        stop = min(scores.shape[0], (w + 1) * window - first)
+        top = best[w - base]
+        at = where[w - base]
+        for j in range(i, stop):
+            if scores[j] > top:
+                top = scores[j]
+                at = first + j
+        best[w - base] = top
+        where[w - base] = at
+        i = stop
+
+
+# ---------------------------------------------------------------- screening
+
+
+@kernel
+def uppers(scores: Singles, norms: Singles, slope: float, rho: float, shift: float, out: Vector) -> None:
+    """Upper bounds ``slope * score + rho * norm + shift`` in float64."""
+    for i in range(scores.shape[0]):
+        out[i] = slope * np.float64(scores[i]) + (rho * np.float64(norms[i]) + shift)
+
+
+# ---------------------------------------------------------------- batches: a heap of the best keys per query
+
+
+@kernel
+def _worse(keys: Matrix, ids: Ids, i: int, a: int, b: int) -> bool:
+    """Whether entry a of heap i goes before entry b: smaller key, then larger id."""
+    if keys[i, a] != keys[i, b]:
+        return bool(keys[i, a] < keys[i, b])
+    return bool(ids[i, a] > ids[i, b])
+
+
+@kernel
+def _swap(keys: Matrix, ids: Ids, i: int, a: int, b: int) -> None:
+    keys[i, a], keys[i, b] = keys[i, b], keys[i, a]
+    ids[i, a], ids[i, b] = ids[i, b], ids[i, a]
+
+
+@kernel
+def _sift_down(keys: Matrix, ids: Ids, i: int, size: int) -> None:
+    at = 0
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and _worse(keys, ids, i, child + 1, child):
+            child += 1
+        if not _worse(keys, ids, i, child, at):
+            return
+        _swap(keys, ids, i, child, at)
+        at = child
+
+
+@kernel
+def push(keys: Matrix, ids: Ids, fill: Ints, i: int, key: Any, atom: int) -> None:
+    """Offer (key, atom) to heap i, whose root is the worst entry kept."""
+    size = fill[i]
+    if size < keys.shape[1]:
+        keys[i, size] = key
+        ids[i, size] = atom
+        fill[i] = size + 1
+        at = size
+        while at > 0 and _worse(keys, ids, i, at, (at - 1) // 2):
+            _swap(keys, ids, i, at, (at - 1) // 2)
+            at = (at - 1) // 2
+        return
+    if key > keys[i, 0] or (key == keys[i, 0] and atom < ids[i, 0]):
+        keys[i, 0] = key
+        ids[i, 0] = atom
+        _sift_down(keys, ids, i, size)
+
+
+@kernel
+def listed(sorted_ids: Ids, i: int, atom: int) -> bool:
+    """Whether row i, in ascending order, holds the atom."""
+    low = 0
+    high = sorted_ids.shape[1]
+    while low < high:
+        middle = (low + high) // 2
+        if sorted_ids[i, middle] < atom:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < sorted_ids.shape[1] and sorted_ids[i, low] == atom)
+
+
+@kernel
+def keep_best(
+    products: Matrix,
+    norms: Singles,
+    width: Matrix,
+    shift: Any,
+    first: int,
+    exclude: Ids,
+    keys: Matrix,
+    ids: Ids,
+    fill: Ints,
+    floors: Matrix,
+) -> None:
+    """Keep the best keys ``product + (width * norm + shift)`` of each query.
+
+    A whole chunk is first compared with the floor, which uses vector registers.
+    """
+    for i in range(products.shape[0]):
+        for start in range(0, products.shape[1], _CHUNK):
+            stop = min(start + _CHUNK, products.shape[1])
+            above = 0
+            for j in range(start, stop):
+                above += products[i, j] + (width[i] * norms[j] + shift) > floors[i]
+            if above == 0:
+                continue
+            for j in range(start, stop):
+                key = products[i, j] + (width[i] * norms[j] + shift)
+                if key > floors[i] and not listed(exclude, i, first + j):
+                    push(keys, ids, fill, i, key, first + j)
+                    if fill[i] == keys.shape[1]:
+                        floors[i] = max(floors[i], keys[i, 0])
+
+
+@kernel
+def merge_best(keys: Matrix, ids: Ids, fill: Ints, floors: Matrix, more: Matrix, names: Ids, sizes: Ints) -> None:
+    """Offer the entries of other heaps (more, names, sizes) to these."""
+    for i in range(keys.shape[0]):
+        for j in range(sizes[i]):
+            push(keys, ids, fill, i, more[i, j], names[i, j])
+        if fill[i] == keys.shape[1]:
+            floors[i] = keys[i, 0]

@@ -1,0 +1,162 @@
+"""Screening: most atoms cannot win a query that is close to an earlier one.
+
+With the scores of a reference query q0 and the norms kept, any number a gives
+``<q, s> = a <q0, s> + <q - a q0, s> <= a <q0, s> + |q - a q0| |s|``.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from wolfhound.core import TINY, UNIT, Atoms, Ids, Vector, gamma
+from wolfhound.oracles import _scan_kernels as kernels
+from wolfhound.oracles._hits import Best, lengths, rescore
+from wolfhound.oracles._pass import Windows
+
+SHARE = 0.05
+"""Largest share of the atoms that is scored instead of a pass."""
+
+_SINGLE = 2.0**-24
+_SINGLE_TINY = 2.0**-126
+_RANGE = 2.0**100
+_CHUNK = 1 << 16
+_PROBES = 256
+
+
+class Rule(NamedTuple):
+    """Upper bounds ``slope * kept score + rho * norm + shift``."""
+
+    slope: float
+    rho: float
+    shift: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A full pass that was kept.
+
+    Attributes
+    ----------
+    query : (d,) float64
+    size : float
+        |query|, rounded up.
+    scale : float
+        The power of two by which kept scores were multiplied.
+    scores, norms : (n,) float32
+        ``scale * score``; norms rounded up.
+    """
+
+    query: Vector
+    size: float
+    scale: float
+    scores: kernels.Singles
+    norms: kernels.Singles
+
+    def rule(self, query: Vector, size: float) -> Rule:
+        """Bounds on the true and on the computed float64 scores of a query.
+
+        rho collects all that is proportional to the norm of an atom: the
+        distance of the queries and its own rounding; the float64 loop of the
+        reference, its storage in float32, and the loop of the new query; the
+        three roundings of the bound itself.
+        """
+        d = len(query)
+        near = float(query @ self.query) / float(self.query @ self.query)
+        kept = abs(near) * self.size
+        rho = float(lengths((query - near * self.query)[None])[0]) + 4.0 * UNIT * (size + kept)
+        rho += kept * (gamma(d + 2) + 1.001 * _SINGLE) + gamma(d + 2) * size
+        rho += 8.0 * UNIT * (rho + 1.01 * kept)
+        shift = abs(near) * (d * TINY + 2.0 * _SINGLE_TINY / self.scale) + d * TINY
+        return Rule(near / self.scale, rho * (1.0 + 4.0 * UNIT), shift * (1.0 + 4.0 * UNIT))
+
+
+def scale_of(size: float) -> float:
+    """Return a power of two that brings a query of this size near 1."""
+    return math.ldexp(1.0, -math.frexp(size)[1])
+
+
+def fits(size: float, radius: float) -> bool:
+    """Whether scaled scores and norms are far from the limits of float32."""
+    return 1.0 / _RANGE < size < _RANGE and 1.0 / _RANGE < radius < _RANGE
+
+
+class Screen:
+    """Upper bounds on the scores of one query, computed chunk by chunk.
+
+    Parameters
+    ----------
+    reference
+        What is known.
+    query, size
+        The new query and its norm, rounded up; `fits` must hold.
+    banned
+        Atoms that are not asked for, ascending.
+    """
+
+    def __init__(self, reference: Reference, query: Vector, size: float, banned: Ids) -> None:
+        self._reference = reference
+        self._query = query
+        self._size = size
+        self._banned = banned
+        self._rule = reference.rule(query, size)
+
+    def survivors(self, atoms: Atoms, k: int) -> Ids | None:
+        """Return the atoms that can win, filled up to k by best upper bounds.
+
+        None if more than a small share of the atoms can win.
+        """
+        if self._rule.slope <= 0.0 or self._rule.rho > 0.5 * self._size:
+            return None
+        probes = self._probes()
+        if not len(probes):
+            return None
+        best = float(rescore(atoms.take(probes), self._query).max())
+        can_win = self._reaching(best, int(SHARE * atoms.shape[0]))
+        if can_win is None or len(can_win) >= k:
+            return can_win
+        return self._highest(k)
+
+    def _chunks(self) -> Iterator[tuple[int, Vector]]:
+        """Yield (first id, upper bounds); -inf for banned atoms."""
+        ref = self._reference
+        for first in range(0, len(ref.scores), _CHUNK):
+            stop = min(first + _CHUNK, len(ref.scores))
+            out = np.empty(stop - first)
+            kernels.uppers(ref.scores[first:stop], ref.norms[first:stop], *self._rule, out)
+            low, high = np.searchsorted(self._banned, (first, stop))
+            out[self._banned[low:high] - first] = -np.inf
+            yield first, out
+
+    def _probes(self) -> Ids:
+        """Return atoms with high upper bounds, far apart: the best is a good threshold."""
+        windows = Windows(len(self._reference.scores), max(1, len(self._reference.scores) // _PROBES))
+        for first, uppers in self._chunks():
+            windows.add(*windows.look(first, uppers))
+        return np.sort(windows.ranked(_PROBES)[1])
+
+    def _reaching(self, threshold: float, most: int) -> Ids | None:
+        """Return the atoms whose upper bound is at least the threshold."""
+        below = np.nextafter(threshold, -np.inf)
+        parts, size = [], 0
+        for first, uppers in self._chunks():
+            found = np.empty(len(uppers), np.int64)
+            parts.append(found[: kernels.collect(uppers, below, found)] + first)
+            size += len(parts[-1])
+            if size > most:
+                return None
+        return np.concatenate(parts)
+
+    def _highest(self, k: int) -> Ids:
+        """Return the k atoms of highest upper bounds."""
+        best = Best(k)
+        for first, uppers in self._chunks():
+            found = np.empty(len(uppers), np.int64)
+            found = found[: kernels.collect(uppers, best.floor, found)]
+            best.add(uppers[found], found + first)
+        return np.sort(best.ranked()[1])

@@ -1,0 +1,231 @@
+"""The claims run in tiny mode, and the rig that judges them."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+CLAIMS = sorted(path.stem for path in FOLDER.glob("claim_*.py"))
+MODULES = ("data", "reference", "rig")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def on_path() -> Iterator[None]:
+    """Scripts find their neighbours in their own folder; so do these tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FOLDER))
+        yield
+        for name in MODULES:
+            sys.modules.pop(name, None)
+
+
+def module(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+def claim(*argv: str) -> Any:
+    return module("rig").Claim("claim_test.py", "Claim: this is a test.", list(argv))
+
+
+# ---------------------------------------------------------------- claims
+
+
+def test_all_claims_are_here() -> None:
+    assert CLAIMS == ["claim_growth", "claim_import", "claim_passes", "claim_scan", "claim_smooth"]
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_tiny_claim_holds(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    command = [sys.executable, str(FOLDER / f"{name}.py"), "--tiny", "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(out.read_text())
+    assert report["claim"] == name
+    assert report["passed"] is True
+    assert report["options"]["tiny"] is True
+    assert {"machine", "versions", "commit", "date", "statement"} <= set(report)
+    assert len(report["rows"]) > 1
+    assert {check["outcome"] for check in report["checks"]} == {"PASS", "REPORTED"}
+    assert done.stdout.splitlines()[-1] == f"PASS {name}"
+
+
+# ---------------------------------------------------------------- rig
+
+
+def test_interleaved_rounds_and_medians() -> None:
+    order: list[str] = []
+    timed = module("rig").interleave({name: lambda n=name: order.append(n) for name in "abc"}, repeats=3)
+    assert "".join(order) == "abcabcabc"
+    assert module("rig").Timed([3.0, 1.0, 2.0], []).median == 2.0
+    assert len(timed["a"].seconds) == 3
+
+
+def test_a_call_over_its_budget_sits_out() -> None:
+    timed = module("rig").interleave({"a": lambda: 7}, repeats=5, budget=0.0)
+    assert timed["a"].answers == []
+    timed = module("rig").interleave({"a": lambda: 7}, repeats=5, budget=1e-12)
+    assert timed["a"].answers == [7]
+
+
+@pytest.mark.parametrize(
+    ("argv", "outcomes", "code"),
+    [
+        ((), ["PASS", "FAIL", "FAIL"], 1),
+        (("--tiny",), ["PASS", "REPORTED", "FAIL"], 1),
+    ],
+)
+def test_a_failed_check_fails_the_claim(
+    argv: tuple[str, ...], outcomes: list[str], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = claim(*argv, "--out", str(tmp_path / "x.json"))
+    test.at_most("small", 1.0, 1.0)
+    test.at_least("fast", 9.0, 10.0, full_size=True)
+    test.holds("true", False)
+    assert [check.outcome for check in test.checks] == outcomes
+    assert test.finish() == code
+    assert capsys.readouterr().out.splitlines()[-1] == "FAIL claim_test"
+
+
+def test_tiny_runs_judge_no_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    test = claim("--tiny")
+    test.at_least("fast", 9.0, 10.0, full_size=True)
+    assert test.finish() == 0
+    assert "REPORTED fast: 9 >= 10" in capsys.readouterr().out
+
+
+def test_nothing_measured_is_no_pass() -> None:
+    assert claim("--tiny").finish() == 1
+
+
+def test_nan_never_passes() -> None:
+    test = claim()
+    test.at_most("nan", float("nan"), 1.0)
+    test.at_least("nan", float("nan"), 1.0)
+    assert [check.outcome for check in test.checks] == ["FAIL", "FAIL"]
+
+
+def test_report_is_plain_json(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "x.json"
+    test = claim("--out", str(out), "--repeats", "2", "--threads", "2")
+    test.row(a=np.float64(0.5), b=np.int64(3), c=float("inf"), d="word", e=np.True_)
+    test.at_most("limit", 0.5, 1.0)
+    assert test.finish() == 0
+    report = json.loads(out.read_text())
+    assert report["rows"] == [{"a": 0.5, "b": 3, "c": None, "d": "word", "e": True}]
+    assert report["checks"] == [{"name": "limit", "measured": 0.5, "threshold": "<= 1", "outcome": "PASS"}]
+    assert (report["options"]["repeats"], report["options"]["threads"]) == (2, 2)
+    assert report["machine"]["cores"] >= 1
+    assert [path.name for path in out.parent.iterdir()] == ["x.json"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [((), "claim_test.json"), (("--tiny",), None), (("--only", "B"), None)],
+)
+def test_only_a_full_run_writes_the_result(argv: tuple[str, ...], name: str | None) -> None:
+    out = claim(*argv).options.out
+    assert (None if out is None else out.name) == name
+
+
+def test_only_selects_problems() -> None:
+    test = claim("--only", "glove100 B")
+    assert test.wants("glove100 B")
+    assert not test.wants("glove100 A")
+
+
+@pytest.mark.parametrize("argv", [("--repeats", "0"), ("--threads", "0"), ("--nonsense",)])
+def test_wrong_options_are_refused(argv: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        claim(*argv)
+
+
+# ---------------------------------------------------------------- data and reference
+
+
+def test_synthetic_atoms_are_centred_and_repeatable() -> None:
+    data = module("data")
+    for make in (data.gaussian, data.mixture):
+        x = make(500, 7)
+        assert x.shape == (500, 7)
+        assert x.dtype == np.float32
+        np.testing.assert_allclose(x.mean(0, dtype=np.float64), 0.0, atol=1e-6)
+        np.testing.assert_array_equal(x, make(500, 7))
+
+
+def test_real_atoms_are_scaled_and_shuffled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WOLFHOUND_DATA", str(tmp_path))
+    raw = (5.0 + np.arange(60).reshape(20, 3)).astype(np.float32)
+    np.save(tmp_path / "glove100.npy", raw)
+    x = module("data").atoms("glove100")
+    assert np.square(x).sum(1).mean() == pytest.approx(1.0, rel=1e-6)
+    np.testing.assert_allclose(x.mean(0), 0.0, atol=1e-6)
+    assert not np.array_equal(np.argsort(x[:, 0]), np.arange(20))
+
+
+def test_a_missing_client_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WOLFHOUND_DATA", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(RuntimeError, match="glove100 is built with npm, not found"):
+        module("data").load("glove100")
+    with pytest.raises(ValueError, match="`name` must be one of glove100, fashion_mnist, flights"):
+        module("data").load("mnist")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_reference_proves_a_projection_on_the_simplex() -> None:
+    reference = module("reference")
+    loss = reference.Distance(np.array([1.0, 0.2, 0.0]))
+    proof = reference.prove(loss, np.eye(3), np.array([0, 1]), np.array([0.9, 0.1]))
+    assert proof.value == pytest.approx(0.01)
+    assert proof.gap == pytest.approx(0.0, abs=1e-15)
+    assert proof.lower == pytest.approx(0.01)
+    assert proof.feasible
+
+
+def test_the_reference_refuses_weights_off_the_simplex() -> None:
+    reference = module("reference")
+    loss = reference.Distance(np.zeros(2))
+    assert not reference.prove(loss, np.eye(2), np.array([0, 1]), np.array([0.6, 0.5])).feasible
+    assert not reference.prove(loss, np.eye(2), np.array([0, 1]), np.array([1.1, -0.1])).feasible
+
+
+def losses() -> list[tuple[str, tuple[Any, ...]]]:
+    rng = np.random.default_rng(0)
+    design, response = rng.standard_normal((12, 4)), rng.standard_normal(12)
+    return [
+        ("Distance", (rng.standard_normal(4),)),
+        ("Squares", (design, response)),
+        ("LogLoss", (design, np.sign(response))),
+        ("HuberLoss", (design, response, 0.7)),
+        ("NegativeLogLikelihood", ()),
+    ]
+
+
+@pytest.mark.parametrize(("name", "data"), losses(), ids=[name for name, _ in losses()])
+def test_reference_gradients_are_finite_differences(name: str, data: tuple[Any, ...]) -> None:
+    loss = getattr(module("reference"), name)(*data)
+    x = np.array([0.3, 0.8, 0.5, 0.6])
+    steps = 1e-6 * np.eye(4)
+    slopes = [(loss.value(x + step) - loss.value(x - step)) / 2e-6 for step in steps]
+    np.testing.assert_allclose(loss.grad(x), slopes, rtol=1e-6, atol=1e-8)
+    assert loss.floor <= loss.value(x)
+
+
+def test_the_excess_of_least_squares_is_twice_the_way_to_its_minimum() -> None:
+    rng = np.random.default_rng(1)
+    design, response, x = rng.standard_normal((9, 3)), rng.standard_normal(9), rng.standard_normal(3)
+    loss = module("reference").Squares(design, response)
+    best = loss.value(np.linalg.lstsq(design, response)[0])
+    assert loss.floor == pytest.approx(best)
+    assert loss.excess(x) == pytest.approx(2.0 * (loss.value(x) - best))

@@ -1,0 +1,206 @@
+"""Results sort themselves, explain themselves, and survive disk and pickle."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wolfhound.atoms import ArrayAtoms, fingerprint
+from wolfhound.core import Status
+from wolfhound.result import Result, Trace, TraceRow, load
+from wolfhound.store import StoreError
+
+ATOMS = ArrayAtoms(np.arange(24.0).reshape(8, 3))
+ROWS = [
+    TraceRow(0, 9.0, -math.inf, 0.0, 0, 0.01, math.nan, "start"),
+    TraceRow(1, 5.0, 1.0, 1.0, 8, 0.02, 0.5, "pass"),
+    TraceRow(2, 4.0, 3.5, 1.5, 12, 0.05, math.nan, "forward"),
+]
+
+
+def make(
+    *,
+    ids: tuple[int, ...] = (5, 1, 3),
+    weights: tuple[float, ...] = (0.2, 0.3, 0.5),
+    names: tuple[str, ...] | None = ("five", "one", "three"),
+    status: Status = Status.GAP_REACHED,
+) -> Result:
+    """Return a small result."""
+    return Result(
+        x=np.array([1.0, 2.0, 3.0]),
+        ids=np.array(ids, np.int64),
+        weights=np.array(weights),
+        value=4.0,
+        lower=3.5,
+        status=status,
+        goal=0.75,
+        steps=2,
+        passes=1.5,
+        scored=12,
+        seconds=0.0625,
+        trace=Trace.of(ROWS),
+        names=names,
+        fingerprint=fingerprint(ATOMS),
+        objective="SquaredDistance(d=3)",
+        method="FullyCorrective()",
+    )
+
+
+def assert_same(a: Result, b: Result) -> None:
+    """Compare every field, nan equal to nan."""
+    for name in ("x", "ids", "weights"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    for name in TraceRow._fields:
+        np.testing.assert_array_equal(getattr(a.trace, name), getattr(b.trace, name))
+        assert getattr(a.trace, name).dtype == getattr(b.trace, name).dtype
+    np.testing.assert_array_equal([a.value, a.lower, a.goal], [b.value, b.lower, b.goal])
+    for name in ("status", "steps", "passes", "scored", "seconds", "names", "objective", "method"):
+        assert getattr(a, name) == getattr(b, name)
+
+
+# ---------------------------------------------------------------- trace
+
+
+def test_trace_has_a_column_per_field() -> None:
+    trace = Trace.of(ROWS)
+    assert len(trace) == 3
+    np.testing.assert_array_equal(trace.gap, [math.inf, 4.0, 0.5])
+    assert trace.t.dtype == trace.scored.dtype == np.int64
+    assert trace.kind.tolist() == ["start", "pass", "forward"]
+
+
+def test_trace_may_be_empty() -> None:
+    trace = Trace.of([])
+    assert len(trace) == 0
+    assert trace.gap.shape == (0,)
+    assert trace.t.dtype == np.int64
+
+
+def test_trace_gap_of_infinities_is_quiet() -> None:
+    trace = Trace.of([ROWS[0]._replace(value=-math.inf)])
+    assert np.isnan(trace.gap).all()
+
+
+def test_trace_refuses_columns_of_unequal_length() -> None:
+    with pytest.raises(ValueError, match="`trace` must be columns of equal length"):
+        replace(Trace.of(ROWS), value=np.zeros(2))
+
+
+# ---------------------------------------------------------------- result
+
+
+def test_active_atoms_are_sorted_with_their_names() -> None:
+    result = make()
+    np.testing.assert_array_equal(result.ids, [3, 1, 5])
+    np.testing.assert_array_equal(result.weights, [0.5, 0.3, 0.2])
+    assert result.names == ("three", "one", "five")
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.sampled_from([0.1, 0.2, 0.3])), unique_by=lambda pair: pair[0])
+)
+def test_order_is_by_weight_then_id(pairs: list[tuple[int, float]]) -> None:
+    result = make(
+        ids=tuple(i for i, _ in pairs),
+        weights=tuple(w for _, w in pairs),
+        names=tuple(str(i) for i, _ in pairs),
+    )
+    expected = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+    assert [(atom.id, atom.weight) for atom in result.top(len(pairs))] == expected
+    assert [atom.name for atom in result.top(len(pairs))] == [str(i) for i, _ in expected]
+
+
+def test_top_gives_plain_records() -> None:
+    assert make().top(2) == [(3, "three", 0.5), (1, "one", 0.3)]
+    assert make(names=None).top(1) == [(3, None, 0.5)]
+    assert len(make().top(99)) == make().support == 3
+    with pytest.raises(ValueError, match="`k` must be"):
+        make().top(-1)
+
+
+@pytest.mark.parametrize("status", Status)
+def test_gap_success_and_message(status: Status) -> None:
+    result = make(status=status)
+    assert result.gap == 0.5
+    assert result.success is status.success
+    assert result.message == (
+        f"{status.value}: gap 0.5 (goal 0.75) after 1.5 passes, 12 atoms scored, 0.0625 s"
+    )
+
+
+def test_repr_says_what_matters() -> None:
+    text = repr(make())
+    assert text.splitlines()[0] == "Result(GAP_REACHED: the proved gap is at most the goal)"
+    assert len(text.splitlines()) == 7
+    parts = ["4", "3.5", "0.5 (goal 0.75)", "1.5 passes", "2 steps", "3 atoms: three 0.500, one 0.300, five"]
+    assert [part for part in parts if part not in text] == []
+    assert "#3 0.500" in repr(make(names=None))
+
+
+def test_wrong_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"`weights` must be of length 3\. Got length 1"):
+        make(weights=(1.0,))
+    with pytest.raises(ValueError, match=r"`names` must be 3 names, one per active atom\. Got 1"):
+        make(names=("one",))
+
+
+def test_plot_draws_the_trace_and_saves(tmp_path: Path) -> None:
+    result = make()
+    figure = result.plot(tmp_path / "run.png")
+    np.testing.assert_array_equal(figure.axes[0].get_lines()[0].get_ydata(), result.trace.value)
+    assert figure.get_suptitle() == "FullyCorrective(), gap 0.5"
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+    assert result.plot(title="mine").get_suptitle() == "mine"
+
+
+# ---------------------------------------------------------------- disk and pickle
+
+
+def _pickled(result: Result, folder: Path) -> Result:
+    copy = pickle.loads(pickle.dumps(result))
+    assert isinstance(copy, Result)
+    return copy
+
+
+def _stored(result: Result, folder: Path) -> Result:
+    result.save(folder / "run")
+    return load(folder / "run")
+
+
+@pytest.mark.parametrize("copy", [_pickled, _stored])
+@pytest.mark.parametrize(
+    "result",
+    [
+        make(),
+        make(names=None),
+        make(names=("naïve", "", "trailing\0")),
+        make(ids=(), weights=(), names=()),
+        make(status=Status.INTERRUPTED),
+        replace(make(), value=math.inf, lower=-math.inf, goal=math.nan),
+        replace(make(), trace=Trace.of([])),
+    ],
+)
+def test_copies_are_the_same(copy: Callable[[Result, Path], Result], result: Result, tmp_path: Path) -> None:
+    assert_same(copy(result, tmp_path), result)
+
+
+def test_load_checks_the_atoms(tmp_path: Path) -> None:
+    make().save(tmp_path / "run")
+    assert_same(load(tmp_path / "run", atoms=ATOMS), make())
+    with pytest.raises(StoreError, match=r"`atoms` must be the atoms that .*run was made from\. Got other"):
+        load(tmp_path / "run", atoms=ArrayAtoms(ATOMS.rows + 1.0))
+
+
+def test_a_loaded_result_can_be_saved_again(tmp_path: Path) -> None:
+    make().save(tmp_path / "a")
+    load(tmp_path / "a").save(tmp_path / "b")
+    assert_same(load(tmp_path / "b", atoms=ATOMS), make())
