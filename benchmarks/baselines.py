@@ -35,7 +35,7 @@ class _Log:
         self.rows.append((elapsed, passes, value - self.lower))
         return value - self.lower <= self.goal or elapsed > self.cap
 
-    def run(self, ids: Ids, weights: Vector, n: int) -> Run:
+    def run(self, ids: Ids, weights: Vector, *, n: int, steps: int) -> Run:
         """The record of the run."""
         clock, swept, gaps = np.array(self.rows).T
         return Run(
@@ -44,7 +44,7 @@ class _Log:
             lower=self.lower,
             ids=ids,
             weights=weights,
-            steps=len(self.rows) - 1,
+            steps=steps,
             passes=float(swept[-1]),
             scored=int(n * swept[-1]),
             status="GAP_REACHED" if gaps[-1] <= self.goal else "MAX_SECONDS",
@@ -145,14 +145,14 @@ def corrective_scan(problem: Problem, goal: float, *, cap: float) -> Run:
         x = weights @ atoms[corral.labels].astype(np.float64)
         value, grad = loss.value(x), loss.grad(x)
         if log.over(value, lower, passes):
-            return log.run(corral.labels, weights, len(atoms))
+            return log.run(corral.labels, weights, n=len(atoms), steps=passes)
         scores = atoms @ -grad.astype(atoms.dtype)
         passes += 1
         label = _best(atoms, scores, grad, corral.labels)
         gap = float(grad @ (x - atoms[label].astype(np.float64)))
         lower = value - largest_decrease(max(gap, 0.0), loss.excess(x))
         if log.over(value, lower, passes) or label in corral.labels:
-            return log.run(corral.labels, weights, len(atoms))
+            return log.run(corral.labels, weights, n=len(atoms), steps=passes)
         corral.add(loss.lift(atoms[label][None])[0], label)
         corral.descend()
 
@@ -187,6 +187,6 @@ def expectation_maximization(problem: Problem, goal: float, *, cap: float) -> Ru
         steps += 1
         if log.over(value, value - (float(factors.max()) - 1.0), 2.0 * steps):
             ids = np.flatnonzero(weights)
-            return log.run(ids, weights[ids].astype(np.float64), n)
+            return log.run(ids, weights[ids].astype(np.float64), n=n, steps=steps)
         weights *= factors
         weights /= weights.sum(dtype=np.float64)

@@ -94,17 +94,31 @@ def solve(
     goal: float,
     *,
     method: Method = FULLY_CORRECTIVE,
+    screen: bool | None = None,
     cap: float = math.inf,
-    seed: int = 0,
 ) -> Run:
     """Solve by the library to an absolute gap, or until `cap` seconds are over.
 
     Atoms, oracle and objective are made anew: their set-up is part of the time.
+
+    Parameters
+    ----------
+    problem
+        What to solve.
+    goal
+        Absolute gap.
+    method
+        Ours by default.
+    screen
+        Whether a pass may be answered from an earlier one; None: the library's
+        default. The published methods know no screening.
+    cap
+        Seconds.
     """
     begin = time.perf_counter()
-    oracle = Clocked(wolfhound.Scan(wolfhound.ArrayAtoms(problem.atoms)))
+    oracle = Clocked(wolfhound.Scan(wolfhound.ArrayAtoms(problem.atoms), screen=screen))
     result = wolfhound.minimize(
-        problem.objective(), oracle, method=method, rtol=0.0, atol=goal, max_seconds=cap, seed=seed
+        problem.objective(), oracle, method=method, rtol=0.0, atol=goal, max_seconds=cap
     )
     seconds = time.perf_counter() - begin
     return Run(

@@ -110,3 +110,9 @@ def test_importing_does_not_load_matplotlib_and_drawing_no_pyplot() -> None:
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(("most", "scale"), [(2.0, "linear"), (2000.0, "symlog")])
+def test_many_passes_are_drawn_on_a_log_scale(most: float, scale: str) -> None:
+    run = plot.Run(np.array([0.0, 1.0, most]), SECONDS, VALUE)
+    assert plot.compare({"a": run}).axes[0].get_xscale() == scale

@@ -71,7 +71,7 @@ def forward_rows(factor: Vector, k: int, rows: Vector) -> None:
 
 
 @kernel
-def absorb(  # noqa: PLR0913, PLR0917 - kernels take plain arrays
+def absorb(
     factor: Vector,
     u: Vector,
     v: Vector,

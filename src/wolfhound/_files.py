@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import count, require
 
-
 NOT_NPY = (ValueError, KeyError, TypeError, EOFError, SyntaxError, TokenError)
 """What numpy raises on a damaged .npy header."""
 
@@ -167,3 +166,18 @@ def _header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any], int]:
                 "write it again with np.save(path, np.ascontiguousarray(array))."
             )
         return shape, dtype, file.tell()
+
+
+def mapped_file(value: np.memmap[Any, Any]) -> FileAtoms | None:
+    """Return the rows of the file that a memory map shows, if they are plain there."""
+    root: Any = value
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    plain = value.ndim == 2 and value.size > 0 and value.flags.c_contiguous and value.mode != "c"
+    if not plain or root.filename is None or not os.path.isfile(root.filename):
+        return None
+    if value.mode != "r":
+        value.flush()
+    # A view keeps the `offset` of the whole map, so count from the whole map's start.
+    offset = root.offset + value.ctypes.data - root.ctypes.data
+    return FileAtoms.raw(root.filename, (value.shape[0], value.shape[1]), value.dtype, offset=offset)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard, final
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._files import FileAtoms, locked, summary, valid_ids, widened
+from wolfhound._files import FileAtoms, locked, mapped_file, summary, valid_ids, widened
 from wolfhound.core import Atoms, Ids, Matrix, Vector, gamma, pulse
 from wolfhound.threads import ordered
 from wolfhound.validate import count, real_array, require
@@ -237,7 +237,7 @@ def as_atoms(value: object, name: str = "atoms") -> Atoms:
         return read_atoms(value)
     if isinstance(value, (list, tuple)) and value and all(map(_is_part, value)):
         return ConcatAtoms(value)
-    mapped = _mapped_file(value) if isinstance(value, np.memmap) else None
+    mapped = mapped_file(value) if isinstance(value, np.memmap) else None
     return mapped or ArrayAtoms(_table(value, name))
 
 
@@ -249,21 +249,6 @@ def _is_part(value: object) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 2
     return isinstance(value, (str, os.PathLike)) or _is_atoms(value)
-
-
-def _mapped_file(value: np.memmap[Any, Any]) -> FileAtoms | None:
-    """Return the rows of the file that a memory map shows, if they are plain there."""
-    root: Any = value
-    while isinstance(root.base, np.ndarray):
-        root = root.base
-    plain = value.ndim == 2 and value.size > 0 and value.flags.c_contiguous and value.mode != "c"
-    if not plain or root.filename is None or not os.path.isfile(root.filename):
-        return None
-    if value.mode != "r":
-        value.flush()
-    # A view keeps the `offset` of the whole map, so count from the whole map's start.
-    offset = root.offset + value.ctypes.data - root.ctypes.data
-    return FileAtoms.raw(root.filename, (value.shape[0], value.shape[1]), value.dtype, offset=offset)
 
 
 # ---------------------------------------------------------------- passes
@@ -301,18 +286,19 @@ def check_finite(block: Matrix, first: int) -> None:
         )
 
 
-def _lengths(rows: Vector) -> Vector:
-    """Norms of float64 rows, rounded up."""
-    with np.errstate(over="ignore"):
-        squares = np.einsum("ij,ij->i", rows, rows)
+def _lengths(rows: Matrix) -> Vector:
+    """Norms of the rows, rounded up."""
+    up = 1.0 + gamma(rows.shape[1] + 6)  # d products and sums, then at most four more roundings
+    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    out: Vector = up * np.sqrt(squares)
     extreme = ~((squares > 2.0**-900) & (squares < np.inf))
-    out: Vector = np.sqrt(squares)
-    if extreme.any():  # squares under- or overflow: scale by a power of two, which is exact
+    if extreme.any():  # squares under- or overflow: scale by a power of two
         exponents = np.frexp(np.abs(rows[extreme]).max(axis=1))[1]
-        scaled = np.ldexp(rows[extreme], -exponents[:, None])
-        out[extreme] = np.ldexp(np.sqrt(np.einsum("ij,ij->i", scaled, scaled)), exponents)
-    # d products and sums, then at most four more roundings.
-    return np.asarray(out * (1.0 + gamma(rows.shape[1] + 6)))
+        scaled = np.ldexp(rows[extreme].astype(np.float64), -exponents[:, None])
+        lengths = up * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+        # Only a length of 0 scales back without rounding.
+        out[extreme] = np.nextafter(np.ldexp(lengths, exponents), np.where(lengths > 0.0, np.inf, 0.0))
+    return out
 
 
 def _each(atoms: Atoms, work: Callable[[Matrix], Vector]) -> Iterator[tuple[int, Vector]]:
@@ -321,7 +307,8 @@ def _each(atoms: Atoms, work: Callable[[Matrix], Vector]) -> Iterator[tuple[int,
     def checked(task: tuple[int, Matrix]) -> tuple[int, int, Vector]:
         first, block = task
         check_finite(block, first)
-        return first, len(block), work(block)
+        with np.errstate(over="ignore", invalid="ignore"):  # huge atoms: inf is a true bound
+            return first, len(block), work(block)
 
     for first, rows, value in ordered(checked, atoms.blocks(block_rows(atoms))):
         pulse(rows)
@@ -337,7 +324,7 @@ def norms(atoms: Atoms) -> Vector:
     array([5.])
     """
     out = np.empty(atoms.shape[0])
-    for first, lengths in _each(atoms, lambda block: _lengths(block.astype(np.float64))):
+    for first, lengths in _each(atoms, _lengths):
         out[first : first + len(lengths)] = lengths
     return out
 
@@ -354,11 +341,11 @@ def diameter_bound(atoms: Atoms) -> float:
     >>> round(diameter_bound(ArrayAtoms([[0.0, 0.0], [3.0, 4.0]])), 12)
     5.0
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = sum(s for _, s in _each(atoms, lambda block: block.sum(axis=0, dtype=np.float64)))
-        mean = np.asarray(total) / atoms.shape[0]
-        mean[~np.isfinite(mean)] = 0.0
-        far = [part.max() for _, part in _each(atoms, lambda block: _lengths(block - mean))]
+    mean = np.zeros(atoms.shape[1])
+    for _, total in _each(atoms, lambda block: block.sum(axis=0, dtype=np.float64)):
+        mean += total / atoms.shape[0]
+    mean[~np.isfinite(mean)] = 0.0
+    far = [lengths.max() for _, lengths in _each(atoms, lambda block: _lengths(block - mean))]
     return 2.0 * float(max(far))
 
 

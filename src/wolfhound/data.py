@@ -8,7 +8,6 @@ import functools
 import re
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +16,6 @@ from wolfhound.core import Vector
 from wolfhound.validate import require
 
 _NEAR = 3
-
-
-class Sentence(NamedTuple):
-    """Mean vector (d,) float64 of the known words, and the words not known."""
-
-    vector: Vector
-    unknown: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -69,17 +61,18 @@ class Words:
         row: NDArray[np.float32] = self.vectors[self.id(word)]
         return row
 
-    def sentence(self, text: str) -> Sentence:
-        """Return the mean of the vectors of a text's words.
+    def sentence(self, text: str) -> Vector:
+        """Return the (d,) float64 mean of the vectors of a text's words.
 
-        Words are runs of letters and digits, in any case; unknown ones are left
-        out and reported. A text without a known word raises ValueError.
+        Words are runs of letters and digits, in any case. A text with unknown
+        words raises ValueError, which names them all: leave them out.
         """
         found = re.findall(r"[^\W_]+", text.lower())
-        known = [self._ids[word] for word in found if word in self._ids]
-        require(bool(known), "text", f"made of some of {len(self)} words", repr(text))
-        unknown = tuple(word for word in dict.fromkeys(found) if word not in self._ids)
-        return Sentence(np.asarray(self.vectors[known].mean(axis=0, dtype=np.float64)), unknown)
+        require(bool(found), "text", "at least one word", repr(text))
+        unknown = [word for word in dict.fromkeys(found) if word not in self._ids]
+        require(not unknown, "text", f"made of {len(self)} known words", f"unknown {', '.join(unknown)}")
+        rows = self.vectors[[self._ids[word] for word in found]]
+        return np.asarray(rows.mean(axis=0, dtype=np.float64))
 
 
 @functools.cache
@@ -88,15 +81,16 @@ def words() -> Words:
 
     The most frequent words of GloVe 6B (Pennington, Socher, Manning 2014,
     Stanford; trained on Wikipedia 2014 and Gigaword 5), rounded to 8 bits with
-    a scale per word. The vectors are in the public domain (Open Data Commons
-    Public Domain Dedication and License). Read once, read-only.
+    a scale per word; words of one letter are not among them. The vectors are in
+    the public domain (Open Data Commons Public Domain Dedication and License).
+    Read once, read-only.
 
     Examples
     --------
     >>> words()
     Words(20000 x 100)
-    >>> words().id("the"), words().sentence("A red dog").unknown
-    (0, ('a',))
+    >>> words().id("the"), words().sentence("The red dog").shape
+    (0, (100,))
     """
     file = resources.files("wolfhound").joinpath("data_files", "glove100_20k_int8.npz")
     with file.open("rb") as stream, np.load(stream) as content:

@@ -28,6 +28,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _GREY = "#666666"
 _FEW = 40  # states up to which each one gets a marker
+_FEW_PASSES = 12.0  # up to which a linear axis shows them all
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def compare(runs: Mapping[str, Run], *, goal: float | None = None, title: str = 
         gap = _positive(run.gap)
         _curve(left, run.passes, gap, i, label)
         _curve(right, _positive(run.seconds), gap, i, label)
-    _symlog(left, max(float(run.passes.max(initial=1.0)) for run in runs.values()))
+    _scale_passes(left, max(float(run.passes.max(initial=1.0)) for run in runs.values()))
     # A log axis cannot be empty.
     if any(np.isfinite(_positive(run.seconds)).any() for run in runs.values()):
         right.set_xscale("log")
@@ -174,12 +175,15 @@ def _goal(axes: Axes, goal: float | None) -> None:
         axes.axhline(goal, color=_GREY, linestyle="--", linewidth=1.0, zorder=1, label="goal")
 
 
-def _symlog(axes: Axes, most: float) -> None:
-    # Linear up to one pass: a run starts at none, and some never need one.
-    axes.set_xscale("symlog", linthresh=1.0)
-    ticks = [0.0] + [10.0**e for e in range(int(np.log10(most)) + 1)]
-    axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
-    axes.set_xlim(0.0, 1.4 * most)
+def _scale_passes(axes: Axes, most: float) -> None:
+    if most <= _FEW_PASSES:
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    else:
+        # Linear up to one pass: a run starts at none, and some never need one.
+        axes.set_xscale("symlog", linthresh=1.0)
+        ticks = [0.0] + [10.0**e for e in range(int(np.log10(most)) + 1)]
+        axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+        axes.set_xlim(0.0, 1.4 * most)
 
 
 def _clean(axes: Axes) -> None:

@@ -18,6 +18,7 @@ import re
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,7 +116,7 @@ def _load(path: PathLike) -> NDArray[Any]:
     text = os.fspath(path)
     if text.endswith(".npy"):
         return _load_npy(_existing(text))
-    if _npz_key(text):
+    if _split(text)[0].endswith(".npz"):
         return _load_npz(text, None)
     atoms = read_atoms(path)
     return atoms.take(np.arange(atoms.shape[0]))
@@ -126,16 +127,24 @@ def _load(path: PathLike) -> NDArray[Any]:
 
 def _read(path: PathLike, columns: Sequence[str] | None, carry: bool) -> Table:
     text = os.fspath(path)
-    if _npz_key(text):
-        return _npz(text, columns, carry)
-    if not os.path.exists(text) and glob.has_magic(text):
-        found = sorted(glob.glob(text, recursive=True))
+    file = _split(text)[0]
+    if not os.path.exists(file) and glob.has_magic(file):
+        found = sorted(glob.glob(file, recursive=True))
         require(bool(found), "path", "a glob that matches a file", text)
-        return _joined(found, [_read(file, columns, carry) for file in found])
-    ending = Path(text).suffix.lower()
+        return _joined(found, [_read(match + text[len(file) :], columns, carry) for match in found])
+    ending = Path(file).suffix.lower()
     known = ", ".join(_READERS)
     require(ending in _READERS, "path", f"a file that ends in one of {known}", repr(text))
-    return _READERS[ending](str(_existing(text)), columns, carry)
+    named = ending in (".csv", ".parquet")
+    require(columns is None or named, "columns", f"None: {ending} files have no names", columns)
+    _existing(file)
+    return _READERS[ending](text, columns, carry)
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    """Split ``file.npz:key`` into file and key."""
+    found = re.fullmatch(r"(.*\.npz):(.+)", text, re.IGNORECASE)
+    return (found[1], found[2]) if found else (text, None)
 
 
 def _existing(path: PathLike) -> Path:
@@ -156,15 +165,10 @@ def _joined(files: list[str], tables: list[Table]) -> Table:
     return Table(atoms=atoms, names=first.names, columns=columns)
 
 
-def _no_columns(path: str, columns: Sequence[str] | None) -> None:
-    require(columns is None, "columns", f"None: {Path(path).suffix} files have no names", columns)
-
-
 # ---------------------------------------------------------------- npy, npz
 
 
 def _npy(path: str, columns: Sequence[str] | None, carry: bool) -> Table:
-    _no_columns(path, columns)
     small = os.path.getsize(path) <= IN_MEMORY
     return Table(atoms=ArrayAtoms(_load_npy(Path(path))) if small else FileAtoms(path))
 
@@ -177,28 +181,24 @@ def _load_npy(path: Path) -> NDArray[Any]:
         raise ValueError(f"`path` must be a .npy file of numbers. Got {path}: {error}.") from None
 
 
-def _npz_key(text: str) -> re.Match[str] | None:
-    return re.fullmatch(r"(.*\.npz)(?::(.+))?", text, re.IGNORECASE)
-
-
 def _npz(path: str, columns: Sequence[str] | None, carry: bool) -> Table:
-    _no_columns(path, columns)
     return Table(atoms=ArrayAtoms(_load_npz(path, 2)))
 
 
 def _load_npz(text: str, ndim: int | None) -> NDArray[Any]:
     """Return the named array, else the only one (with `ndim` axes)."""
-    found = _npz_key(text)
-    file, key = found.groups() if found else (text, None)
+    file, key = _split(text)
+    require(zipfile.is_zipfile(_existing(file)), "path", "a .npz file", file)
     try:
-        with np.load(_existing(file)) as content:
-            keys = [key] if key else [k for k in content.files if ndim is None or content[k].ndim == ndim]
-            rule = f"{file}:key, key one of {', '.join(content.files)}"
-            require(len(keys) == 1 and keys[0] in content.files, "path", rule, repr(text))
-            value: NDArray[Any] = content[keys[0]]
-            return value
-    except zipfile.BadZipFile as error:
-        raise ValueError(f"`path` must be a .npz file. Got {file}: {error}.") from None
+        with np.load(file) as content:
+            known = content.files
+            arrays: dict[str, NDArray[Any]] = {name: content[name] for name in known if key in (None, name)}
+    except (zipfile.BadZipFile, zlib.error, *NOT_NPY) as error:
+        raise ValueError(f"`path` must be a .npz file of numbers. Got {file}: {error}.") from None
+    fitting = [value for value in arrays.values() if key or ndim in (None, value.ndim)]
+    rule = f"{file}:key, key one of {', '.join(known)}"
+    require(len(fitting) == 1, "path", rule, repr(text))
+    return fitting[0]
 
 
 # ---------------------------------------------------------------- csv
@@ -325,9 +325,9 @@ def _parquet(path: str, columns: Sequence[str] | None, carry: bool) -> Table:
         schema = file.schema_arrow
         chosen = list(_chosen(columns, schema.names)) if columns else _numeric(arrow.types, schema)
         require(bool(chosen) and file.metadata.num_rows > 0, "path", "a file with numeric columns", path)
-        first = _cells(path, next(file.iter_batches(batch_size=1, columns=chosen)), 0)
-        shape = (file.metadata.num_rows, first.shape[1])
         blocks = _batches(path, file, chosen)
+        first = next(_batches(path, file, chosen, rows=1))
+        shape = (file.metadata.num_rows, first.shape[1])
         large = shape[0] * shape[1] * first.itemsize > IN_MEMORY
         atoms = _spooled(blocks, shape, first.dtype) if large else ArrayAtoms(np.concatenate(list(blocks)))
         rest = [name for name in schema.names if name not in chosen] if carry else []
@@ -351,24 +351,27 @@ def _numeric(types: Any, schema: Any) -> list[str]:
     return lists or [column.name for column in schema if plain(column.type)]
 
 
-def _batches(path: str, file: Any, chosen: list[str]) -> Iterator[Matrix]:
-    first = 0
-    for batch in file.iter_batches(columns=chosen):
-        yield _cells(path, batch, first)
+def _batches(path: str, file: Any, chosen: list[str], rows: int = 65_536) -> Iterator[Matrix]:
+    """Yield the chosen columns side by side, a block of rows at a time."""
+    lengths = importlib.import_module("pyarrow.compute").list_value_length
+    first, widths = 0, dict.fromkeys(chosen, 0)
+    for batch in file.iter_batches(rows, columns=chosen):
+        parts = []
+        for name in chosen:
+            column = flat = batch.column(name)
+            where = f"column {name!r} of {path}, rows {first} to {first + len(batch) - 1},"
+            require(column.null_count == 0, where, "free of nulls", "null")
+            if column.type.num_fields:  # lists
+                sizes = lengths(column).to_numpy(zero_copy_only=False)
+                widths[name] = widths[name] or int(sizes[0])
+                equal = widths[name] > 0 and bool((sizes == widths[name]).all())
+                require(equal, where, "lists of one length", f"lengths {sizes.min()} to {sizes.max()}")
+                flat = column.flatten()
+            require(flat.null_count == 0, where, "free of nulls", "null")
+            values = flat.to_numpy(zero_copy_only=False)
+            parts.append(values.reshape(len(batch), -1).astype(widened(values.dtype, where), copy=False))
+        yield np.ascontiguousarray(np.concatenate(parts, axis=1))
         first += len(batch)
-
-
-def _cells(path: str, batch: Any, first: int) -> Matrix:
-    """Return a batch of rows as an array, lists side by side."""
-    parts = []
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        flat = column.flatten() if hasattr(column, "flatten") and hasattr(column, "values") else column
-        where = f"column {name!r} of {path}, rows {first} to {first + len(batch) - 1}"
-        require(column.null_count == 0 and flat.null_count == 0, where, "free of nulls", "null")
-        values = flat.to_numpy(zero_copy_only=False)
-        require(len(values) % len(batch) == 0, where, "lists of one length", f"{len(values)} values in all")
-        parts.append(values.reshape(len(batch), -1).astype(widened(values.dtype, where), copy=False))
-    return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
 def _spooled(blocks: Iterator[Matrix], shape: tuple[int, int], dtype: np.dtype[Any]) -> FileAtoms:
@@ -377,7 +380,6 @@ def _spooled(blocks: Iterator[Matrix], shape: tuple[int, int], dtype: np.dtype[A
     with open(descriptor, "wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         for block in blocks:
-            require(block.shape[1] == shape[1], "path", f"lists of length {shape[1]}", block.shape[1])
             file.write(block.tobytes())
     return FileAtoms(name)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from os import PathLike
 from typing import Any, Generic, TypeVar
 
@@ -103,71 +103,65 @@ def drive(
     began
         ``time.perf_counter()`` at the start of the run; None: now.
     """
-    began = time.perf_counter() if began is None else began
-    seen: list[P] = []
-    rows: list[TraceRow] = []
-    best: P | None = None
-
-    def watch(swept: int) -> None:
-        if seen and time.perf_counter() - began > limits.seconds:
-            raise Cut(Status.MAX_SECONDS)
-
-    status: Status | None = None
+    log: _Log[P] = _Log(time.perf_counter() if began is None else began, limits.seconds)
     try:
-        with on_pulse(watch):
-            for state in states:
-                seconds = time.perf_counter() - began
-                seen[:] = [state]
-                rows.append(_row(state, seconds))
-                if best is None or state.value <= best.value:
-                    best = state
-                status = _verdict(state, seconds, goal, limits, callback)
-                if status is not None:
-                    break
+        with on_pulse(log.watch):
+            status = next((end for state in states if (end := log.add(state, goal, limits, callback))), None)
     except Cut as cut:
         status = cut.status
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    except OSError:
-        if best is None:
+    except (KeyboardInterrupt, OSError) as error:
+        if not log.rows:
             raise
-        status = Status.LOST
-    if best is None:
-        raise KeyboardInterrupt if status is Status.INTERRUPTED else RuntimeError("the method yielded no state")
-    last = seen[0]
-    if status is None:
-        status = Status.ROUNDING if last.value - last.lower <= 8.0 * last.slack < math.inf else Status.STALLED
-    return Run(last=last, best=best, status=status, rows=rows, seconds=time.perf_counter() - began)
+        status = Status.LOST if isinstance(error, OSError) else Status.INTERRUPTED
+    return log.run(status)
 
 
-def _row(state: Progress, seconds: float) -> TraceRow:
-    if math.isnan(state.value):
-        raise FloatingPointError(f"f is nan at step {state.t}: is the objective finite on the hull?")
-    return TraceRow(
-        state.t, state.value, state.lower, state.passes, state.scored, seconds, state.ratio, state.kind
-    )
+class _Log(Generic[P]):
+    """The states so far, and when to stop."""
 
+    def __init__(self, began: float, seconds: float) -> None:
+        self.rows: list[TraceRow] = []
+        self._began = began
+        self._seconds = seconds
+        self._last: P | None = None
+        self._best: P | None = None
 
-def _verdict(
-    state: P,
-    seconds: float,
-    goal: float,
-    limits: Limits,
-    callback: Callable[[P], bool | None] | None,
-) -> Status | None:
-    if callback is not None and callback(state):
-        return Status.STOPPED
-    if state.value - state.lower <= goal:
-        return Status.GAP_REACHED
-    if state.end is not None:
-        return state.end
-    if state.t >= limits.steps:
-        return Status.MAX_STEPS
-    if state.passes >= limits.passes:
-        return Status.MAX_PASSES
-    if seconds > limits.seconds:
-        return Status.MAX_SECONDS
-    return None
+    def watch(self, swept: int) -> None:
+        """Obey the deadline inside a pass, once there is a state to return."""
+        if self.rows and time.perf_counter() - self._began > self._seconds:
+            raise Cut(Status.MAX_SECONDS)
+
+    def add(
+        self, state: P, goal: float, limits: Limits, callback: Callable[[P], bool | None] | None
+    ) -> Status | None:
+        """Note a state; return why to stop, if so."""
+        if math.isnan(state.value):
+            raise FloatingPointError(f"f is nan at step {state.t}: is it finite on the whole hull?")
+        seconds = time.perf_counter() - self._began
+        self._last = state
+        if self._best is None or state.value <= self._best.value:
+            self._best = state
+        numbers = state.t, state.value, state.lower, state.passes, state.scored
+        self.rows.append(TraceRow(*numbers, seconds, state.ratio, state.kind))
+        reasons = (
+            (Status.STOPPED, callback is not None and callback(state)),
+            (Status.GAP_REACHED, state.value - state.lower <= goal),
+            (state.end, True),
+            (Status.MAX_STEPS, state.t >= limits.steps),
+            (Status.MAX_PASSES, state.passes >= limits.passes),
+            (Status.MAX_SECONDS, seconds > limits.seconds),
+        )
+        return next((status for status, holds in reasons if holds and status is not None), None)
+
+    def run(self, status: Status | None) -> Run[P]:
+        """Close the log; without a status the method had nothing left to do."""
+        if self._last is None or self._best is None:
+            raise RuntimeError("the method yielded no state")
+        if status is None:
+            gap = self._last.value - self._last.lower
+            status = Status.ROUNDING if gap <= 8.0 * self._last.slack < math.inf else Status.STALLED
+        seconds = time.perf_counter() - self._began
+        return Run(last=self._last, best=self._best, status=status, rows=self.rows, seconds=seconds)
 
 
 def minimize(
@@ -249,11 +243,23 @@ def minimize(
         callback=callback,
         began=began,
     )
-    return _result(run, goal, oracle, names, repr(objective), repr(method))
+    return _result(run, goal, oracle, names, (repr(objective), _brief(method)))
 
 
 def _length(names: Sequence[str] | None) -> str:
     return "none" if names is None else f"{len(names)}"
+
+
+def _brief(method: object) -> str:
+    """Name of a method with the settings that are not its defaults."""
+    if not is_dataclass(method):
+        return repr(method)
+    changed = [
+        f"{field.name}={value!r}"
+        for field in fields(method)
+        if (value := getattr(method, field.name)) != field.default
+    ]
+    return f"{type(method).__name__}({', '.join(changed)})"
 
 
 def _as_oracle(value: Any) -> Oracle:
@@ -313,7 +319,7 @@ def _warm(begun: Start, atoms: Atoms, start: Result | tuple[ArrayLike, ArrayLike
 
 
 def _result(
-    run: Run[State], goal: float, oracle: Oracle, names: Sequence[str] | None, objective: str, method: str
+    run: Run[State], goal: float, oracle: Oracle, names: Sequence[str] | None, what: tuple[str, str]
 ) -> Result:
     best = run.best
     return Result(
@@ -331,6 +337,6 @@ def _result(
         trace=Trace.of(run.rows),
         names=None if names is None else tuple(str(names[i]) for i in best.ids),
         fingerprint=fingerprint(oracle.atoms),
-        objective=objective,
-        method=method,
+        objective=what[0],
+        method=what[1],
     )

@@ -80,24 +80,31 @@ def save(
         JSON values.
     fingerprint
         Of the atoms it was made from.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(folder, "demo", {"ids": np.array([3, 1])}, {"c": 0.5})
+    ...     load(folder, "demo", mmap=False).arrays["ids"]
+    array([3, 1])
     """
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
     # Before any file is written: a value that is not JSON must not cost more than an error.
     body = {"format": FORMAT, "version": VERSION, "kind": kind, "params": dict(params)}
     json.dumps(body)
-    entries: dict[str, dict[str, Any]] = {}
+    files = {name: f"{name}-{secrets.token_hex(8)}.npy" for name in arrays}
     try:
-        for name, array in arrays.items():
-            file = f"{name}-{secrets.token_hex(8)}.npy"
-            entries[name] = {"file": file}
-            entries[name] |= _write_array(root, file, np.asarray(array))
+        entries = {name: _write_array(root, files[name], np.asarray(arrays[name])) for name in arrays}
+        _flush_folder(root)
         manifest = body | {"arrays": entries, "fingerprint": [list(part) for part in fingerprint]}
         write_atomically(root / _MANIFEST, lambda stream: _write(stream, _sealed(manifest)))
     except BaseException:
-        _remove(root, [entry["file"] for entry in entries.values()])
+        # What fails after the manifest is in place must not cost the new save its arrays.
+        _remove(root, set(files.values()) - _referenced(root))
         raise
-    _remove(root, _unreferenced(root, {entry["file"] for entry in entries.values()}))
+    _remove(root, _leftovers(root) - set(files.values()))
 
 
 def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True) -> Stored:
@@ -147,7 +154,7 @@ def check_fingerprint(stored: Stored, atoms: Atoms) -> None:
 def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], None]) -> None:
     """Write a file aside, flush it to disk, then put it in place of the old.
 
-    If anything fails, also for want of space, the old file stays as it was.
+    If writing fails, also for want of space, the old file stays as it was.
 
     Parameters
     ----------
@@ -192,6 +199,7 @@ def _write_array(root: Path, file: str, array: NDArray[Any]) -> dict[str, Any]:
         hashing = _Hashing(stream)
         np.lib.format.write_array(cast(BinaryIO, hashing), array, allow_pickle=False)
     return {
+        "file": file,
         "dtype": array.dtype.str,
         "shape": list(array.shape),
         "bytes": hashing.size,
@@ -225,14 +233,21 @@ def _flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _unreferenced(root: Path, used: set[str]) -> list[str]:
-    """Our files of older saves, finished or not."""
+def _leftovers(root: Path) -> set[str]:
+    """Our files, of this save and of older ones, finished or not."""
     aside = re.compile(rf"\.{re.escape(_MANIFEST)}\.[0-9a-f]{{16}}\.tmp")
-    names = [path.name for path in root.iterdir()]
-    return [n for n in names if aside.fullmatch(n) or (_ARRAY_FILE.fullmatch(n) and n not in used)]
+    names = {path.name for path in root.iterdir()}
+    return {name for name in names if aside.fullmatch(name) or _ARRAY_FILE.fullmatch(name)}
 
 
-def _remove(root: Path, files: list[str]) -> None:
+def _referenced(root: Path) -> set[str]:
+    try:
+        return {entry["file"] for entry in _read_manifest(root)["arrays"].values()}
+    except StoreError:
+        return set()
+
+
+def _remove(root: Path, files: set[str]) -> None:
     for file in files:
         (root / file).unlink(missing_ok=True)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wolfhound.core import Ids, Matrix, Vector
+from wolfhound.core import Ids, Vector
 
 
 def require(ok: bool, name: str, rule: str, got: object) -> None:
@@ -67,7 +67,7 @@ def vector(value: Any, name: str, *, size: int | None = None) -> Vector:
     return out
 
 
-def matrix(value: Any, name: str) -> Matrix:
+def matrix(value: Any, name: str) -> Vector:
     """Return a finite, non-empty, C-ordered float64 matrix."""
     out = np.ascontiguousarray(real_array(value, name, 2), np.float64)
     require(out.size > 0, name, "non-empty", f"shape {out.shape}")

@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -69,6 +71,7 @@ def _problem(name: str, objective: Objective, rows: Matrix) -> Problem:
     return Problem(name, objective, rows, best, max(scale, 1e-3 * abs(best), 1e-3))
 
 
+@functools.cache
 def problems() -> Sequence[Problem]:
     """Targets inside, outside and on atoms; ties; one atom; one dimension; losses."""
     rng = np.random.default_rng(7)
@@ -76,7 +79,7 @@ def problems() -> Sequence[Problem]:
     design = rng.standard_normal((12, 4))
     response = 3.0 * rng.standard_normal(12)
     labels = np.sign(design @ np.array([1.0, -2.0, 0.5, 0.0]) + 0.5)
-    far = np.array([3.0, 1.0, -2.0, 0.5])
+    far = np.array([1.2, 0.8, -1.0, 1.3])
     return (
         _problem("inside", SquaredDistance(cloud.mean(axis=0)), cloud),
         _problem("outside", SquaredDistance(far), cloud),
@@ -160,7 +163,7 @@ def _check_state(problem: Problem, state: State) -> None:
 
 
 def _check_trace(states: Sequence[State], problem: Problem, *, monotone: bool) -> None:
-    for before, after in zip(states, states[1:], strict=False):
+    for before, after in itertools.pairwise(states):
         assert after.t >= before.t
         assert after.lower >= before.lower, problem.name
         assert (after.passes, after.scored) >= (before.passes, before.scored)

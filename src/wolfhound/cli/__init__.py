@@ -30,7 +30,7 @@ class Commands(TyperGroup):
             raise typer.Exit(130) from None
         except BrokenPipeError:
             raise  # the reader has gone; typer ends quietly
-        except (ValueError, TypeError, OSError, ImportError) as error:
+        except (ValueError, TypeError, OSError, ImportError, FloatingPointError) as error:
             if ctx.params.get("debug"):
                 raise
             stderr().print("[bold red]error:[/]", end=" ")

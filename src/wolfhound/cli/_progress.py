@@ -55,6 +55,7 @@ class Meter:
         self._n, self._rtol, self._jobs, self._clock = n, rtol, jobs, clock
         self._begun = self._shown = clock()
         self._done = self._rows = 0
+        self._passes = 0.0
         self._first = self._gap = math.inf
 
     @contextlib.contextmanager
@@ -66,7 +67,7 @@ class Meter:
     @contextlib.contextmanager
     def watch(self, show: Show, interval: float) -> Iterator[Callable[[State], None]]:
         """As `job`, but tell `show`, at most every `interval` seconds."""
-        self._rows, self._first, self._gap = 0, math.inf, math.inf
+        self._rows, self._passes, self._first, self._gap = 0, 0.0, math.inf, math.inf
 
         def refresh() -> None:
             now = self._clock()
@@ -75,7 +76,8 @@ class Meter:
                 show(self.report())
 
         def on_state(state: State) -> None:
-            self._gap = state.gap
+            # What was swept since the last state is now part of its passes.
+            self._gap, self._passes, self._rows = state.gap, state.passes, 0
             self._first = min(self._first, state.gap) if math.isinf(self._first) else self._first
             refresh()
 
@@ -93,7 +95,7 @@ class Meter:
         seconds = self._clock() - self._begun
         parts = [f"{self._done + 1} of {self._jobs}"] if self._jobs > 1 else []
         parts += [f"gap {self._gap:.1e}"] if math.isfinite(self._gap) else []
-        parts += [f"{self._rows / self._n:.2f} passes", f"{seconds:.0f} s"]
+        parts += [f"{self._passes + self._rows / self._n:.2f} passes", f"{seconds:.0f} s"]
         parts += [f"about {seconds * (1.0 - share) / share:.0f} s left"] if share > _LEAST_SHARE else []
         return Report(share, ", ".join(parts))
 

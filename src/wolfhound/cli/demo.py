@@ -17,7 +17,7 @@ from wolfhound import data, plot
 from wolfhound.cli import _output as output
 from wolfhound.cli._progress import Meter
 from wolfhound.cli.explain import Explanation, print_explanation
-from wolfhound.core import Ids, Method, Oracle, Vector
+from wolfhound.core import Atoms, Ids, Method, Status, Vector
 from wolfhound.result import Result
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ wolfhound demo --plot gaps.svg
 """
 
 WORDS = ("king", "paris", "piano", "physics")
-SENTENCE = "the old sailor told a story about the storm"
+SENTENCE = "the old sailor told stories about the storm"
 
 _RTOL = 1e-5
 _CLASSICAL_STEPS = 2000
@@ -88,27 +88,28 @@ def _problems(words: data.Words) -> list[Problem]:
         Problem(word, words.vector(word).astype(np.float64), np.array([words.id(word)])) for word in WORDS
     ]
     own = np.unique([words.id(word) for word in SENTENCE.split()])
-    return [*single, Problem(f'"{SENTENCE}"', words.sentence(SENTENCE).vector, own)]
+    return [*single, Problem(f'"{SENTENCE}"', words.sentence(SENTENCE), own)]
 
 
 def _race(console: Console, words: data.Words) -> list[Race]:
-    oracle = wh.Scan(wh.ArrayAtoms(words.vectors))
+    atoms = wh.ArrayAtoms(words.vectors)
     problems = _problems(words)
     meter = Meter(len(words.names), rtol=_RTOL, jobs=2 * len(problems) + 1)
     with meter.job():
-        _warm_up(oracle, problems[0])
+        _warm_up(atoms, problems[0])
     races = []
     for problem in problems:
         f = wh.SquaredDistance(problem.point)
         with meter.job() as callback:
             ours = wh.minimize(
-                f, oracle, rtol=_RTOL, exclude=problem.exclude, names=words.names, callback=callback
+                f, atoms, rtol=_RTOL, exclude=problem.exclude, names=words.names, callback=callback
             )
+        _stop_if_interrupted(ours)
         print_explanation(console, Explanation(problem.name, ours), _TOP)
         with meter.job() as callback:
             classical = wh.minimize(
                 f,
-                oracle,
+                atoms,
                 method=_classical(),
                 rtol=0.0,
                 atol=ours.goal,
@@ -116,6 +117,7 @@ def _race(console: Console, words: data.Words) -> list[Race]:
                 exclude=problem.exclude,
                 callback=callback,
             )
+        _stop_if_interrupted(classical)
         races.append(Race(problem.name, ours, classical))
     return races
 
@@ -124,30 +126,35 @@ def _classical() -> Method:
     return wh.FrankWolfe(wh.Vanilla(), wh.LineSearch())
 
 
-def _warm_up(oracle: Oracle, problem: Problem) -> None:
+def _warm_up(atoms: Atoms, problem: Problem) -> None:
     # Compiling and loading kernels must not count for either side.
-    f = wh.SquaredDistance(problem.point)
-    wh.minimize(f, oracle, rtol=_RTOL)
-    wh.minimize(f, oracle, method=_classical(), max_steps=2)
+    f, own = wh.SquaredDistance(problem.point), problem.exclude
+    _stop_if_interrupted(wh.minimize(f, atoms, rtol=_RTOL, exclude=own))
+    _stop_if_interrupted(wh.minimize(f, atoms, method=_classical(), max_steps=50, exclude=own))
+
+
+def _stop_if_interrupted(result: Result) -> None:
+    # Part of a race is no result.
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
 
 
 def _print_races(console: Console, races: list[Race]) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    table.add_column("")
-    table.add_column("goal", justify="right", style="dim")
-    table.add_column("wolfhound", justify="right", style="cyan")
-    table.add_column("classical Frank-Wolfe", justify="right")
-    table.add_column("its gap")
+    console.print("[bold]The same problems by classical Frank-Wolfe[/] with exact line search.")
+    console.print(f"Goal: {_RTOL:.0e} of the gap at the start; cut off after {_CLASSICAL_STEPS:,} steps.\n")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("\ntarget", max_width=16, no_wrap=True)
+    for heading in ("wolfhound\npasses", "\ntime"):
+        table.add_column(heading, justify="right", style="cyan")
+    for heading in ("Frank-Wolfe\nsteps", "\npasses", "\ntime"):
+        table.add_column(heading, justify="right")
+    table.add_column("\nproved gap")
     for name, ours, classical in races:
-        reached = "reached" if classical.success else f"{classical.gap / ours.goal:,.0f} x the goal"
-        table.add_row(output.plain(name), f"{ours.goal:.1e}", _cost(ours), _cost(classical), reached)
-    console.print("[bold]The same proof from classical Frank-Wolfe[/] (exact line search,", end=" ")
-    console.print(f"at most {_CLASSICAL_STEPS:,} steps)")
+        times = [output.seconds_text(result.seconds) for result in (ours, classical)]
+        gap = "reached" if classical.success else f"{classical.gap / ours.goal:,.0f} x the goal"
+        steps, passes = f"{classical.steps:,}", f"{classical.passes:.3g}"
+        table.add_row(output.plain(name), f"{ours.passes:.3g}", times[0], steps, passes, times[1], gap)
     console.print(table)
-
-
-def _cost(result: Result) -> str:
-    return f"{output.passes_text(result.passes)}, {output.seconds_text(result.seconds)}"
 
 
 def _figure(race: Race, n: int) -> Figure:

@@ -88,7 +88,10 @@ _TAKES = {
 
 def solve(
     atoms: opt.AtomsFile,
-    objective: Annotated[ObjectiveName, typer.Option(rich_help_panel=_F, help="The f to minimise.")],
+    objective: Annotated[
+        ObjectiveName,
+        typer.Option(metavar="NAME", rich_help_panel=_F, help=f"One of {', '.join(ObjectiveName)}."),
+    ],
     target: Annotated[
         str | None,
         typer.Option(metavar="FILE", rich_help_panel=_F, help="t of squared-distance: 1/2 |x - t|^2."),
@@ -109,12 +112,15 @@ def solve(
         float | None, typer.Option(rich_help_panel=_F, help="Where huber turns linear; 1 if not given.")
     ] = None,
     method: Annotated[
-        MethodName, typer.Option(rich_help_panel=_HOW, help="How to move.")
+        MethodName,
+        typer.Option(metavar="NAME", rich_help_panel=_HOW, help=f"One of {', '.join(MethodName)}."),
     ] = MethodName.FULLY_CORRECTIVE,
     step: Annotated[
         StepName | None,
         typer.Option(
-            rich_help_panel=_HOW, help="How far; line-search if not given. Not for fully-corrective."
+            metavar="NAME",
+            rich_help_panel=_HOW,
+            help=f"One of {', '.join(StepName)}. Not for fully-corrective.",
         ),
     ] = None,
     lazy: Annotated[

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wolfhound.core import Ints, Line, Objective, Point, Vector, pulse
+from wolfhound.core import Ints, Line, Matrix, Objective, Point, Vector, pulse
 from wolfhound.methods._pool import Pool, best_of, score
 from wolfhound.methods.steps import LineSearch
 from wolfhound.simplex import BLOCK, Corral, Dense, correct
@@ -67,7 +67,7 @@ class NewtonInner:
         self._curvature = np.empty(0)
         self._stale = True
 
-    def _lift(self, rows: Vector) -> Vector:
+    def _lift(self, rows: Matrix) -> Vector:
         lifted = self._objective.lift(rows)
         if lifted is None:
             raise TypeError("a Newton model needs an objective with a lift")

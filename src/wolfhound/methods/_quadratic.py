@@ -163,4 +163,3 @@ class QuadraticInner:
         self._slot[joined] = slots
         self._free.extend(self._slot[left].tolist())
         self._slot[left] = -1
-

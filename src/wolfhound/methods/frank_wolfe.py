@@ -93,9 +93,11 @@ class FrankWolfe:
 
     def _inside(self, active: ActiveSet, point: Point, lower: float) -> Move | None:
         """Return a move without a query, if one is good enough."""
-        move = self.direction.inside(*_scores(active, point))
         wanted = _wanted(point, lower)
-        return move if wanted is not None and move.gap >= wanted else None
+        if wanted is None or point.value - lower <= point.value_error:
+            return None  # nothing to compare with, or only rounding is left: let the oracle prove it
+        move = self.direction.inside(*_scores(active, point))
+        return move if move.gap >= wanted else None
 
     def _ask(self, ask: Asker, active: ActiveSet, point: Point) -> tuple[Move, int, bool]:
         """Query; return the move, the atom that was hit, whether it is proved best."""

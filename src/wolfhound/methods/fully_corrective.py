@@ -22,7 +22,6 @@ from wolfhound.methods._pool import Pool, best_of, score
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count, number
 
-
 COVERED = 64
 """Coordinates that one pass covers."""
 
@@ -52,21 +51,20 @@ class FullyCorrective:
     Parameters
     ----------
     harvest
-        Least number of atoms that a pass brings into the pool; None: 4,096 for
-        quadratic f, 1,024 otherwise.
+        Least number of atoms that a pass brings into the pool; more, if more
+        than an eighth of them are active.
     pool
         Size beyond which the pool is halved.
     effort
         Inner work between two passes, in multiplications per atom entry.
     """
 
-    harvest: int | None = None
+    harvest: int = 4096
     pool: int = 16384
     effort: float = 300.0
 
     def __post_init__(self) -> None:
-        if self.harvest is not None:
-            count(self.harvest, "harvest", low=1)
+        count(self.harvest, "harvest", low=1)
         count(self.pool, "pool", low=2)
         number(self.effort, "effort", low=0.0, strict=True)
 
@@ -88,6 +86,7 @@ class FullyCorrective:
         ask = Asker(objective, oracle, start.exclude)
         pool = Pool(start.ids, start.rows.astype(oracle.atoms.dtype))
         pool.add(start.pool_ids, start.pool)
+        ask.scored = pool.size
         positions, weights = np.arange(len(start.ids)), start.weights
         point = _evaluate(objective, pool, positions, weights)
         yield ask.state(0, point, start.ids, weights, kind="start")
@@ -98,7 +97,9 @@ class FullyCorrective:
                 weights = shares[positions]
                 point = _evaluate(objective, pool, positions, weights)
         if not math.isfinite(point.value):
-            raise FloatingPointError("f must be finite at the start. Got inf: no atom is inside the domain of f.")
+            raise FloatingPointError(
+                "f must be finite at the start. Got inf: no atom is inside the domain of f."
+            )
         inner = _choose(objective, pool, point, positions, weights)
         steps, flat = 0, 0
         while True:
@@ -110,7 +111,7 @@ class FullyCorrective:
                 point = _evaluate(objective, pool, inner.positions, inner.weights)
             steps += joined
             yield self._state(ask, steps, point, pool, inner, kind="corrective")
-            hits = ask(point, k=self._harvest(n, len(inner.positions), objective.quadratic))
+            hits = ask(point, k=self._harvest(n, len(inner.positions)))
             yield self._state(ask, steps, point, pool, inner, kind="pass", hit=int(hits.ids[0, 0]))
             found = hits.ids[0] >= 0
             fresh = pool.add(hits.ids[0, found], hits.rows[hits.slots[0, found]])
@@ -125,9 +126,8 @@ class FullyCorrective:
         ids: Ids = pool.ids[inner.positions]
         return ask.state(steps, point, ids, inner.weights / inner.weights.sum(), kind=kind, hit=hit)
 
-    def _harvest(self, n: int, active: int, quadratic: bool) -> int:
-        least = self.harvest if self.harvest is not None else 4096 if quadratic else 1024
-        return min(n, max(256, n // 4), max(least, 8 * active if quadratic else 0))
+    def _harvest(self, n: int, active: int) -> int:
+        return min(n, max(256, n // 4), max(self.harvest, 8 * active))
 
     def _trim(self, pool: Pool, inner: Inner, point: Point) -> None:
         """Halve a full pool: keep the active atoms and the best others."""
@@ -139,9 +139,7 @@ class FullyCorrective:
         inner.moved(pool.keep(np.sort(best_of(scores, max(self.pool // 2, 5 * active)))))
 
 
-def _choose(
-    objective: Objective, pool: Pool, point: Point, positions: Ints, weights: Vector
-) -> Inner:
+def _choose(objective: Objective, pool: Pool, point: Point, positions: Ints, weights: Vector) -> Inner:
     if objective.quadratic:
         from wolfhound.methods._quadratic import QuadraticInner  # noqa: PLC0415 - compiles only what is used
 

@@ -87,7 +87,7 @@ def factor(a: Matrix, b: Vector) -> Factor:
         return Factor(a, b)
     # Overflow ends in a proof that fails, which is an answer.
     with np.errstate(all="ignore"):
-        r = np.linalg.qr(np.column_stack([a, b]), mode="r")
+        r = np.asarray(np.linalg.qr(np.column_stack([a, b]), mode="r"))
         lift, centre = np.ascontiguousarray(r[:d, :d]), np.ascontiguousarray(r[:d, d])
         proof = _prove(a, lift)
         floor = 0.0 if proof is None else _floor(proof, a, b, proof.inverse @ centre)
@@ -114,7 +114,7 @@ def _loss(a: Matrix, x: Matrix) -> float:
     away = gamma(d) * length(a) * length(x) + d * math.sqrt(m * d) * TINY
     gram[np.diag_indices(d)] -= 1.0
     lost = gamma(m + 2) * squares + away * (2.0 * math.sqrt(squares) + away) + m * d * TINY
-    return SAFE * (length(gram) + lost)
+    return float(SAFE * (length(gram) + lost))
 
 
 def _floor(proof: Proof, a: Matrix, b: Vector, y: Vector) -> float:

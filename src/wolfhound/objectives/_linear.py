@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import abc
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolfhound.core import TINY, UNIT, Ints, Matrix, Point, Vector, gamma
 from wolfhound.objectives._rounding import ELEMENTWISE, SAFE, drift_length, length
@@ -21,7 +22,7 @@ _EXACT_SIDE = 1024
 _STALE = 4.0
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class LinearModel(abc.ABC):
     """A sum of losses of the image z = A x; subclasses give the loss.
 
@@ -38,11 +39,11 @@ class LinearModel(abc.ABC):
     """
 
     design: Matrix
-    _size: float = field(init=False)
-    _spectral: float = field(init=False)
+    _size: float
+    _spectral: float
 
-    def _prepare(self) -> None:
-        object.__setattr__(self, "design", matrix(self.design, "design"))
+    def _keep(self, design: ArrayLike) -> None:
+        object.__setattr__(self, "design", matrix(design, "design"))
         object.__setattr__(self, "_size", length(self.design))
         object.__setattr__(self, "_spectral", math.nan)
 
@@ -112,11 +113,11 @@ class LinearModel(abc.ABC):
         """f along a line; one product with A, then O(m) per value and slope."""
         return _ImageLine(self, start, direction)
 
-    def begin(self, rows: Matrix) -> Vector | None:  # noqa: ARG002 - protocol
+    def begin(self, rows: Matrix) -> Vector | None:
         """None: start at the best single row."""
         return None
 
-    def uncovered(self, rows: Matrix) -> Ints:  # noqa: ARG002 - protocol
+    def uncovered(self, rows: Matrix) -> Ints:
         """None: f is finite everywhere."""
         return np.empty(0, np.int64)
 
@@ -136,7 +137,7 @@ class LinearModel(abc.ABC):
     def _fresh_error(self, size_x: float) -> float:
         m, d = self.design.shape
         underflow = math.sqrt(m) * (d + 1) * TINY
-        return SAFE * (gamma(d + 1) * self._size * size_x + UNIT * self._shift + underflow)
+        return float(SAFE * (gamma(d + 1) * self._size * size_x + UNIT * self._shift + underflow))
 
     def _point(self, x: Vector, image: Vector, drift: float = 0.0) -> Point:
         m, d = self.design.shape

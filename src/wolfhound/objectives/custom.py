@@ -93,7 +93,7 @@ class Custom:
         """f along a line; calls the function once per new s."""
         return PlainLine(self, start, direction)
 
-    def lift(self, rows: Matrix) -> None:  # noqa: ARG002 - protocol
+    def lift(self, rows: Matrix) -> None:
         """None: there is no lift."""
         return
 
@@ -109,11 +109,11 @@ class Custom:
         """Raise: there is no lift."""
         raise TypeError("Custom has no lift, so it has no curvature there.")
 
-    def begin(self, rows: Matrix) -> Vector | None:  # noqa: ARG002 - protocol
+    def begin(self, rows: Matrix) -> Vector | None:
         """None: start at the best single row."""
         return None
 
-    def uncovered(self, rows: Matrix) -> Ints:  # noqa: ARG002 - protocol
+    def uncovered(self, rows: Matrix) -> Ints:
         """None: f is taken to be finite everywhere."""
         return np.empty(0, np.int64)
 
@@ -167,7 +167,7 @@ class Custom:
     def _evaluate(self, x: Vector) -> tuple[float, Vector]:
         # A copy in and a copy out: the function may reuse its arrays.
         answer = self.value_and_grad(x.copy())
-        if not (isinstance(answer, tuple) and len(answer) == 2):  # noqa: PLR2004 - a pair
+        if not (isinstance(answer, tuple) and len(answer) == 2):
             raise TypeError(f"`value_and_grad` must return (value, gradient). Got {type(answer).__name__}.")
         value = np.array(answer[0], np.float64)
         grad = np.array(answer[1], np.float64)

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolfhound.core import Matrix, Point, Vector
 from wolfhound.objectives._linear import LinearModel
@@ -17,7 +18,7 @@ _LEAST_CURVATURE = 1e-6
 _TAIL_CURVATURE = 0.01
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class _MeanLoss(LinearModel):
     """A mean of losses >= 0, lifted to z = A x."""
 
@@ -47,11 +48,11 @@ class _MeanLoss(LinearModel):
     def _scale(self) -> float:
         return 1.0 / len(self.design)
 
-    def _excess(self, z: Vector, error: float, grad: Vector, grad_error: float) -> float:  # noqa: ARG002
+    def _excess(self, z: Vector, error: float, grad: Vector, grad_error: float) -> float:
         return math.inf
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Logistic(_MeanLoss):
     """Mean logistic loss.
 
@@ -73,13 +74,13 @@ class Logistic(_MeanLoss):
 
     labels: Vector
 
-    def __post_init__(self) -> None:
-        self._prepare()
-        labels = vector(self.labels, "labels", size=len(self.design))
-        kinds = np.unique(labels)
+    def __init__(self, design: ArrayLike, labels: ArrayLike) -> None:
+        self._keep(design)
+        found = vector(labels, "labels", size=len(self.design))
+        kinds = np.unique(found)
         known = bool(np.isin(kinds, (-1.0, 1.0)).all() or np.isin(kinds, (0.0, 1.0)).all())
         require(known, "labels", "-1 and +1, or 0 and 1", f"{kinds[:5]}")
-        object.__setattr__(self, "labels", np.where(labels > 0.0, 1.0, -1.0))
+        object.__setattr__(self, "labels", np.where(found > 0.0, 1.0, -1.0))
 
     def curvature(self, point: Point) -> Vector:
         """p (1 - p) / m, but at least 1e-6 / m, p the probability of a label."""
@@ -104,7 +105,7 @@ class Logistic(_MeanLoss):
         return np.asarray(-self.labels * np.where(margin > 0.0, small, 1.0) / (1.0 + small))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Huber(_MeanLoss):
     """Mean Huber loss: quadratic near 0, linear beyond delta.
 
@@ -127,18 +128,17 @@ class Huber(_MeanLoss):
     """
 
     response: Vector
-    _: KW_ONLY
-    delta: float = 1.0
-    _response_size: float = field(init=False)
+    delta: float
+    _response_size: float
 
-    def __post_init__(self) -> None:
-        self._prepare()
-        response = vector(self.response, "response", size=len(self.design))
-        object.__setattr__(self, "response", response)
-        delta = number(self.delta, "delta", low=0.0, strict=True)
-        require(math.isfinite(delta), "delta", "finite", delta)
-        object.__setattr__(self, "delta", delta)
-        object.__setattr__(self, "_response_size", length(response))
+    def __init__(self, design: ArrayLike, response: ArrayLike, *, delta: float = 1.0) -> None:
+        self._keep(design)
+        found = vector(response, "response", size=len(self.design))
+        width = number(delta, "delta", low=0.0, strict=True)
+        require(math.isfinite(width), "delta", "finite", delta)
+        object.__setattr__(self, "response", found)
+        object.__setattr__(self, "delta", width)
+        object.__setattr__(self, "_response_size", length(found))
 
     def curvature(self, point: Point) -> Vector:
         """1/m where the loss is quadratic, else 0.01 delta / (m |r|) instead of 0."""

@@ -74,7 +74,7 @@ class MixtureLikelihood:
             x=x,
             value=-float(logs.sum()) / d,
             grad=grad,
-            value_error=SAFE * (lost + _drifted(x, drift)),
+            value_error=SAFE * (lost + _drifted(x, drift) + TINY),
             grad_error=gamma(4) * length(grad),
         )
 
@@ -171,6 +171,8 @@ def likelihood_atoms(log_likelihoods: Matrix) -> tuple[Matrix, Vector]:
 
 def _drifted(x: Vector, drift: Vector | float) -> float:
     """Upper bound on |f(x') - f(x)| for all |x' - x| <= drift."""
+    if not np.any(drift):
+        return 0.0
     shares = np.asarray(drift, np.float64) / x * (1.0 + gamma(4))
     if shares.max() >= 1.0:
         return math.inf

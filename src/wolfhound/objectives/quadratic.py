@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolfhound.core import TINY, Ints, Matrix, Point, Vector, gamma
 from wolfhound.objectives._factor import Factor, factor
@@ -16,7 +17,7 @@ from wolfhound.objectives._rounding import SAFE, drift_length, length
 from wolfhound.validate import require, vector
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class SquaredDistance:
     """Half the squared distance to a target.
 
@@ -36,10 +37,10 @@ class SquaredDistance:
 
     target: Vector
 
-    def __post_init__(self) -> None:
-        target = vector(self.target, "target")
-        require(len(target) > 0, "target", "non-empty", "length 0")
-        object.__setattr__(self, "target", target)
+    def __init__(self, target: ArrayLike) -> None:
+        found = vector(target, "target")
+        require(len(found) > 0, "target", "non-empty", "length 0")
+        object.__setattr__(self, "target", found)
 
     def __repr__(self) -> str:
         return f"SquaredDistance(d={self.dim})"
@@ -111,16 +112,16 @@ class SquaredDistance:
         """Ones."""
         return np.ones(len(point.x))
 
-    def begin(self, rows: Matrix) -> Vector | None:  # noqa: ARG002 - protocol
+    def begin(self, rows: Matrix) -> Vector | None:
         """None: start at the best single row."""
         return None
 
-    def uncovered(self, rows: Matrix) -> Ints:  # noqa: ARG002 - protocol
+    def uncovered(self, rows: Matrix) -> Ints:
         """None: f is finite everywhere."""
         return np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class LeastSquares(LinearModel):
     """Half the squared residual of a linear model.
 
@@ -143,15 +144,15 @@ class LeastSquares(LinearModel):
     """
 
     response: Vector
-    _factor: Factor = field(init=False)
-    _response_size: float = field(init=False)
+    _response_size: float
+    _factor: Factor
 
-    def __post_init__(self) -> None:
-        self._prepare()
-        response = vector(self.response, "response", size=len(self.design))
-        object.__setattr__(self, "response", response)
-        object.__setattr__(self, "_response_size", length(response))
-        object.__setattr__(self, "_factor", factor(self.design, response))
+    def __init__(self, design: ArrayLike, response: ArrayLike) -> None:
+        self._keep(design)
+        found = vector(response, "response", size=len(self.design))
+        object.__setattr__(self, "response", found)
+        object.__setattr__(self, "_response_size", length(found))
+        object.__setattr__(self, "_factor", factor(self.design, found))
 
     @property
     def quadratic(self) -> bool:
@@ -175,7 +176,7 @@ class LeastSquares(LinearModel):
         """R'u for a slope u."""
         return np.asarray(slope @ self._factor.lift)
 
-    def curvature(self, point: Point) -> Vector:  # noqa: ARG002 - protocol
+    def curvature(self, point: Point) -> Vector:
         """Ones."""
         return np.ones(len(self._factor.centre))
 

@@ -8,6 +8,7 @@ bound on its score; a heap per query keeps the highest keys.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from wolfhound.threads import ordered
 SPARE = 256
 """Candidates beyond k: more near-ties than this are left to the float64 loop."""
 
-_MEMORY = 128 << 20
-_AHEAD = 8
+_MEMORY = 256 << 20
+_AHEAD = 5
 _TILE = 1 << 21
 _WIDEST = 1024
 _SINGLE_LIMIT = 2.0**100
@@ -60,7 +61,9 @@ def rounded(ask: Asked, dtype: np.dtype[Any]) -> Rounded:
     exponents = np.frexp(ask.sizes)[1].astype(np.int64)
     exact = np.ldexp(ask.queries, -exponents[:, None])
     low = exact.astype(dtype)
-    width = gamma(d, unit) * lengths(low.astype(np.float64)) + lengths(exact - low) + gamma(d + 2) + 8.0 * unit
+    width = (
+        gamma(d, unit) * lengths(low.astype(np.float64)) + lengths(exact - low) + gamma(d + 2) + 8.0 * unit
+    )
     width = np.nextafter((width * (1.0 + 8.0 * unit)).astype(dtype), dtype.type(np.inf))
     shift = dtype.type(2.0 * (d + 4) * float(np.finfo(dtype).tiny))
     return Rounded(low, exponents, width, shift)
@@ -82,19 +85,15 @@ class Heaps:
         shape = (m, size)
         return cls(np.empty(shape, floors.dtype), np.empty(shape, np.int64), np.zeros(m, np.int64), floors)
 
-    def ranked(self) -> tuple[Matrix, Ids]:
-        """Return keys and ids, highest first, padded with -inf and -1."""
-        empty = np.arange(self.keys.shape[1]) >= self.fill[:, None]
-        self.keys[empty] = -np.inf
-        self.ids[empty] = -1
-        order = np.lexsort((self.ids, -self.keys), axis=1)
-        return np.take_along_axis(self.keys, order, 1), np.take_along_axis(self.ids, order, 1)
+
+def group_size(atoms: Atoms, size: int) -> int:
+    """How many queries one pass can serve within the memory."""
+    return max(1, _MEMORY // ((8 + atoms.dtype.itemsize) * size * _AHEAD))
 
 
-def groups(m: int, n: int, k: int) -> tuple[int, int]:
-    """Return (queries per pass, candidates per query) within the memory."""
-    size = min(n + 1, k + SPARE)  # n + 1: a heap that holds all atoms is never full
-    return max(1, min(m, _MEMORY // (16 * size * _AHEAD))), size
+def candidates(atoms: Atoms, k: int) -> int:
+    """How many candidates are kept per query."""
+    return min(atoms.shape[0] + 1, k + SPARE)  # n + 1: a heap that holds all atoms is never full
 
 
 def product_pass(atoms: Atoms, gauge: Gauge, ask: Asked, size: int) -> tuple[Ids, Vector, Vector]:
@@ -122,28 +121,43 @@ def product_pass(atoms: Atoms, gauge: Gauge, ask: Asked, size: int) -> tuple[Ids
         kernels.merge_best(heaps.keys, heaps.ids, heaps.fill, heaps.floors, part.keys, part.ids, part.fill)
     gauge.finish()
 
-    rest = np.where(heaps.fill == size, heaps.floors, -np.inf).astype(np.float64)
-    if atoms.dtype == np.float32 and gauge.radius > _SINGLE_LIMIT:
-        rest[:] = np.inf  # products may have overflowed
-    keys, ids = heaps.ranked()
+    full = heaps.fill == size
+    # Products of huge float32 rows may have overflowed: nothing is then known.
+    unsafe = atoms.dtype == np.float32 and gauge.radius > _SINGLE_LIMIT
+    rest = np.where(full, _above(heaps.floors, low.exponents), -np.inf)
+    kernels.unheap(heaps.keys, heaps.ids, heaps.fill)
+    uppers = np.where(heaps.ids >= 0, _above(heaps.keys, low.exponents[:, None]), -np.inf)
+    return heaps.ids, uppers, np.full_like(rest, np.inf) if unsafe else rest
+
+
+def _above(keys: Matrix, exponents: Ints) -> Vector:
+    """Keys in the caller's scale, rounded up."""
     with np.errstate(over="ignore"):
-        uppers = np.nextafter(np.ldexp(keys.astype(np.float64), low.exponents[:, None]), np.inf)
-        rest = np.nextafter(np.ldexp(rest, low.exponents), np.inf)
-    return ids, np.where(ids >= 0, uppers, -np.inf), np.where(rest > ..., rest, rest)
+        return np.asarray(np.nextafter(np.ldexp(keys.astype(np.float64), exponents), np.inf))
 
 
-def _multiply(block: Matrix, first: int, norms: kernels.Singles, low: Rounded, exclude: Ids, heaps: Heaps) -> None:
+def _multiply(
+    block: Matrix, first: int, norms: kernels.Singles, low: Rounded, exclude: Ids, heaps: Heaps
+) -> None:
     """Offer all rows of a block to the heaps, in tiles that suit the cache."""
     m = len(low.queries)
     wide = min(m, _WIDEST)
     tall = max(1024, _TILE // wide)
     for start in range(0, len(block), tall):
-        rows, lengths_ = block[start : start + tall], norms[start : start + tall]
+        rows, sizes = block[start : start + tall], norms[start : start + tall]
         for q in range(0, m, wide):
             here = slice(q, q + wide)
             with np.errstate(over="ignore", invalid="ignore"):
                 products = low.queries[here] @ rows.T
             kernels.keep_best(
-                products, lengths_, low.width[here], low.shift, first + start, exclude[here],
-                heaps.keys[here], heaps.ids[here], heaps.fill[here], heaps.floors[here],
+                products,
+                sizes,
+                low.width[here],
+                low.shift,
+                first + start,
+                exclude[here],
+                heaps.keys[here],
+                heaps.ids[here],
+                heaps.fill[here],
+                heaps.floors[here],
             )

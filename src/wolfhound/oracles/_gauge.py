@@ -44,29 +44,32 @@ class Gauge:
     def finish(self) -> None:
         """End a pass that has read all atoms."""
         if not self.ready:
-            self.radius = kernels.norm_above(max(self._tops), self._d)
+            self.radius = max(self._tops)
 
     def score(self, first: int, block: Matrix, query: Vector, scores: Vector) -> None:
         """Score a block, and measure it if that is still to be done."""
         if self.ready:
             kernels.score(block, query, scores)
             return
-        norms = self._place(first, len(block))
-        self._note(kernels.score_and_measure(block, query, scores, norms), first, block)
+        squares = np.empty(len(block))
+        kernels.score_and_square(block, query, scores, squares)
+        self._note(first, block, squares)
 
     def measure(self, first: int, block: Matrix) -> kernels.Singles:
         """Return the norms of a block's rows, rounded up to float32."""
-        norms = self._place(first, len(block))
-        if not (self.ready and self._keep):
-            self._note(kernels.measure(block, norms), first, block)
-        return norms
+        if self.ready and self._keep:
+            return self.norms[first : first + len(block)]
+        squares = np.empty(len(block))
+        kernels.square_all(block, squares)
+        return self._note(first, block, squares)
 
-    def _place(self, first: int, rows: int) -> kernels.Singles:
-        return self.norms[first : first + rows] if self._keep else np.empty(rows, np.float32)
-
-    def _note(self, top: float, first: int, block: Matrix) -> None:
+    def _note(self, first: int, block: Matrix, squares: Vector) -> kernels.Singles:
+        stop = first + len(block)
+        norms = self.norms[first:stop] if self._keep else np.empty(len(block), np.float32)
+        top = kernels.norms_above(squares, self._d, norms)
         if not math.isfinite(top):
             check_finite(block, first)
-            row = first + int(np.abs(block).max(axis=1).argmax())
+            row = first + int(np.flatnonzero(~np.isfinite(squares))[0])
             raise ValueError(f"`atoms` must have norms below 1e154. Got a larger one in row {row}.")
         self._tops.append(top)
+        return norms

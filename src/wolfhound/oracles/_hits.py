@@ -8,12 +8,14 @@ candidates were found.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wolfhound.core import TINY, UNIT, Atoms, Hits, Ids, Ints, Matrix, Vector, gamma
+from wolfhound.core import TINY, Atoms, Hits, Ids, Ints, Matrix, Vector, gamma
 from wolfhound.validate import count, matrix, require
 
 _GATHER = 64 << 20
@@ -45,9 +47,14 @@ class Asked:
     exclude: Ids
     sizes: Vector
 
-    def only(self, which: Ints) -> Asked:
+    def only(self, which: Ints | slice) -> Asked:
         """Return some of the queries."""
         return Asked(self.queries[which], self.k, self.exclude[which], self.sizes[which])
+
+    def banned(self, i: int) -> Ids:
+        """Excluded atoms of query i, ascending."""
+        row: Ids = self.exclude[i]
+        return row[row >= 0]
 
 
 def asked(atoms: Atoms, queries: Any, k: int, exclude: Any) -> Asked:
@@ -93,7 +100,7 @@ def slacks(sizes: Vector, d: int, radius: float) -> Vector:
     the rounding of the norms and of this product.
     """
     require(
-        bool((sizes * radius < _LARGEST).all()),
+        bool((sizes < _LARGEST / radius).all()),
         "queries",
         "so small that |query| max|atom| < 1e301",
         f"{sizes.max():.3g} * {radius:.3g}",
@@ -133,20 +140,35 @@ class Best:
     def _shrink(self) -> None:
         scores, ids = np.concatenate(self._scores), np.concatenate(self._ids)
         if len(ids) > self.limit:
-            self.floor = float(np.partition(scores, len(scores) - self.limit)[-self.limit])
-            keep = scores > self.floor
-            ties = np.flatnonzero(scores == self.floor)[: self.limit - int(keep.sum())]
-            keep[ties] = True
+            keep = highest(scores, self.limit)
             scores, ids = scores[keep], ids[keep]
+            self.floor = float(scores.min())
         self._scores, self._ids, self._size = [scores], [ids], len(ids)
 
-    def ranked(self) -> tuple[Vector, Ids]:
-        """Return scores and ids, best first."""
+    def kept(self) -> tuple[Vector, Ids]:
+        """Return scores and ids, ids ascending."""
         if not self._ids:
             return np.empty(0), np.empty(0, np.int64)
         self._shrink()
-        order = np.argsort(-self._scores[0], kind="stable")
-        return self._scores[0][order], self._ids[0][order]
+        return self._scores[0], self._ids[0]
+
+
+def highest(scores: Vector, count: int) -> NDArray[np.bool_]:
+    """Mark the `count` highest scores; of equal ones the first.
+
+    Examples
+    --------
+    >>> highest(np.array([1.0, 3.0, 2.0, 2.0]), 2)
+    array([False,  True,  True, False])
+    """
+    if count >= len(scores):
+        return np.ones(len(scores), bool)
+    if count <= 0:
+        return np.zeros(len(scores), bool)
+    floor = np.partition(scores, len(scores) - count)[len(scores) - count]
+    marked: NDArray[np.bool_] = scores > floor
+    marked[np.flatnonzero(scores == floor)[: count - int(marked.sum())]] = True
+    return marked
 
 
 # ---------------------------------------------------------------- exact scores
@@ -199,8 +221,24 @@ def rank(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
     return np.pad(scores, more, constant_values=-np.inf), np.pad(ids, more, constant_values=-1)
 
 
+def row(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
+    """Rank one query's entries, ids ascending, and pad them to (1, k)."""
+    order = np.argsort(-scores, kind="stable")[:k]
+    out, names = np.full((1, k), -np.inf), np.full((1, k), -1, np.int64)
+    out[0, : len(order)], names[0, : len(order)] = scores[order], ids[order]
+    return out, names
+
+
 def settle(
-    atoms: Atoms, ask: Asked, ids: Ids, uppers: Vector, *, rest: Vector, scored: Ints, passes: float, radius: float
+    atoms: Atoms,
+    ask: Asked,
+    ids: Ids,
+    uppers: Vector,
+    *,
+    rest: Vector,
+    scored: Ints,
+    passes: float,
+    radius: float,
 ) -> Hits:
     """Re-score, in float64, every candidate that can still be the best.
 
@@ -233,7 +271,9 @@ def settle(
         here = slice(start, start + step)
         parts.append(_settle_some(atoms, ask.queries[here], ids[here], uppers[here], ask.k))
     scores, best = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return packed(atoms, scores, best, slack=slack, rest=rest, scored=scored, passes=passes, radius=radius)
+    return packed(
+        atoms.take, scores, best, slack=slack, rest=rest, scored=scored, passes=passes, radius=radius
+    )
 
 
 def _settle_some(atoms: Atoms, queries: Vector, ids: Ids, uppers: Vector, k: int) -> tuple[Vector, Ids]:
@@ -247,16 +287,36 @@ def _settle_some(atoms: Atoms, queries: Vector, ids: Ids, uppers: Vector, k: int
 
 
 def packed(
-    atoms: Atoms, scores: Vector, ids: Ids, *, slack: Vector, rest: Vector, scored: Ints, passes: float, radius: float
+    take: Callable[[Ids], Matrix],
+    scores: Vector,
+    ids: Ids,
+    *,
+    slack: Vector,
+    rest: Vector,
+    scored: Ints,
+    passes: float,
+    radius: float,
 ) -> Hits:
-    """Gather the rows of ranked ids and add the bounds."""
+    """Add rows and bounds to ranked scores and ids.
+
+    Parameters
+    ----------
+    take
+        Gives the rows of ascending distinct ids.
+    scores, ids : (m, k)
+        Best first, padded.
+    slack : (m,)
+        Bound on the error of a computed score.
+    rest, scored, passes, radius
+        As in `settle`.
+    """
     unique, slots = _unique(ids)
     bounds = np.where(scores[:, 0] > -np.inf, np.nextafter(scores[:, 0] + slack, np.inf), -np.inf)
     return Hits(
         ids=ids,
         scores=scores,
         bounds=np.maximum(bounds, rest),
-        rows=atoms.take(unique),
+        rows=take(unique),
         slots=np.maximum(slots, 0),
         scored=scored,
         passes=passes,
@@ -264,12 +324,43 @@ def packed(
     )
 
 
+def held(ids: Ids, rows: Matrix) -> Callable[[Ids], Matrix]:
+    """Return a `take` from rows that were gathered already; ids ascending."""
+    return lambda wanted: rows[np.searchsorted(ids, wanted)]
+
+
 def patched(hits: Hits, which: Ints, other: Hits) -> Hits:
-    """Replace the answers of some queries; costs of both are counted."""
-    out = {name: getattr(hits, name).copy() for name in ("ids", "scores", "bounds", "slots", "scored")}
-    for name in ("ids", "scores", "bounds"):
-        out[name][which] = getattr(other, name)
-    out["slots"][which] = other.slots + len(hits.rows)
-    out["scored"][which] += other.scored
-    rows = np.concatenate([hits.rows, other.rows])
-    return replace(hits, **out, rows=rows, passes=hits.passes + other.passes)
+    """Replace the answers of some queries; the cost of both is counted."""
+    ids, scores, bounds = hits.ids.copy(), hits.scores.copy(), hits.bounds.copy()
+    slots, scored = hits.slots.copy(), hits.scored.copy()
+    ids[which], scores[which], bounds[which] = other.ids, other.scores, other.bounds
+    slots[which] = other.slots + len(hits.rows)
+    scored[which] += other.scored
+    return Hits(
+        ids=ids,
+        scores=scores,
+        bounds=bounds,
+        rows=np.concatenate([hits.rows, other.rows]),
+        slots=slots,
+        scored=scored,
+        passes=hits.passes + other.passes,
+        radius=hits.radius,
+    )
+
+
+def joined(parts: Sequence[Hits]) -> Hits:
+    """Put the answers to consecutive groups of queries together."""
+    if len(parts) == 1:
+        return parts[0]
+    starts = np.cumsum([0, *(len(part.rows) for part in parts)])
+    slots = [part.slots + start for part, start in zip(parts, starts, strict=False)]
+    return Hits(
+        ids=np.concatenate([part.ids for part in parts]),
+        scores=np.concatenate([part.scores for part in parts]),
+        bounds=np.concatenate([part.bounds for part in parts]),
+        rows=np.concatenate([part.rows for part in parts]),
+        slots=np.concatenate(slots),
+        scored=np.concatenate([part.scored for part in parts]),
+        passes=sum(part.passes for part in parts),
+        radius=parts[0].radius,
+    )

@@ -16,7 +16,7 @@ from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Matrix, Vector, pulse
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._gauge import Gauge
-from wolfhound.oracles._hits import Best
+from wolfhound.oracles._hits import Best, highest
 from wolfhound.threads import ordered
 
 
@@ -43,11 +43,10 @@ class Windows:
         self.scores[here][better] = best[better]
         self.ids[here][better] = where[better]
 
-    def ranked(self, count: int) -> tuple[Vector, Ids]:
-        """Return scores and ids of the `count` best windows, best first."""
-        order = np.argsort(-self.scores, kind="stable")[:count]
-        order = order[self.ids[order] >= 0]
-        return self.scores[order], self.ids[order]
+    def highest(self, count: int) -> tuple[Vector, Ids]:
+        """Return scores and ids of the `count` best windows, ids ascending."""
+        marked = highest(self.scores, count) & (self.ids >= 0)
+        return self.scores[marked], self.ids[marked]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,7 +93,9 @@ class Watch:
 def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch]) -> None:
     """Read all atoms once and let every watch keep its part."""
 
-    def work(task: tuple[int, Matrix]) -> tuple[int, list[tuple[Vector, Ids, tuple[int, Vector, Ids] | None]]]:
+    def work(
+        task: tuple[int, Matrix],
+    ) -> tuple[int, list[tuple[Vector, Ids, tuple[int, Vector, Ids] | None]]]:
         first, block = task
         scores = np.empty(len(block))
         picked = []

@@ -40,12 +40,6 @@ def square(rows: Matrix, i: int) -> float:
 
 
 @kernel
-def norm_above(squared: float, d: int) -> float:
-    """Return a proved upper bound on |row| from its computed square."""
-    return np.sqrt(squared + d * TINY) * (1.0 + (d + 4) * UNIT)
-
-
-@kernel
 def score(rows: Matrix, query: Vector, scores: Vector) -> None:
     """Score every row."""
     for i in range(rows.shape[0]):
@@ -53,40 +47,34 @@ def score(rows: Matrix, query: Vector, scores: Vector) -> None:
 
 
 @kernel
-def measure_row(rows: Matrix, i: int, norms: Singles) -> float:
-    """Store the norm of row i, rounded up to float32; return its square."""
-    squared = square(rows, i)
-    above = norm_above(squared, rows.shape[1])
-    norms[i] = np.float32(above * (1.0 + 2.0**-22) + 2.0**-148)
-    return squared
-
-
-@kernel
-def score_and_measure(rows: Matrix, query: Vector, scores: Vector, norms: Singles) -> float:
-    """Score and measure every row while it is in the cache.
-
-    Returns the largest squared norm; a non-finite one at once.
-    """
-    top = 0.0
+def score_and_square(rows: Matrix, query: Vector, scores: Vector, squares: Vector) -> None:
+    """Score every row and square its norm while it is in the cache."""
     for i in range(rows.shape[0]):
         scores[i] = dot(rows, i, query)
-        squared = measure_row(rows, i, norms)
-        if not np.isfinite(squared):
-            return squared
-        top = max(top, squared)
-    return top
+        squares[i] = square(rows, i)
 
 
 @kernel
-def measure(rows: Matrix, norms: Singles) -> float:
-    """As `score_and_measure`, without scores."""
-    top = 0.0
+def square_all(rows: Matrix, squares: Vector) -> None:
+    """Square the norm of every row."""
     for i in range(rows.shape[0]):
-        squared = measure_row(rows, i, norms)
-        if not np.isfinite(squared):
-            return squared
-        top = max(top, squared)
-    return top
+        squares[i] = square(rows, i)
+
+
+@kernel
+def norms_above(squares: Vector, d: int, norms: Singles) -> float:
+    """Turn squared norms into norms, rounded up to float32.
+
+    Returns the largest norm, rounded up; inf or nan if one is not finite.
+    """
+    total = 0.0
+    top = 0.0
+    for i in range(squares.shape[0]):
+        above = np.sqrt(squares[i] + d * TINY) * (1.0 + (d + 4) * UNIT)
+        norms[i] = np.float32(above * (1.0 + 2.0**-22) + 2.0**-148)
+        top = max(top, above)
+        total += above - above  # nan once a norm is not finite
+    return top + total
 
 
 @kernel
@@ -136,6 +124,15 @@ def peaks(scores: Vector, first: int, window: int, best: Vector, where: Ids) -> 
         best[w - base] = top
         where[w - base] = at
         i = stop
+
+
+@kernel
+def bucket_tops(buckets: Ints, scores: Vector, places: Ids) -> None:
+    """Find the place of the highest score of each bucket, the first of equal ones."""
+    for i in range(scores.shape[0]):
+        b = buckets[i]
+        if places[b] < 0 or scores[i] > scores[places[b]]:
+            places[b] = i
 
 
 # ---------------------------------------------------------------- screening
@@ -245,10 +242,24 @@ def keep_best(
 
 
 @kernel
-def merge_best(keys: Matrix, ids: Ids, fill: Ints, floors: Matrix, more: Matrix, names: Ids, sizes: Ints) -> None:
+def merge_best(
+    keys: Matrix, ids: Ids, fill: Ints, floors: Matrix, more: Matrix, names: Ids, sizes: Ints
+) -> None:
     """Offer the entries of other heaps (more, names, sizes) to these."""
     for i in range(keys.shape[0]):
         for j in range(sizes[i]):
             push(keys, ids, fill, i, more[i, j], names[i, j])
         if fill[i] == keys.shape[1]:
             floors[i] = keys[i, 0]
+
+
+@kernel
+def unheap(keys: Matrix, ids: Ids, fill: Ints) -> None:
+    """Sort each heap in place: highest key first, smallest id first; pad the rest."""
+    for i in range(keys.shape[0]):
+        for end in range(fill[i] - 1, 0, -1):
+            _swap(keys, ids, i, 0, end)
+            _sift_down(keys, ids, i, end)
+        for j in range(fill[i], keys.shape[1]):
+            keys[i, j] = -np.inf
+            ids[i, j] = -1

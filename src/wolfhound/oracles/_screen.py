@@ -105,6 +105,7 @@ class Screen:
         self._size = size
         self._banned = banned
         self._rule = reference.rule(query, size)
+        self.probed = 0
 
     def survivors(self, atoms: Atoms, k: int) -> Ids | None:
         """Return the atoms that can win, filled up to k by best upper bounds.
@@ -116,6 +117,7 @@ class Screen:
         probes = self._probes()
         if not len(probes):
             return None
+        self.probed = len(probes)
         best = float(rescore(atoms.take(probes), self._query).max())
         can_win = self._reaching(best, int(SHARE * atoms.shape[0]))
         if can_win is None or len(can_win) >= k:
@@ -138,7 +140,7 @@ class Screen:
         windows = Windows(len(self._reference.scores), max(1, len(self._reference.scores) // _PROBES))
         for first, uppers in self._chunks():
             windows.add(*windows.look(first, uppers))
-        return np.sort(windows.ranked(_PROBES)[1])
+        return windows.highest(_PROBES)[1]
 
     def _reaching(self, threshold: float, most: int) -> Ids | None:
         """Return the atoms whose upper bound is at least the threshold."""
@@ -159,4 +161,4 @@ class Screen:
             found = np.empty(len(uppers), np.int64)
             found = found[: kernels.collect(uppers, best.floor, found)]
             best.add(uppers[found], found + first)
-        return np.sort(best.ranked()[1])
+        return best.kept()[1]

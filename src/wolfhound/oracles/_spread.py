@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from wolfhound.core import Atoms, Ids, Matrix, Vector
+from wolfhound.core import Atoms, Ids, Vector
+from wolfhound.oracles import _scan_kernels as kernels
+from wolfhound.oracles._hits import highest
 from wolfhound.threads import one_blas_thread
 
 LEAST = 192
@@ -19,12 +21,18 @@ LEAST = 192
 
 _TOP = 16384
 _PER_HIT = 16
+_SHARE = 32
 _BITS = 10
+_SAMPLE = 8
+_GATHER = 2 << 20
 
 
 def top_size(n: int, k: int) -> int:
-    """How many of the best atoms are put into buckets, for k spread hits."""
-    return min(n, max(k, min(_TOP, _PER_HIT * k)))
+    """How many of the best atoms are put into buckets, for k spread hits.
+
+    Gathering rows is dear, so they are a small share of the atoms.
+    """
+    return min(n, max(k, min(_TOP, _PER_HIT * k, n // _SHARE)))
 
 
 def window_size(n: int, k: int) -> int:
@@ -32,55 +40,47 @@ def window_size(n: int, k: int) -> int:
     return max(1, n // (2 * k))
 
 
-def spread(
-    atoms: Atoms, top: tuple[Vector, Ids], windows: tuple[Vector, Ids], k: int
-) -> tuple[Vector, Ids, Matrix]:
+def spread(atoms: Atoms, top: tuple[Vector, Ids], windows: tuple[Vector, Ids], k: int) -> tuple[Vector, Ids]:
     """Choose k of the top atoms and of the windows' best.
 
     Parameters
     ----------
     atoms
-        Where rows are taken from: once for the top, once for other windows.
+        Where the rows of the top are taken from.
     top : scores and ids
-        More than k of the best atoms, best first.
+        More than k of the best atoms, ids ascending.
     windows : scores and ids
-        The best atoms of the best windows.
+        The best atoms of the k/3 best windows, ids ascending.
     k
         Hits wanted.
 
     Returns
     -------
-    scores, ids, rows
-        k of each, best first.
+    scores, ids : (k,)
+        Ids ascending.
     """
     scores, ids = top
-    order = np.argsort(ids)
-    rows = atoms.take(ids[order])
-    place = np.empty(len(ids), np.int64)
-    place[order] = np.arange(len(ids))  # rows[place[i]] is the atom ids[i]
-
-    fresh = ~np.isin(windows[1], ids)
-    chosen = np.zeros(len(ids), bool)
-    chosen[: k // 3] = True
-    chosen[np.isin(ids, windows[1][~fresh])] = True
-    chosen[_bucket_tops(rows, place)[: k // 3]] = True
-    spare = k - int(chosen.sum()) - int(fresh.sum())
-    chosen[np.flatnonzero(~chosen)[:spare]] = True
-
-    outside = np.argsort(windows[1][fresh])
-    more_scores, more_ids = windows[0][fresh][outside], windows[1][fresh][outside]
-    all_scores = np.concatenate([scores[chosen], more_scores])
-    all_ids = np.concatenate([ids[chosen], more_ids])
-    all_rows = np.concatenate([rows[place[chosen]], atoms.take(more_ids)])
-    best_first = np.lexsort((all_ids, -all_scores))
-    return all_scores[best_first], all_ids[best_first], all_rows[best_first]
+    place = np.minimum(np.searchsorted(ids, windows[1]), len(ids) - 1)
+    inside = ids[place] == windows[1]
+    chosen = highest(scores, k // 3)
+    chosen[place[inside]] = True
+    buckets = _bucket_tops(atoms, scores, ids)
+    chosen[buckets[highest(scores[buckets], k // 3)]] = True
+    others = np.flatnonzero(~chosen)
+    chosen[others[highest(scores[others], k - int(chosen.sum()) - int((~inside).sum()))]] = True
+    all_ids = np.concatenate([ids[chosen], windows[1][~inside]])
+    order = np.argsort(all_ids)
+    return np.concatenate([scores[chosen], windows[0][~inside]])[order], all_ids[order]
 
 
-def _bucket_tops(rows: Matrix, place: Ids) -> Ids:
-    """Ranks of the best atom of each random-sign bucket, best first."""
-    signs = np.random.default_rng(0).standard_normal((rows.shape[1], _BITS)).astype(rows.dtype)
+def _bucket_tops(atoms: Atoms, scores: Vector, ids: Ids) -> Ids:
+    """Places of the best atom of each random-sign bucket."""
+    signs = np.random.default_rng(0).standard_normal((atoms.shape[1], _BITS)).astype(atoms.dtype)
+    step = max(1, _GATHER // (atoms.shape[1] * atoms.dtype.itemsize))
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-        sides = rows @ signs
-        bits = sides > np.median(sides, axis=0)
-    keys = (bits @ (1 << np.arange(_BITS)))[place]
-    return np.sort(np.unique(keys, return_index=True)[1])
+        # A few rows at a time: they are still in the cache when they are multiplied.
+        sides = np.concatenate([atoms.take(ids[i : i + step]) @ signs for i in range(0, len(ids), step)])
+        bits = sides > np.median(sides[::_SAMPLE], axis=0)
+    places = np.full(1 << _BITS, -1, np.int64)
+    kernels.bucket_tops(bits @ (1 << np.arange(_BITS)), scores, places)
+    return places[places >= 0]

@@ -3,16 +3,29 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.oracles import _spread
-from wolfhound.oracles._batch import groups, product_pass
+from wolfhound.oracles._batch import candidates, group_size, product_pass
 from wolfhound.oracles._gauge import Gauge
-from wolfhound.oracles._hits import Asked, Best, asked, joined, packed, patched, rank, rescore, settle, slacks
+from wolfhound.oracles._hits import (
+    Asked,
+    Best,
+    asked,
+    held,
+    joined,
+    packed,
+    patched,
+    rescore,
+    row,
+    settle,
+    slacks,
+)
 from wolfhound.oracles._pass import Watch, Windows, full_pass
 from wolfhound.oracles._screen import Reference, Screen, fits, scale_of
 
@@ -52,11 +65,9 @@ class Scan:
 
     def __init__(self, atoms: object, *, screen: bool | None = None, spread: bool = True) -> None:
         self._atoms = as_atoms(atoms)
-        if screen is None:
-            screen = 8 * self._atoms.shape[0] <= SCREEN_MEMORY
-        self._screen = screen
+        self._screen = 8 * self._atoms.shape[0] <= SCREEN_MEMORY if screen is None else screen
         self._spread = spread
-        self._gauge = Gauge(self._atoms, keep=screen)
+        self._gauge = Gauge(self._atoms, keep=self._screen)
         self._reference: Reference | None = None
         self._kept = np.empty(0, np.float32)
 
@@ -70,23 +81,120 @@ class Scan:
         queries: Matrix,
         *,
         k: int = 1,
-        thresholds: Vector | None = None,  # noqa: ARG002 - an exact oracle needs none
+        thresholds: Vector | None = None,
         exclude: Ids | None = None,
     ) -> Hits:
         """Answer m queries, see `Oracle.query`; thresholds are ignored."""
         ask = asked(self._atoms, queries, k, exclude)
-        if len(ask.queries) > 1:
-            return self._many(ask)
-        return self._screened(ask) or self._one(ask)
+        if len(ask.queries) == 1:
+            return self._screened(ask) or self._one(ask)
+        size = candidates(self._atoms, ask.k)
+        step = group_size(self._atoms, size)
+        starts = range(0, len(ask.queries), step)
+        return joined([self._many(ask.only(slice(start, start + step)), size) for start in starts])
+
+    def __repr__(self) -> str:
+        """The atoms and the options."""
+        return f"Scan({self._atoms!r}, screen={self._screen}, spread={self._spread})"
 
     # ------------------------------------------------------------ one query
 
     def _screened(self, ask: Asked) -> Hits | None:
-        size = float(ask.sizes[0])
+        """Answer from the atoms that can still win; None if they are too many."""
+        size, query = float(ask.sizes[0]), ask.queries[0]
         if self._reference is None or not fits(size, self._gauge.radius):
             return None
-        screen = Screen(self._reference, ask.queries[0], size, _banned(ask, 0))
+        screen = Screen(self._reference, query, size, ask.banned(0))
         ids = screen.survivors(self._atoms, ask.k)
         if ids is None:
             return None
-        ...
+        rows = self._atoms.take(ids)
+        scores, best = row(rescore(rows, query), ids, ask.k)
+        scored = len(ids) + screen.probed
+        share = min(1.0, scored / self._atoms.shape[0])
+        return self._hits(ask, scores, best, take=held(ids, rows), scored=scored, passes=share)
+
+    def _one(self, ask: Asked) -> Hits:
+        """Answer from a full pass, which becomes the reference of screening."""
+        n, k = self._atoms.shape[0], ask.k
+        spread = self._spread and _spread.LEAST <= k < n
+        limit = _spread.top_size(n, k) if spread else min(n, k)
+        watch = Watch(query=ask.queries[0], banned=ask.banned(0), best=Best(limit))
+        if spread:
+            watch.windows = Windows(n, _spread.window_size(n, k))
+        self._full_pass(watch, float(ask.sizes[0]))
+        scores, ids = watch.best.kept()
+        if watch.windows is not None and len(ids) > k:
+            scores, ids = _spread.spread(self._atoms, (scores, ids), watch.windows.highest(k // 3), k)
+        return self._hits(ask, *row(scores, ids, k), take=self._atoms.take, scored=n, passes=1.0)
+
+    def _full_pass(self, watch: Watch, size: float) -> None:
+        """Read all atoms and keep their scores for screening."""
+        keep = self._screen and fits(size, 1.0)
+        if keep:
+            if not len(self._kept):
+                self._kept = np.empty(self._atoms.shape[0], np.float32)
+            self._reference = None  # its scores are about to be overwritten
+            watch.copy, watch.scale = self._kept, scale_of(size)
+        full_pass(self._atoms, self._gauge, [watch])
+        if keep and fits(size, self._gauge.radius):
+            self._reference = Reference(
+                query=watch.query.copy(),
+                size=size,
+                scale=watch.scale,
+                scores=self._kept,
+                norms=self._gauge.norms,
+            )
+
+    # ------------------------------------------------------------ several queries
+
+    def _many(self, ask: Asked, size: int) -> Hits:
+        """Answer by products; what they cannot decide, by the float64 loop."""
+        ids, uppers, rest = product_pass(self._atoms, self._gauge, ask, size)
+        hits = settle(
+            self._atoms,
+            ask,
+            ids,
+            uppers,
+            rest=rest,
+            scored=np.full(len(ids), self._atoms.shape[0], np.int64),
+            passes=1.0,
+            radius=self._gauge.radius,
+        )
+        undecided = np.flatnonzero((rest > -np.inf) & (rest >= hits.scores[:, 0]))
+        return patched(hits, undecided, self._loop(ask.only(undecided))) if len(undecided) else hits
+
+    def _loop(self, ask: Asked) -> Hits:
+        """Answer several queries by the float64 loop, in one pass."""
+        n, k = self._atoms.shape[0], ask.k
+        watches = [
+            Watch(query=query, banned=ask.banned(i), best=Best(min(n, k)))
+            for i, query in enumerate(ask.queries)
+        ]
+        full_pass(self._atoms, self._gauge, watches)
+        ranked = [row(*watch.best.kept(), k) for watch in watches]
+        scores, ids = (np.concatenate(part) for part in zip(*ranked, strict=True))
+        return self._hits(ask, scores, ids, take=self._atoms.take, scored=n, passes=1.0)
+
+    def _hits(
+        self,
+        ask: Asked,
+        scores: Vector,
+        ids: Ids,
+        *,
+        take: Callable[[Ids], Matrix],
+        scored: int,
+        passes: float,
+    ) -> Hits:
+        """Pack answers that no other atom can beat."""
+        m, radius = len(ids), self._gauge.radius
+        return packed(
+            take,
+            scores,
+            ids,
+            slack=slacks(ask.sizes, self._atoms.shape[1], radius),
+            rest=np.full(m, -np.inf),
+            scored=np.full(m, scored, np.int64),
+            passes=passes,
+            radius=radius,
+        )

@@ -1,0 +1,234 @@
+"""`wolfhound explain` against a direct projection, and every way to misuse it."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+import csv
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from scipy.optimize import nnls
+
+from tests.cli.conftest import NAMES, Run
+from wolfhound.cli._progress import Meter
+from wolfhound.core import State
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def distance(rows: Array, target: Array) -> float:
+    """Distance to the hull by non-negative least squares with a heavy sum-to-one row."""
+    heavy = 1e5
+    weights, _ = nnls(np.vstack([rows.T, np.full(len(rows), heavy)]), np.append(target, heavy))
+    return float(np.linalg.norm(rows.T @ weights / weights.sum() - target))
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    """Return the explanations of a JSON document."""
+    found: list[dict[str, Any]] = json.loads(text)["targets"]
+    return found
+
+
+def test_targets_from_a_file(run: Run, folder: Path, rows: Array) -> None:
+    ran = run("explain", "atoms.npy", "--targets", "points.npy", "--rtol", "1e-8", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    found = documents(ran.out)
+    assert [document["target"] for document in found] == ["0", "1", "2"]
+    expected = [distance(rows, point) for point in np.load("points.npy")]
+    np.testing.assert_allclose([document["distance"] for document in found], expected, rtol=1e-5)
+    for document in found:
+        assert document["lower"] <= document["value"]
+        assert document["gap"] <= document["goal"]
+        assert document["support"] == len(document["atoms"])
+        np.testing.assert_allclose(sum(atom["weight"] for atom in document["atoms"]), 1.0)
+
+
+def test_an_atom_is_explained_by_itself(run: Run, folder: Path) -> None:
+    document = documents(run("explain", "atoms.npy", "--target", "17", "--json").out)[0]
+    assert document["target"] == "17"
+    assert [(atom["id"], atom["name"]) for atom in document["atoms"]] == [(17, None)]
+
+
+@pytest.mark.parametrize("target", ["17", "atom-17"])
+def test_exclude_self_by_name_or_id(run: Run, folder: Path, rows: Array, target: str) -> None:
+    arguments = ["--names", "names.txt", "--target", target, "--exclude-self", "--rtol", "1e-8", "--json"]
+    document = documents(run("explain", "atoms.npy", *arguments).out)[0]
+    assert document["target"] == "atom-17"
+    assert 17 not in [atom["id"] for atom in document["atoms"]]
+    assert [atom["name"] for atom in document["atoms"]] == [NAMES[atom["id"]] for atom in document["atoms"]]
+    expected = distance(np.delete(rows, 17, axis=0), rows[17])
+    np.testing.assert_allclose(document["distance"], expected, rtol=1e-4, atol=1e-3)
+
+
+def test_exclude_self_of_a_file_of_all_atoms(run: Run, folder: Path) -> None:
+    arguments = ["--targets", "atoms.npy", "--names", "names.txt", "--exclude-self", "--json"]
+    found = documents(run("explain", "atoms.npy", *arguments).out)
+    assert [document["target"] for document in found] == list(NAMES)
+    assert [i for i, document in enumerate(found) if i in [atom["id"] for atom in document["atoms"]]] == []
+
+
+def test_a_name_goes_before_an_id(run: Run, folder: Path) -> None:
+    Path("numbers.txt").write_text("\n".join(str(59 - i) for i in range(60)))
+    document = documents(
+        run("explain", "atoms.npy", "--names", "numbers.txt", "--target", "7", "--json").out
+    )[0]
+    assert [atom["id"] for atom in document["atoms"]] == [52]
+
+
+def test_names_come_from_the_only_text_column(run: Run, folder: Path, rows: Array) -> None:
+    with open("atoms.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["word", "a", "b", "c", "d", "e"])
+        writer.writerows([name, *row] for name, row in zip(NAMES, rows, strict=True))
+    document = documents(run("explain", "atoms.csv", "--target", "atom-5", "--json").out)[0]
+    assert [atom["name"] for atom in document["atoms"]] == ["atom-5"]
+
+
+def test_the_text_names_distance_atoms_and_proof(run: Run, folder: Path) -> None:
+    ran = run("explain", "atoms.npy", "--targets", "points.npy", "--names", "names.txt", "--top", "1")
+    assert (ran.code, ran.err) == (0, "")
+    lines = ran.out.splitlines()
+    assert lines[0] == "0"
+    assert lines[1].startswith("atom-")
+    assert "█" * 24 in lines[1]
+    assert lines[2].split()[1] == "more"
+    assert lines[3].startswith("distance ")
+    assert "proved gap" in lines[3]
+    assert lines[-1].startswith("3 of 3 targets proved")
+
+
+def test_no_atoms_are_printed_for_top_0(run: Run, folder: Path) -> None:
+    ran = run("explain", "atoms.npy", "--targets", "points.npy", "--top", "0")
+    assert ran.code == 0
+    assert "█" not in ran.out
+
+
+def test_a_target_may_hold_brackets(run: Run, folder: Path) -> None:
+    Path("odd.txt").write_text("\n".join(f"[red]{i}[/red]" for i in range(60)))
+    ran = run("explain", "atoms.npy", "--names", "odd.txt", "--target", "[red]4[/red]")
+    assert ran.out.startswith("[red]4[/red]\n[red]4[/red]")
+
+
+def _from_csv(path: Path) -> list[tuple[str, int, str, float]]:
+    with open(path, newline="") as file:
+        return [(r["target"], int(r["id"]), r["name"], float(r["weight"])) for r in csv.DictReader(file)]
+
+
+def _from_json(path: Path) -> list[tuple[str, int, str, float]]:
+    return [(r["target"], r["id"], r["name"], r["weight"]) for r in json.loads(path.read_text())]
+
+
+def _from_npy(path: Path) -> list[tuple[str, int, str, float]]:
+    table = np.load(path, allow_pickle=False)
+    assert table.dtype.names == ("target", "id", "name", "weight")
+    found: list[tuple[str, int, str, float]] = table.tolist()
+    return found
+
+
+def _from_parquet(path: Path) -> list[tuple[str, int, str, float]]:
+    rows = pyarrow.parquet.read_table(path).to_pylist()
+    return [(r["target"], r["id"], r["name"], r["weight"]) for r in rows]
+
+
+@pytest.mark.parametrize("names", [["--names", "names.txt"], []])
+@pytest.mark.parametrize(
+    ("ending", "read"),
+    [
+        ("csv", _from_csv),
+        ("json", _from_json),
+        ("npy", _from_npy),
+        ("parquet", _from_parquet),
+        ("CSV", _from_csv),
+    ],
+)
+def test_every_format_holds_all_weights(
+    run: Run, folder: Path, ending: str, read: Any, names: list[str]
+) -> None:
+    out = folder / f"mixtures.{ending}"
+    ran = run("explain", "atoms.npy", "--targets", "points.npy", *names, "--out", out, "--json", "--top", "1")
+    assert ran.code == 0
+    expected = [
+        (document["target"], atom["id"], atom["name"] or "", atom["weight"])
+        for document in documents(ran.out)
+        for atom in document["atoms"]
+    ]
+    assert read(out) == expected
+    assert [path.name for path in folder.glob(".*")] == []
+
+
+@pytest.mark.parametrize("targets", [["--target", "3"], ["--targets", "points.npy"]])
+def test_a_picture_is_drawn(run: Run, folder: Path, targets: list[str]) -> None:
+    assert run("explain", "atoms.npy", *targets, "--plot", "gaps.png").code == 0
+    assert Path("gaps.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_no_time_leaves_targets_unproved(run: Run, folder: Path) -> None:
+    ran = run("explain", "atoms.npy", "--targets", "points.npy", "--rtol", "1e-9", "--max-seconds", "0")
+    assert ran.code == 1
+    assert "max_seconds reached" in ran.out
+    assert ran.out.splitlines()[-1].startswith("0 of 3 targets proved")
+
+
+def test_ctrl_c_keeps_what_is_done_and_exits_with_130(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(state: State) -> None:
+        raise KeyboardInterrupt
+
+    second = itertools.count()
+    job = Meter.job
+
+    @contextlib.contextmanager
+    def interrupted(meter: Meter) -> Iterator[Callable[[State], None]]:
+        with job(meter) as callback:
+            yield [callback, interrupt][next(second)]
+
+    monkeypatch.setattr(Meter, "job", interrupted)
+    ran = run("explain", "atoms.npy", "--targets", "points.npy", "--json")
+    assert ran.code == 130
+    assert [document["status"] for document in documents(ran.out)] == ["GAP_REACHED", "INTERRUPTED"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "`--target` or `--targets` must be given, and not both."),
+        (
+            ["--target", "1", "--targets", "points.npy"],
+            "`--target` or `--targets` must be given, and not both.",
+        ),
+        (["--target", "60"], "`--target` must be an id in [0, 60). Got 60."),
+        (["--target=-1"], "`--target` must be an id in [0, 60). Got -1."),
+        (["--names", "names.txt", "--target", "atom-x7"], "Did you mean"),
+        (["--targets", "A.npy", "--exclude-self"], "`--exclude-self` must come with 60 targets"),
+        (["--targets", "wide.npy"], "`--targets` must have 5 columns, as the atoms. Got 6 in wide.npy."),
+        (["--targets", "missing.npy"], "missing.npy"),
+        (["--targets", "names.txt"], "names.txt"),
+        (
+            ["--target", "1", "--names", "short.txt"],
+            "`--names` must hold 60 names, one per atom. Got 2 in short",
+        ),
+        (["--target", "1", "--names", "missing.txt"], "missing.txt"),
+        (
+            ["--target", "1", "--out", "x.xlsx"],
+            "`--out` must end in .csv, .json, .npy, .parquet. Got x.xlsx.",
+        ),
+        (["--target", "1", "--out", "no/x.csv"], "`--out` must be in a folder that exists. Got no/x.csv."),
+        (["--target", "1", "--plot", "x.csv"], "`--plot` must end in .png, .svg, .pdf. Got x.csv."),
+        (["--target", "1", "--rtol=-1"], "`rtol` must be a number >= 0. Got -1.0."),
+    ],
+)
+def test_mistakes_are_named(run: Run, folder: Path, arguments: list[str], message: str) -> None:
+    Path("short.txt").write_text("a\nb\n")
+    np.save("wide.npy", np.zeros((2, 6)))
+    ran = run("explain", "atoms.npy", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: ")
+    assert message in ran.err

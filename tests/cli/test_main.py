@@ -1,0 +1,153 @@
+"""The frame of the command line: help, version, exit codes, errors in one line."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import wolfhound
+from tests.cli.conftest import Run, words
+from wolfhound import threads
+from wolfhound.cli import _options
+
+# The tests change folders, so a relative PYTHONPATH would not do.
+HERE = {"PYTHONPATH": str(Path(wolfhound.__file__).parents[1])}
+
+
+def shell(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, with pipes."""
+    command = [sys.executable, "-m", "wolfhound.cli", *arguments]
+    return subprocess.run(
+        command, capture_output=True, check=False, encoding="utf-8", env={**os.environ, **HERE, **env}
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--version", "demo"]])
+def test_version(run: Run, arguments: list[str]) -> None:
+    assert run(*arguments) == (0, f"wolfhound {wolfhound.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "example"),
+    [
+        ([], "wolfhound explain atoms.npy --target 17 --exclude-self"),
+        (["demo"], "wolfhound demo --plot gaps.svg"),
+        (["explain"], "wolfhound explain atoms.npy --targets points.npy --out mixtures.csv"),
+        (["solve"], "wolfhound solve atoms.npy --objective squared-distance --target point.npy"),
+    ],
+)
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_shows_examples(run: Run, arguments: list[str], example: str, flag: str) -> None:
+    ran = run(*arguments, flag)
+    assert ran.code == 0
+    assert example in words(ran.out)
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from typer.testing import CliRunner; from wolfhound.cli import app;"
+        "assert CliRunner().invoke(app, ['solve', '--help']).exit_code == 0;"
+        "print([m for m in ('numba', 'scipy', 'matplotlib', 'pyarrow', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_without_a_command_the_help_is_shown(run: Run) -> None:
+    ran = run()
+    assert "Commands" in ran.out + ran.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["fly"], ["explain"], ["solve", "atoms.npy"], ["--threads", "0", "demo"], ["demo", "--fly"]]
+)
+def test_wrong_use_exits_with_2(run: Run, arguments: list[str]) -> None:
+    ran = run(*arguments)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert "Error" in words(ran.err)
+
+
+def test_an_error_is_one_line_without_a_traceback(run: Run, folder: Path) -> None:
+    ran = run("explain", "missing.npy", "--target", "1")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: ")
+    assert "missing.npy" in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_debug_lets_the_error_through(run: Run, folder: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"missing\.npy"):
+        run("--debug", "explain", "missing.npy", "--target", "1")
+
+
+def test_an_error_may_hold_brackets(run: Run, folder: Path) -> None:
+    ran = run("explain", "[bold]x[/].npy", "--target", "1")
+    assert ran.code == 2
+    assert "[bold]x[/].npy" in ran.err
+
+
+def test_ctrl_c_outside_a_run_exits_with_130(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(path: str, names: str | None) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_options, "read_atoms", interrupt)
+    assert run("explain", "atoms.npy", "--target", "1").code == 130
+
+
+def test_threads_are_set(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_threads", None)
+    assert run("--threads", "1", "explain", "atoms.npy", "--target", "1").code == 0
+    assert threads.get_threads() == 1
+
+
+def test_a_process_prints_json_and_no_escape_codes(folder: Path) -> None:
+    done = shell("explain", "atoms.npy", "--targets", "points.npy", "--json")
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout + done.stderr
+    assert len(json.loads(done.stdout)["targets"]) == 3
+
+
+def test_a_terminal_gets_a_bar_and_the_pipe_only_results(folder: Path) -> None:
+    terminal, end = pty.openpty()
+    command = [sys.executable, "-m", "wolfhound.cli", "explain", "atoms.npy", "--target", "3", "--json"]
+    env = {**os.environ, **HERE, "TERM": "xterm"}
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=end, check=False, encoding="utf-8", env=env)
+    os.close(end)
+    shown = os.read(terminal, 1 << 16)
+    os.close(terminal)
+    assert done.returncode == 0
+    assert [document["target"] for document in json.loads(done.stdout)["targets"]] == ["3"]
+    assert b"\x1b[2K" in shown
+
+
+def test_pipes_get_no_escape_codes_and_any_encoding(folder: Path) -> None:
+    (folder / "odd.txt").write_text("\n".join(f"naïve {i}" for i in range(60)), encoding="utf-8")
+    done = shell("explain", "atoms.npy", "--names", "odd.txt", "--target", "3", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "na?ve 3" in done.stdout
+    assert "####" in done.stdout
+
+
+def test_a_process_exits_with_2(folder: Path) -> None:
+    done = shell("solve", "atoms.npy", "--objective", "logistic")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: `--design` must be given with --objective logistic.\n"
+
+
+def test_a_closed_pipe_is_no_error(folder: Path) -> None:
+    command = f"{sys.executable} -m wolfhound.cli explain atoms.npy --targets points.npy | true"
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, check=False, env={**os.environ, **HERE}
+    )
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert "Broken" not in done.stderr

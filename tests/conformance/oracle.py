@@ -1,0 +1,219 @@
+"""What every `Oracle` promises, checked on small atoms against long doubles."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
+from wolfhound.core import TINY, Atoms, Hits, Ids, Matrix, Oracle, gamma
+from wolfhound.threads import set_threads
+
+Make = Callable[[Atoms], Oracle]
+Truth = NDArray[np.longdouble]
+
+
+def cases(n: int = 60, d: int = 5) -> dict[str, Matrix]:
+    """Return sets of rows that oracles tend to get wrong."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((n, d))
+    copies = rows[rng.integers(0, 4, n)]
+    with_zeros = rows * (rng.random(n) < 0.5)[:, None]
+    return {
+        "float64": rows,
+        "float32": rows.astype(np.float32),
+        "duplicates": copies.astype(np.float32),
+        "zero rows": with_zeros.astype(np.float32),
+        "all zero": np.zeros((n, d), np.float32),
+        "heavy tails": rng.standard_cauchy((n, d)).astype(np.float32),
+        "negative": -np.abs(rows),
+        "one atom": rows[:1].astype(np.float32),
+        "one column": rows[:, :1],
+    }
+
+
+def check_oracle(make: Make, *, exact: bool) -> None:
+    """Check an oracle on rows in memory, in parts and in a file.
+
+    Parameters
+    ----------
+    make
+        Makes the oracle of some atoms.
+    exact
+        Whether it promises the best atom, not only a good one.
+    """
+    for rows in cases().values():
+        _check_answers(make, rows, exact)
+        _check_exclude(make, rows, exact)
+    rows = cases()["float32"]
+    _check_threads(make, rows)
+    _check_file(make, rows)
+    if exact:
+        _check_permutation(make, cases()["duplicates"])
+
+
+def true_scores(queries: Matrix, rows: Matrix) -> Truth:
+    """(m, n) scores in extended precision."""
+    return np.asarray(queries.astype(np.longdouble) @ rows.astype(np.longdouble).T)
+
+
+def locked(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy that cannot be written."""
+    out = array.copy()
+    out.flags.writeable = False
+    return out
+
+
+def queries_for(rows: Matrix, m: int) -> Matrix:
+    """Return random queries, the first along an atom, the last zero."""
+    queries = np.random.default_rng(m).standard_normal((m, rows.shape[1]))
+    queries[0] = rows[0]
+    queries[-1] *= m == 1
+    return queries
+
+
+def check_hits(hits: Hits, queries: Matrix, rows: Matrix, k: int) -> None:
+    """Check shapes, dtypes, padding, order, scores and rows of an answer."""
+    m, d = queries.shape
+    assert hits.ids.shape == hits.scores.shape == hits.slots.shape == (m, k)
+    assert hits.bounds.shape == hits.scored.shape == (m,)
+    assert hits.ids.dtype == hits.slots.dtype == hits.scored.dtype == np.int64
+    assert hits.scores.dtype == hits.bounds.dtype == np.float64
+    assert hits.rows.dtype == rows.dtype
+    assert isinstance(hits.passes, float)
+    found = hits.ids >= 0
+    assert (hits.ids >= -1).all()
+    assert (hits.ids < len(rows)).all()
+    assert (hits.scores[~found] == -np.inf).all()
+    assert (hits.slots[~found] == 0).all()
+    assert (found[:, :-1] >= found[:, 1:]).all()
+    for ids in hits.ids:
+        assert len(np.unique(ids[ids >= 0])) == (ids >= 0).sum()
+    np.testing.assert_array_equal(hits.rows[hits.slots[found]], rows[hits.ids[found]])
+    here, nxt = hits.scores[:, :-1], hits.scores[:, 1:]
+    tie = (here == nxt) & found[:, 1:]
+    assert (here >= nxt).all()
+    assert (hits.ids[:, :-1][tie] < hits.ids[:, 1:][tie]).all()
+    truth = np.take_along_axis(true_scores(queries, rows), np.maximum(hits.ids, 0), 1)
+    sizes = np.linalg.norm(queries, axis=1)[:, None] * np.linalg.norm(rows.astype(float), axis=1)[hits.ids]
+    room = 1.1 * gamma(d + 2) * sizes + d * TINY
+    assert (np.abs(hits.scores - truth)[found] <= room[found]).all()
+    assert (hits.scores[:, 0] <= hits.bounds).all()
+    assert hits.radius >= np.linalg.norm(rows.astype(np.longdouble), axis=1).max()
+
+
+def check_proof(hits: Hits, truth: Truth, *, exact: bool) -> None:
+    """Check the bounds; of an exact oracle also the first hits.
+
+    Parameters
+    ----------
+    hits
+        The answer.
+    truth : (m, n)
+        True scores, -inf where excluded.
+    exact
+        Whether the first hit must be the best, the first of equal rows.
+    """
+    assert (hits.bounds >= truth.max(axis=1)).all()
+    if exact:
+        best = truth[np.arange(len(truth)), hits.ids[:, 0]]
+        assert (best >= truth.max(axis=1) - 2.0 * (hits.bounds - hits.scores[:, 0])).all()
+        assert (hits.bounds < np.inf).all()
+
+
+def first_of_equals(ids: Ids, rows: Matrix) -> Ids:
+    """Return for each id the smallest id with the same row."""
+    _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return np.asarray(first[inverse.reshape(-1)][ids])
+
+
+def _check_answers(make: Make, rows: Matrix, exact: bool) -> None:
+    atoms = ArrayAtoms(locked(rows))
+    for m, k in ((1, 1), (1, 7), (3, 2), (1, len(rows) + 3), (3, len(rows) + 3)):
+        queries = locked(queries_for(rows, m))
+        before = queries.copy()
+        oracle = make(atoms)
+        assert oracle.atoms.shape == rows.shape
+        for hits in (oracle.query(queries, k=k), oracle.query(queries, k=k, thresholds=np.zeros(m))):
+            check_hits(hits, queries, rows, k)
+            check_proof(hits, true_scores(queries, rows), exact=exact)
+            if exact:
+                best = hits.ids[:, 0]
+                np.testing.assert_array_equal(best, first_of_equals(best, rows))
+                assert ((hits.ids >= 0).sum(axis=1) == min(k, len(rows))).all()
+        np.testing.assert_array_equal(queries, before)
+
+
+def _check_exclude(make: Make, rows: Matrix, exact: bool) -> None:
+    n = len(rows)
+    queries = queries_for(rows, 2)
+    truth = true_scores(queries, rows)
+    exclude = np.full((2, n + 1), -1)
+    exclude[0, 1 : n // 2 + 1] = np.argsort(-truth[0])[: n // 2]
+    exclude[1, :n] = np.arange(n)
+    left = truth.copy()
+    left[0, exclude[0, 1 : n // 2 + 1]] = -np.inf
+    left[1] = -np.inf
+    for which in (slice(0, 1), slice(1, 2), slice(0, 2)):
+        hits = make(ArrayAtoms(rows)).query(queries[which], k=4, exclude=locked(exclude[which]))
+        check_hits(hits, queries[which], rows, 4)
+        for ids, banned in zip(hits.ids, exclude[which], strict=True):
+            assert not np.isin(ids[ids >= 0], banned).any()
+        check_proof(hits, left[which], exact=False)
+        if exact:
+            rounding = 1e-12 * np.abs(truth[which]).max(axis=1)
+            some = left[which].max(axis=1) > -np.inf
+            assert (hits.scores[:, 0] >= left[which].max(axis=1) - rounding)[some].all()
+            assert (hits.bounds[~some] == -np.inf).all()
+
+
+def _same(a: Hits, b: Hits) -> None:
+    for name in ("ids", "scores", "bounds", "rows", "slots", "scored"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    assert (a.passes, a.radius) == (b.passes, b.radius)
+
+
+def _check_threads(make: Make, rows: Matrix) -> None:
+    # Parts make blocks of a few rows each, which the threads then share.
+    atoms = ConcatAtoms([rows[i : i + 7] for i in range(0, len(rows), 7)])
+    answers = []
+    try:
+        for threads in (1, 2, 3):
+            set_threads(threads)
+            oracle = make(atoms)
+            answers.append([oracle.query(queries_for(rows, m), k=5) for m in (1, 4, 1)])
+    finally:
+        set_threads(None)
+    for other in answers[1:]:
+        for a, b in zip(answers[0], other, strict=True):
+            _same(a, b)
+    for hits, m in zip(answers[0], (1, 4, 1), strict=True):
+        check_hits(hits, queries_for(rows, m), rows, 5)
+
+
+def _check_file(make: Make, rows: Matrix) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npy"
+        np.save(path, rows)
+        for m in (1, 4):
+            queries = queries_for(rows, m)
+            in_memory = make(ArrayAtoms(rows)).query(queries, k=5)
+            _same(make(FileAtoms(path)).query(queries, k=5), in_memory)
+
+
+def _check_permutation(make: Make, rows: Matrix) -> None:
+    order = np.random.default_rng(1).permutation(len(rows))
+    for m in (1, 4):
+        queries = queries_for(rows, m)
+        plain = make(ArrayAtoms(rows)).query(queries, k=3)
+        moved = make(ArrayAtoms(rows[order])).query(queries, k=3)
+        np.testing.assert_array_equal(moved.scores[:, 0], plain.scores[:, 0])
+        np.testing.assert_array_equal(moved.bounds, plain.bounds)
+        best = order[moved.ids[:, 0]]
+        np.testing.assert_array_equal(rows[best[:-1]], rows[plain.ids[:-1, 0]])

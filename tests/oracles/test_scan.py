@@ -1,0 +1,353 @@
+"""`Scan`: exact, proved, the same alone and in a batch, with and without screening."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conformance.oracle import check_hits, check_oracle, check_proof, true_scores
+from wolfhound.atoms import ConcatAtoms
+from wolfhound.core import Cut, Matrix, Status, on_pulse
+from wolfhound.oracles import _batch
+from wolfhound.oracles._hits import rescore
+from wolfhound.oracles.scan import Scan
+
+
+@pytest.mark.parametrize("screen", [None, True, False])
+def test_conformance(screen: bool | None) -> None:
+    check_oracle(lambda atoms: Scan(atoms, screen=screen), exact=True)
+
+
+# ---------------------------------------------------------------- exactness, adversarially
+
+
+def _near_ties(rng: np.random.Generator, n: int, d: int) -> Matrix:
+    base = rng.standard_normal(d)
+    return (base + 1e-7 * rng.standard_normal((n, d))).astype(np.float32)
+
+
+def _copies(rng: np.random.Generator, n: int, d: int) -> Matrix:
+    return rng.standard_normal((3, d)).astype(np.float32)[rng.integers(0, 3, n)]
+
+
+def _cancelling(rng: np.random.Generator, n: int, d: int) -> Matrix:
+    rows = rng.standard_cauchy((n, d)) * np.exp(3.0 * rng.standard_normal((n, 1)))
+    return rows.astype(np.float32)
+
+
+def _denormal(rng: np.random.Generator, n: int, d: int) -> Matrix:
+    return (1e-42 * rng.standard_normal((n, d))).astype(np.float32)
+
+
+def _huge(rng: np.random.Generator, n: int, d: int) -> Matrix:
+    return (1e37 * rng.standard_normal((n, d))).astype(np.float32)
+
+
+def _one_outlier(rng: np.random.Generator, n: int, d: int) -> Matrix:
+    rows = np.abs(rng.standard_normal((n, d)))
+    rows[n // 2] *= 1e15
+    return rows
+
+
+FAMILIES = [_near_ties, _copies, _cancelling, _denormal, _huge, _one_outlier]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__.strip("_"))
+@pytest.mark.parametrize("d", [3, 784])
+def test_batch_and_single_give_the_same_proved_answer(
+    family: Callable[[np.random.Generator, int, int], Matrix], d: int
+) -> None:
+    rng = np.random.default_rng(d)
+    rows = family(rng, 700, d)
+    queries = np.concatenate([rng.standard_normal((3, d)), -np.ones((1, d)), rows[:1].astype(np.float64)])
+    queries = queries * np.array([1.0, 1e-30, 1e60, 1.0, 1.0])[:, None]
+    together = Scan(rows).query(queries, k=3)
+    truth = true_scores(queries, rows)
+    check_proof(together, truth, exact=True)
+    check_hits(together, queries, rows, 3)
+    for i, query in enumerate(queries):
+        alone = Scan(rows, screen=False).query(query[None], k=3)
+        check_proof(alone, truth[i : i + 1], exact=True)
+        assert alone.ids[0, 0] == together.ids[i, 0]
+        assert alone.scores[0, 0] == together.scores[i, 0]
+        assert alone.bounds[0] == together.bounds[i]
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 400),
+    d=st.integers(1, 40),
+    m=st.integers(1, 4),
+    k=st.integers(1, 300),
+    exponents=st.tuples(st.integers(-40, 36), st.integers(-250, 250)),
+    double=st.booleans(),
+)
+@settings(max_examples=60)
+def test_any_scale_is_proved(
+    seed: int, n: int, d: int, m: int, k: int, exponents: tuple[int, int], double: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    rows = 10.0 ** exponents[0] * rng.standard_normal((n, d)) * rng.integers(0, 2, (n, 1))
+    rows = rows.astype((np.float32, np.float64)[double])
+    queries = 10.0 ** exponents[1] * rng.standard_normal((m, d))
+    hits = Scan(rows, spread=False).query(queries, k=k)
+    check_hits(hits, queries, rows, k)
+    check_proof(hits, true_scores(queries, rows), exact=True)
+    for i, query in enumerate(queries):
+        alone = Scan(rows, screen=False, spread=False).query(query[None], k=k)
+        assert alone.ids[0, 0] == hits.ids[i, 0]
+        assert alone.scores[0, 0] == hits.scores[i, 0]
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 8, 31, 64, 100, 129, 784])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_score_has_one_value(d: int, dtype: type) -> None:
+    rng = np.random.default_rng(d)
+    rows = rng.standard_normal((50, d)).astype(dtype)
+    query = rng.standard_normal((1, d))
+    scan = Scan(rows)
+    first, batch = scan.query(query, k=50), scan.query(np.repeat(query, 2, axis=0), k=50)
+    again = scan.query(query, k=50)
+    order = np.argsort(first.ids[0])
+    expected = rescore(rows, query[0])
+    np.testing.assert_array_equal(first.scores[0, order], expected)
+    np.testing.assert_array_equal(again.scores, first.scores)
+    np.testing.assert_array_equal(batch.scores, np.repeat(first.scores, 2, axis=0))
+    np.testing.assert_array_equal(batch.ids, np.repeat(first.ids, 2, axis=0))
+
+
+def test_top_k_is_exact_without_spread() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.integers(-2, 3, (30000, 6)).astype(np.float32)  # many ties
+    query = rng.integers(-2, 3, (1, 6)).astype(np.float64)
+    atoms = ConcatAtoms([rows[i : i + 1700] for i in range(0, len(rows), 1700)])
+    scores = rows.astype(np.float64) @ query[0]
+    for k in (1, 10, 1000, 20000, 40000):
+        hits = Scan(atoms, spread=False).query(query, k=k)
+        expected = np.lexsort((np.arange(len(rows)), -scores))[:k]
+        np.testing.assert_array_equal(hits.ids[0, : len(expected)], expected)
+        np.testing.assert_array_equal(hits.scores[0, : len(expected)], scores[expected])
+
+
+def test_top_k_of_a_batch_over_several_blocks() -> None:
+    rng = np.random.default_rng(4)
+    rows = rng.standard_normal((6000, 8)).astype(np.float32)
+    queries = rng.standard_normal((5, 8))
+    atoms = ConcatAtoms([rows[i : i + 700] for i in range(0, len(rows), 700)])
+    hits = Scan(atoms).query(queries, k=20)
+    expected = np.argsort(-(queries @ rows.astype(np.float64).T), axis=1)[:, :20]
+    np.testing.assert_array_equal(hits.ids, expected)
+    assert hits.passes == 1.0
+    assert (hits.scored == 6000).all()
+
+
+def test_queries_that_products_cannot_decide_take_one_more_pass() -> None:
+    rng = np.random.default_rng(5)
+    rows = _near_ties(rng, 2000, 100)
+    queries = np.concatenate([rows[:2].astype(np.float64), rng.standard_normal((1, 100))])
+    hits = Scan(rows).query(queries, k=2)
+    assert hits.passes == 2.0
+    check_proof(hits, true_scores(queries, rows), exact=True)
+    check_hits(hits, queries, rows, 2)
+
+
+def test_groups_of_queries_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    rows, queries = rng.standard_normal((900, 6)), rng.standard_normal((10, 6))
+    whole = Scan(rows).query(queries, k=2)
+    monkeypatch.setattr(_batch, "_MEMORY", 3 * 5 * 16 * 258)
+    parts = Scan(rows).query(queries, k=2)
+    check_hits(parts, queries, rows, 2)
+    assert parts.passes == 4.0
+    for name in ("ids", "scores", "bounds", "scored"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+
+
+# ---------------------------------------------------------------- screening
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    distance=st.sampled_from([0.0, 1e-12, 1e-7, 1e-4, 1e-2, 0.1]),
+    factor=st.sampled_from([1.0, 1e-20, 1e12]),
+    k=st.sampled_from([1, 30, 400]),
+    double=st.booleans(),
+)
+@settings(max_examples=60)
+def test_screening_changes_no_best_and_no_bound(
+    seed: int, distance: float, factor: float, k: int, double: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((2000, 12)).astype((np.float32, np.float64)[double])
+    rows[1000:] = rows[:1000] * (1.0 + 1e-7)  # near-ties of the reference
+    first = rng.standard_normal((1, 12))
+    query = factor * (first + distance * rng.standard_normal((1, 12)))
+    banned = np.sort(rng.integers(0, 2000, (1, 50)))
+    scan = Scan(rows)
+    scan.query(first)
+    hits = scan.query(query, k=k, exclude=banned)
+    full = Scan(rows, screen=False, spread=False).query(query, k=k, exclude=banned)
+    assert hits.ids[0, 0] == full.ids[0, 0]
+    assert hits.scores[0, 0] == full.scores[0, 0]
+    assert hits.bounds[0] == full.bounds[0]
+    assert not np.isin(hits.ids, banned).any()
+    check_hits(hits, query, rows, k)
+    assert (hits.ids >= 0).all()
+
+
+def test_screening_reads_a_small_share() -> None:
+    rng = np.random.default_rng(7)
+    rows = rng.standard_normal((20000, 16)).astype(np.float32)
+    query = rng.standard_normal((1, 16))
+    scan = Scan(rows)
+    assert scan.query(query).passes == 1.0
+    near = scan.query(query + 1e-3, k=40)
+    assert near.passes < 0.05
+    assert near.scored[0] == round(near.passes * 20000)
+    expected = np.argsort(-(rows.astype(np.float64) @ (query[0] + 1e-3)))[:20]
+    np.testing.assert_array_equal(near.ids[0, :20], expected)
+    assert scan.query(-query).passes == 1.0
+    assert scan.query(-query - 1e-3).passes < 0.05  # the last full pass is the reference
+    assert Scan(rows, screen=False).query(query).passes == 1.0
+
+
+def test_a_pass_that_was_cut_leaves_no_reference() -> None:
+    rng = np.random.default_rng(8)
+    rows = rng.standard_normal((4000, 6)).astype(np.float32)
+    scan = Scan(ConcatAtoms([rows[:1500], rows[1500:]]))
+    query = rng.standard_normal((1, 6))
+    expected = Scan(rows).query(query)
+
+    def cut(rows: int) -> None:
+        raise Cut(Status.MAX_SECONDS)
+
+    scan.query(query)
+    for _ in range(2):
+        with on_pulse(cut), pytest.raises(Cut):
+            scan.query(-query)
+    hits = scan.query(query)
+    assert hits.passes == 1.0
+    np.testing.assert_array_equal(hits.ids, expected.ids)
+    np.testing.assert_array_equal(hits.bounds, expected.bounds)
+
+
+def test_a_first_pass_that_was_cut_is_measured_again() -> None:
+    rows = np.random.default_rng(9).standard_normal((100, 3))
+
+    def cut(rows: int) -> None:
+        raise Cut(Status.INTERRUPTED)
+
+    scan = Scan(ConcatAtoms([rows[:50], rows[50:]]))
+    with on_pulse(cut), pytest.raises(Cut):
+        scan.query(rows[:1])
+    for hits in (scan.query(rows[:1]), scan.query(rows[:2])):
+        assert hits.radius == Scan(rows).query(rows[:1]).radius
+
+
+# ---------------------------------------------------------------- spread
+
+
+def _grid() -> Matrix:
+    """Two smooth peaks over ordered atoms: one slightly higher and much wider."""
+    t = np.linspace(0.0, 1.0, 8000)
+    wide, narrow = np.exp(-(((t - 0.25) / 0.1) ** 2)), 0.9 * np.exp(-(((t - 0.8) / 0.002) ** 2))
+    return np.stack([wide + narrow, np.cos(20 * t), np.sin(20 * t)], axis=1).astype(np.float32)
+
+
+def test_spread_hits_reach_the_second_peak() -> None:
+    rows = _grid()
+    query = np.array([[1.0, 0.0, 0.0]])
+    plain = Scan(rows, spread=False).query(query, k=300)
+    hits = Scan(rows).query(query, k=300)
+    assert not (plain.ids > 6000).any()
+    assert (hits.ids > 6000).any()
+    check_hits(hits, query, rows, 300)
+    assert (hits.ids >= 0).all()
+    np.testing.assert_array_equal(hits.ids[0, :100], plain.ids[0, :100])
+    assert hits.bounds[0] == plain.bounds[0]
+
+
+def test_spread_hits_do_not_depend_on_blocks() -> None:
+    rows = _grid()
+    query = np.array([[1.0, 0.2, 0.0]])
+    banned = np.arange(1900, 2100)[None]
+    whole = Scan(rows).query(query, k=250, exclude=banned)
+    parts = Scan(ConcatAtoms(np.array_split(rows, 37))).query(query, k=250, exclude=banned)
+    np.testing.assert_array_equal(whole.ids, parts.ids)
+    assert not np.isin(whole.ids, banned).any()
+
+
+@pytest.mark.parametrize("left", [0, 5, 250, 700])
+def test_spread_with_few_atoms_left(left: int) -> None:
+    rows = np.random.default_rng(10).standard_normal((1000, 4)).astype(np.float32)
+    hits = Scan(rows).query(np.ones((1, 4)), k=260, exclude=np.arange(left, 1000)[None])
+    check_hits(hits, np.ones((1, 4)), rows, 260)
+    assert (hits.ids >= 0).sum() == min(left, 260)
+    assert hits.ids.max() < left
+
+
+# ---------------------------------------------------------------- what is reported, what is refused
+
+
+def test_pulses_count_all_rows_on_every_pass() -> None:
+    rows = np.random.default_rng(11).standard_normal((64, 3))
+    scan = Scan(ConcatAtoms([rows[:20], rows[20:]]), screen=False)
+    for queries in (rows[:1], rows[:3]):
+        seen: list[int] = []
+        with on_pulse(seen.append):
+            scan.query(queries)
+        assert seen == [20, 44]
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_rows_that_are_not_finite_are_named(m: int) -> None:
+    rows = np.ones((40, 3), np.float32)
+    rows[33, 1] = np.nan
+    with pytest.raises(ValueError, match="row 33"):
+        Scan(ConcatAtoms([rows[:30], rows[30:]])).query(np.ones((m, 3)))
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_norms_that_overflow_are_named(m: int) -> None:
+    rows = np.ones((40, 3))
+    rows[7] = 1e200
+    with pytest.raises(ValueError, match=r"norms below 1e154\. Got a larger one in row 7"):
+        Scan(rows).query(np.ones((m, 3)))
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_products_that_overflow_are_refused(m: int) -> None:
+    with pytest.raises(ValueError, match="`queries` must be so small"):
+        Scan(np.full((4, 3), 1e100)).query(np.full((m, 3), 1e250))
+
+
+@pytest.mark.parametrize(
+    ("queries", "options", "message"),
+    [
+        (np.ones(3), {}, "`queries` must be an array with 2 axes"),
+        (np.ones((1, 4)), {}, r"`queries` must be an \(m, 3\) array. Got shape \(1, 4\)"),
+        (np.full((1, 3), np.nan), {}, "`queries` must be finite"),
+        (np.ones((0, 3)), {}, "`queries` must be non-empty"),
+        (np.ones((1, 3)), {"k": 0}, "`k` must be an integer >= 1"),
+        (np.ones((2, 3)), {"exclude": np.zeros((1, 1), int)}, r"`exclude` must be an \(2, e\) array"),
+        (np.ones((1, 3)), {"exclude": np.array([[5]])}, r"`exclude` must be ids in \[0, 5\) or -1"),
+    ],
+)
+def test_wrong_arguments(queries: Matrix, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Scan(np.ones((5, 3))).query(queries, **options)
+
+
+def test_exclude_must_hold_integers() -> None:
+    with pytest.raises(TypeError, match="`exclude` must be an array of integer ids"):
+        Scan(np.ones((5, 3))).query(np.ones((1, 3)), exclude=np.ones((1, 1)))  # type: ignore[arg-type]
+
+
+def test_repr_names_atoms_and_options() -> None:
+    assert repr(Scan(np.ones((5, 3)))) == "Scan(ArrayAtoms(5 x 3, float64), screen=True, spread=True)"

@@ -1,0 +1,91 @@
+"""Independent minima for the tests: exact ones for quadratics, certified ones else.
+
+Nothing here uses the package: only rational numbers, extended precision and scipy.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Exact = list[list[Fraction]]
+
+
+def rational(values: Array) -> Exact:
+    """Return a matrix of floats as exact rational numbers."""
+    return [[Fraction(float(entry)) for entry in row] for row in np.atleast_2d(values)]
+
+
+def images(rows: Array, design: Array | None = None) -> Exact:
+    """Return A s for every row s, exactly; s itself without a matrix."""
+    atoms = rational(rows)
+    if design is None:
+        return atoms
+    return [[_dot(line, atom) for line in rational(design)] for atom in atoms]
+
+
+def squared_distance(points: Exact, target: Sequence[Fraction], weights: Sequence[Fraction]) -> Fraction:
+    """1/2 |sum w p / sum w - t|^2, exactly."""
+    total = sum(weights, Fraction())
+    x = [_dot(weights, column) / total for column in zip(*points, strict=True)]
+    return sum(((a - b) ** 2 for a, b in zip(x, target, strict=True)), Fraction()) / 2
+
+
+def exact_minimum(points: Exact, target: Sequence[Fraction]) -> Fraction:
+    """min 1/2 |x - t|^2 over the hull of the points, exactly.
+
+    Wolfe's algorithm in rational numbers: it ends after finitely many steps, and
+    only where the optimality conditions hold exactly. So this needs no tolerance.
+    """
+    away = [[a - b for a, b in zip(point, target, strict=True)] for point in points]
+    scale = math.lcm(*(entry.denominator for row in away for entry in row))
+    whole = [[int(entry * scale) for entry in row] for row in away]
+    gram = [[sum(a * b for a, b in zip(p, q, strict=True)) for q in whole] for p in whole]
+    weights = {min(range(len(gram)), key=lambda i: gram[i][i]): Fraction(1)}
+    while True:
+        scores = [sum((w * row[i] for i, w in weights.items()), Fraction()) for row in gram]
+        square = sum((w * scores[i] for i, w in weights.items()), Fraction())
+        best = min(range(len(gram)), key=scores.__getitem__)
+        if scores[best] >= square:
+            return square / (2 * scale * scale)
+        weights[best] = Fraction()
+        weights = _minor_cycle(gram, weights)
+
+
+def _minor_cycle(gram: list[list[int]], weights: dict[int, Fraction]) -> dict[int, Fraction]:
+    while True:
+        held = list(weights)
+        wanted = dict(zip(held, _affine_minimiser([[gram[i][j] for j in held] for i in held]), strict=True))
+        if min(wanted.values()) > 0:
+            return wanted
+        blocking = [i for i in held if wanted[i] <= 0]
+        reach = min(weights[i] / (weights[i] - wanted[i]) for i in blocking)
+        moved = {i: w + reach * (wanted[i] - w) for i, w in weights.items()}
+        weights = {i: w for i, w in moved.items() if w > 0}
+
+
+def _affine_minimiser(gram: list[list[int]]) -> list[Fraction]:
+    """Solve G a = c 1, sum a = 1 by fraction-free elimination (Bareiss 1968)."""
+    k = len(gram) + 1
+    table = [[*row, 1, 0] for row in gram] + [[1] * (k - 1) + [0, 1]]
+    previous = 1
+    for step in range(k):
+        pivot = next(i for i in range(step, k) if table[i][step] != 0)
+        table[step], table[pivot] = table[pivot], table[step]
+        for i in (i for i in range(k) if i != step):
+            head, factor = table[step][step], table[i][step]
+            table[i] = [(head * a - factor * b) // previous for a, b in zip(table[i], table[step], strict=True)]
+        previous = table[step][step]
+    return [Fraction(table[i][k], table[i][i]) for i in range(k - 1)]
+
+
+def _dot(left: Sequence[Fraction], right: Sequence[Fraction]) -> Fraction:
+    return sum((a * b for a, b in zip(left, right, strict=True)), Fraction())

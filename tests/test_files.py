@@ -1,0 +1,169 @@
+"""Atoms in files: the right rows, or an error that names the file."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import itertools
+import threading
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.conformance.atoms import check_atoms
+from wolfhound.atoms import ArrayAtoms, FileAtoms, as_atoms, widened
+from wolfhound.core import Atoms
+
+DTYPES = ["f2", "f4", "f8", "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">f4", ">f8", ">i2"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[Callable[[], Path]]:
+    numbers = itertools.count()
+    yield lambda: tmp_path / f"{next(numbers)}.npy"
+
+
+def saved(path: Path, rows: NDArray[Any]) -> Path:
+    np.save(path, rows)
+    return path
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", ">f8", ">i4", "u1", "i8"])
+def test_file_atoms_conform(files: Callable[[], Path], dtype: str) -> None:
+    check_atoms(lambda rows: FileAtoms(saved(files(), rows.astype(dtype))))
+
+
+def test_memory_maps_and_paths_conform(files: Callable[[], Path]) -> None:
+    check_atoms(lambda rows: as_atoms(np.load(saved(files(), rows), mmap_mode="r")))
+    check_atoms(lambda rows: as_atoms(str(saved(files(), rows))))
+    check_atoms(lambda rows: as_atoms([saved(files(), rows)]))
+    check_atoms(lambda rows: FileAtoms.raw(saved(files(), rows), rows.shape, "f8", offset=128))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_widening_is_exact_for_what_fits(dtype: str) -> None:
+    stored = np.dtype(dtype)
+    out = widened(stored, "atoms")
+    assert out.isnative
+    assert out in (np.float32, np.float64)
+    assert np.can_cast(stored, out, "safe") or stored.kind in "iu"
+    assert (out.itemsize == 4) == (stored.str[1:] in ("f2", "f4", "b1", "i1", "u1", "i2", "u2"))
+
+
+def test_a_memory_map_becomes_file_atoms_at_its_place(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.npy", np.arange(30.0).reshape(10, 3))
+    mapped = np.load(path, mmap_mode="r")
+    part = as_atoms(mapped[2:9][1:5])
+    assert isinstance(part, FileAtoms)
+    np.testing.assert_array_equal(part.take(np.arange(4)), mapped[3:7])
+    assert isinstance(as_atoms(mapped[::2]), ArrayAtoms)
+    assert isinstance(as_atoms(mapped[:, :2]), ArrayAtoms)
+    assert isinstance(as_atoms(mapped + 1), ArrayAtoms)
+
+
+def test_a_changed_memory_map_is_read_as_changed(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.npy", np.zeros((2, 2)))
+    private = np.load(path, mmap_mode="c")
+    private[0, 0] = 7
+    np.testing.assert_array_equal(as_atoms(private).take(np.array([0])), [[7, 0]])
+    shared = np.load(path, mmap_mode="r+")
+    shared[1, 1] = 5
+    np.testing.assert_array_equal(as_atoms(shared).take(np.array([1])), [[0, 5]])
+
+
+def test_a_memory_map_whose_file_is_gone_stays_an_array(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.npy", np.ones((2, 2)))
+    mapped = np.load(path, mmap_mode="r")
+    path.unlink()
+    np.testing.assert_array_equal(as_atoms(mapped).take(np.array([1])), [[1, 1]])
+
+
+def test_fortran_order_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.npy", np.asfortranarray(np.ones((3, 2))))
+    with pytest.raises(ValueError, match=r"`path` must be in C order.*np.ascontiguousarray"):
+        FileAtoms(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.zeros(3), "2-D"),
+        (np.zeros((0, 3)), "at least one row"),
+        (np.zeros((2, 2), complex), "complex128"),
+        (np.zeros((2, 2), [("a", "f4")]), "dtype"),
+    ],
+)
+def test_files_of_other_arrays_are_refused(tmp_path: Path, value: NDArray[Any], text: str) -> None:
+    path = saved(tmp_path / "x.npy", value)
+    with pytest.raises((ValueError, TypeError), match=f"`path` must.*{text}"):
+        FileAtoms(path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PK\x03\x04 nonsense", b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f4'"]
+)
+def test_files_that_are_not_npy_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"`path` must be a .npy file"):
+        FileAtoms(path)
+
+
+def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.npy", np.zeros((10, 5), np.float32))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(
+        ValueError, match=r"`path` must be a file of 10 x 5 float32 values, 328 bytes. Got 327"
+    ):
+        FileAtoms(path)
+    with pytest.raises(ValueError, match=r"1000 x 5 float32 values, 20004 bytes"):
+        FileAtoms.raw(path, (1000, 5), "f4", offset=4)
+
+
+def test_a_file_that_shrinks_or_goes_raises_oserror_with_its_path(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.npy", np.zeros((10, 5), np.float32))
+    atoms = FileAtoms(path)
+    path.write_bytes(path.read_bytes()[:-1])
+    atoms.take(np.arange(9))
+    with pytest.raises(OSError, match=r"x.npy ends inside row 9"):
+        atoms.take(np.array([9]))
+    with pytest.raises(OSError, match=r"x.npy ends inside row 8 or"):
+        list(atoms.blocks(4))
+    path.unlink()
+    with pytest.raises(OSError, match=r"x.npy"):
+        list(atoms.blocks(4))
+
+
+def test_leaving_a_pass_early_leaves_no_thread(tmp_path: Path) -> None:
+    atoms = FileAtoms(saved(tmp_path / "x.npy", np.zeros((10, 5))))
+    before = set(threading.enumerate())
+    blocks = atoms.blocks(2)
+    next(blocks)
+    assert set(threading.enumerate()) > before
+    blocks.close()  # type: ignore[attr-defined]
+    assert set(threading.enumerate()) == before
+
+
+STORED: dict[str, Callable[[Path], Atoms]] = {
+    "file": FileAtoms,
+    "array float16": lambda path: ArrayAtoms(np.load(path).astype(np.float16)),
+    "array F order": lambda path: ArrayAtoms(np.asfortranarray(np.load(path))),
+}
+
+
+@pytest.mark.parametrize("make", STORED.values(), ids=STORED.keys())
+def test_a_pass_and_a_take_hold_a_few_blocks_only(tmp_path: Path, make: Callable[[Path], Atoms]) -> None:
+    atoms = make(saved(tmp_path / "x.npy", np.zeros((40_000, 50), np.float32)))  # 8 MB
+    tracemalloc.start()
+    try:
+        for _, block in atoms.blocks(1000):  # 0.2 MB
+            assert len(block) == 1000
+        atoms.take(np.arange(0, 40_000, 40))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_500_000

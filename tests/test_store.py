@@ -1,0 +1,262 @@
+"""Folders that are complete or refused, whatever happens to them."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pytest
+
+from wolfhound import store
+from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
+from wolfhound.store import StoreError, check_fingerprint, load, save, write_atomically
+
+ROWS = np.arange(12.0).reshape(4, 3)
+ARRAYS = {
+    "ids": np.array([3, 1]),
+    "weights": np.array([0.25, 0.75]),
+    "codes": np.asfortranarray(np.arange(6, dtype=np.int8).reshape(2, 3)),
+    "kind": np.array(["start", "päss"]),
+    "none": np.empty((0, 3), np.float32),
+    "number": np.array(7.5),
+}
+PARAMS: dict[str, Any] = {"c": 0.1, "names": ["é", None], "nested": {"on": True}, "limit": float("inf")}
+
+
+def save_small(folder: Path) -> Path:
+    save(folder, "index", ARRAYS, PARAMS, fingerprint(ArrayAtoms(ROWS)))
+    return folder
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+def test_what_is_saved_is_loaded(tmp_path: Path, mmap: bool) -> None:
+    stored = load(save_small(tmp_path / "new" / "folder"), "index", mmap=mmap)
+    assert stored.params == PARAMS
+    assert stored.fingerprint == fingerprint(ArrayAtoms(ROWS))
+    assert stored.arrays.keys() == ARRAYS.keys()
+    assert isinstance(stored.arrays["ids"], np.memmap) == mmap
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(stored.arrays[name], array)
+        assert stored.arrays[name].dtype == array.dtype
+
+
+def test_a_new_save_replaces_the_old_and_leaves_nothing(tmp_path: Path) -> None:
+    save_small(tmp_path)
+    (tmp_path / f"ids-{'0' * 16}.npy").write_bytes(b"left by a killed save")
+    (tmp_path / f".manifest.json.{'0' * 16}.tmp").write_bytes(b"left by a killed save")
+    (tmp_path / "notes.npy").write_bytes(b"not ours")
+    old = load(tmp_path, "index")
+    save(tmp_path, "index", {"ids": np.array([9])}, {})
+    assert len(names(tmp_path)) == 3
+    assert {"manifest.json", "notes.npy"} < names(tmp_path)
+    np.testing.assert_array_equal(load(tmp_path, "index").arrays["ids"], [9])
+    np.testing.assert_array_equal(old.arrays["ids"], ARRAYS["ids"])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "params", "error", "text"),
+    [
+        ({"a b": np.zeros(1)}, {}, ValueError, "`arrays` must have names.*'a b'"),
+        ({"../a": np.zeros(1)}, {}, ValueError, r"`arrays` must have names.*'\.\./a'"),
+        ({"a": np.array([{}])}, {}, ValueError, "Object arrays"),
+        ({}, {"f": print}, TypeError, "JSON"),
+    ],
+)
+def test_what_cannot_be_saved_leaves_the_old(
+    tmp_path: Path, arrays: Any, params: Any, error: type[Exception], text: str
+) -> None:
+    before = names(save_small(tmp_path))
+    with pytest.raises(error, match=text):
+        save(tmp_path, "index", {"ids": np.zeros(2), **arrays}, params)
+    assert names(tmp_path) == before
+    assert load(tmp_path, "index").params == PARAMS
+
+
+# ---------------------------------------------------------------- damage
+
+
+def test_every_flipped_bit_is_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    files = sorted(save_small(tmp_path).iterdir())
+    for _ in range(200):
+        path = files[rng.integers(len(files))]
+        good = path.read_bytes()
+        bad = bytearray(good)
+        bad[rng.integers(len(bad))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(bad)
+        with pytest.raises(StoreError):
+            load(tmp_path, "index")
+        path.write_bytes(good)
+    assert load(tmp_path, "index").params == PARAMS
+
+
+def test_every_truncation_and_addition_is_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for path in sorted(save_small(tmp_path).iterdir()):
+        good = path.read_bytes()
+        cut = [good[: int(size)] for size in rng.integers(0, len(good), 10)]
+        for bad in [*cut, good[:-1], b"", good + b"\n"]:
+            path.write_bytes(bad)
+            with pytest.raises(StoreError):
+                load(tmp_path, "index")
+        path.unlink()
+        with pytest.raises(StoreError):
+            load(tmp_path, "index")
+        path.write_bytes(good)
+    assert load(tmp_path, "index").params == PARAMS
+
+
+def test_an_altered_array_is_named(tmp_path: Path) -> None:
+    path = next(save_small(tmp_path).glob("weights-*"))
+    path.write_bytes(path.read_bytes()[:-1] + b"\x00")
+    with pytest.raises(StoreError, match=r"weights-\w+.npy is damaged: its checksum differs"):
+        load(tmp_path, "index")
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Write a manifest again after a change, with a right checksum."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    del manifest["checksum"]
+    change(manifest)
+    path.write_bytes(store._sealed(manifest))
+
+
+@pytest.mark.parametrize("version", [0, store.VERSION + 1, None])
+def test_other_format_versions_are_refused(tmp_path: Path, version: int | None) -> None:
+    rewrite(save_small(tmp_path), lambda manifest: manifest.update(version=version))
+    with pytest.raises(StoreError, match=f"format version {store.VERSION}.*Got version {version}"):
+        load(tmp_path, "index")
+
+
+def test_other_formats_and_kinds_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"`folder` must hold a saved result. Got a index"):
+        load(save_small(tmp_path), "result")
+    rewrite(tmp_path, lambda manifest: manifest.update(format="other"))
+    with pytest.raises(StoreError, match="Got another format"):
+        load(tmp_path, "index")
+    (tmp_path / "manifest.json").write_text("[1]")
+    with pytest.raises(StoreError, match="Got another format"):
+        load(tmp_path, "index")
+    with pytest.raises(StoreError, match=r"`folder` must hold manifest.json. Got .*absent"):
+        load(tmp_path / "absent", "index")
+
+
+def test_an_array_that_differs_from_its_entry_is_refused(tmp_path: Path) -> None:
+    rewrite(save_small(tmp_path), lambda manifest: manifest["arrays"]["ids"].update(shape=[1, 2]))
+    with pytest.raises(StoreError, match="is damaged: it holds int64 of shape"):
+        load(tmp_path, "index")
+
+
+def test_other_atoms_are_refused_with_what_differs(tmp_path: Path) -> None:
+    stored = load(save_small(tmp_path), "index")
+    check_fingerprint(stored, ArrayAtoms(ROWS))
+    others = {
+        "n = 3 instead of 4 in part 0": ArrayAtoms(ROWS[:3]),
+        "d = 2 instead of 3 in part 0": ArrayAtoms(ROWS[:, :2]),
+        "dtype = float32 instead of float64 in part 0": ArrayAtoms(ROWS.astype(np.float32)),
+        "other rows in part 0": ArrayAtoms(ROWS + 1),
+    }
+    for text, atoms in others.items():
+        with pytest.raises(StoreError, match=f"`atoms` must be the atoms that .* Got {text}"):
+            check_fingerprint(stored, atoms)
+    with pytest.raises(StoreError, match=r"Got 2 part\(s\) instead of 1"):
+        check_fingerprint(stored, ConcatAtoms([ROWS[:2], ROWS[2:]]))
+
+
+# ---------------------------------------------------------------- failures while writing
+
+
+def failing(call: Callable[..., Any], after: int) -> Callable[..., Any]:
+    """Let `after` calls through, then fail as a full disk does."""
+    left = iter(range(after))
+
+    def wrapped(*args: Any) -> Any:
+        if next(left, None) is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return call(*args)
+
+    return wrapped
+
+
+@pytest.mark.parametrize("after", range(len(ARRAYS) + 2))
+@pytest.mark.parametrize("name", ["fsync", "write"])
+def test_a_full_disk_leaves_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, after: int
+) -> None:
+    save(tmp_path, "index", {"ids": np.array([5])}, {"old": True})
+    before = names(tmp_path)
+    owner: Any = {"fsync": os, "write": store._Hashing}[name]
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(owner, name, failing(getattr(owner, name), after))
+        save_small(tmp_path)
+    assert names(tmp_path) == before
+    assert load(tmp_path, "index").params == {"old": True}
+    save_small(tmp_path)
+    assert load(tmp_path, "index").params == PARAMS
+
+
+def test_a_failure_after_the_new_is_in_place_leaves_the_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, "index", {"ids": np.array([5])}, {"old": True})
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(os, "fsync", failing(os.fsync, len(ARRAYS) + 2))
+        save_small(tmp_path)
+    assert load(tmp_path, "index").params == PARAMS
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    write_atomically(path, lambda stream: print(stream.write(b"first"), end=""))
+    assert path.read_bytes() == b"first"
+
+    def broken(stream: BinaryIO) -> None:
+        stream.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left")
+
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(path, broken)
+    assert path.read_bytes() == b"first"
+    assert names(tmp_path) == {"out.json"}
+
+
+WRITER = """
+import sys, numpy as np
+from wolfhound.store import save
+for k in range(1, 1_000_000):
+    save(sys.argv[1], "index", {f"a{j}": np.full(20_000, k) for j in range(3)}, {"k": k})
+    if k == 1: print(flush=True)
+"""
+
+
+def test_a_killed_save_leaves_the_old_or_the_new(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    for trial in range(10):
+        folder = tmp_path / str(trial)
+        with subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE) as writer:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+            time.sleep(float(rng.uniform(0.0, 0.1)))
+            writer.send_signal(signal.SIGKILL)
+        stored = load(folder, "index")
+        for array in stored.arrays.values():
+            np.testing.assert_array_equal(array, np.full(20_000, stored.params["k"]))
+        save(folder, "index", {}, {})
+        assert names(folder) == {"manifest.json"}
+        shutil.rmtree(folder)
