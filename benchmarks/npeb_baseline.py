@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import data
 import numpy as np
-from reference import Vector
+from reference import Ids, Vector
 
 _PACKAGES = ("npeb", "cvxpy")
 _SCRIPT = """
@@ -33,19 +33,27 @@ json.dump([seconds, model.atoms[:, 0].tolist(), model.weights.tolist()], open(sy
 """
 
 
-class Answer(NamedTuple):
-    """Seconds of the fit, and the weights of the observations as candidates."""
+class Fit(NamedTuple):
+    """Seconds of a fit, and the weights of the observations as candidates."""
 
     seconds: float
-    ids: np.ndarray[tuple[int], np.dtype[np.int64]]
+    ids: Ids
     weights: Vector
 
 
-def environment() -> Path:
-    """Python of npeb's environment, made on first use."""
+def environment(*, install: bool = True) -> Path:
+    """Python of npeb's environment, made on first use if `install`.
+
+    Raises
+    ------
+    RuntimeError
+        If it is not there and cannot or may not be made.
+    """
     folder = data.folder() / "npeb"
     python, ready = folder / "bin" / "python", folder / "ready"
     if not ready.exists():
+        if not install:
+            raise RuntimeError("npeb is not installed, and a tiny run installs nothing")
         for command in (
             [sys.executable, "-m", "venv", "--clear", str(folder)],
             [str(python), "-m", "pip", "install", "-q", *_PACKAGES],
@@ -55,15 +63,15 @@ def environment() -> Path:
     return python
 
 
-def fit(seen: Vector) -> Answer:
+def fit(seen: Vector) -> Fit:
     """Weights of a unit-variance normal mixture with the observations as means.
 
     Raises
     ------
     RuntimeError
-        If npeb cannot be installed or fails.
+        If npeb fails or `environment` was not made.
     """
-    python = environment()
+    python = environment(install=False)
     with tempfile.TemporaryDirectory() as work:
         given, answer = Path(work) / "seen.json", Path(work) / "answer.json"
         given.write_text(json.dumps(seen.tolist()))
@@ -71,7 +79,7 @@ def fit(seen: Vector) -> Answer:
         seconds, atoms, weights = json.loads(answer.read_text())
     order = np.argsort(seen, kind="stable")
     ids = order[np.searchsorted(seen[order], np.array(atoms))]
-    return Answer(seconds, ids, np.array(weights))
+    return Fit(seconds, ids, np.array(weights))
 
 
 def _run(command: list[str]) -> None:

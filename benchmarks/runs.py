@@ -14,8 +14,7 @@ from reference import Ids, Proof, Vector, prove
 from rig import Claim
 
 import wolfhound
-from wolfhound.core import Hits, Matrix, Method, Oracle
-from wolfhound.core import Ids as ExcludedIds
+from wolfhound.core import Method
 
 FULLY_CORRECTIVE = wolfhound.FullyCorrective()
 CLASSICAL = wolfhound.FrankWolfe(wolfhound.Vanilla(), wolfhound.LineSearch())
@@ -37,8 +36,9 @@ class Run:
     ----------
     clock, swept, gaps : (states,)
         Seconds, passes and gap along the run.
-    query_seconds : float
-        Part of `seconds` spent in passes, nan if not measured.
+    inner_seconds : float
+        Part of `seconds` spent in corrective solves over the pool; nan for methods
+        without.
     """
 
     seconds: float
@@ -53,40 +53,22 @@ class Run:
     clock: Vector
     swept: Vector
     gaps: Vector
-    query_seconds: float = math.nan
+    inner_seconds: float = math.nan
 
     @property
     def gap(self) -> float:
         """value - lower."""
         return self.value - self.lower
 
+    @property
+    def step_seconds(self) -> float:
+        """Inner seconds per atom that joined the active set."""
+        return self.inner_seconds / max(self.steps, 1)
+
     def reached(self, goal: float) -> Mark | None:
         """When the gap first was at most the goal; None if it never was."""
         good = np.flatnonzero(self.gaps <= goal)
         return Mark(float(self.clock[good[0]]), float(self.swept[good[0]])) if len(good) else None
-
-
-class Clocked:
-    """An oracle that adds up the seconds and passes of its queries."""
-
-    def __init__(self, oracle: Oracle) -> None:
-        self.oracle = oracle
-        self.atoms = oracle.atoms
-        self.seconds = 0.0
-
-    def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: ExcludedIds | None = None,
-    ) -> Hits:
-        """Ask the oracle within."""
-        begin = time.perf_counter()
-        hits = self.oracle.query(queries, k=k, thresholds=thresholds, exclude=exclude)
-        self.seconds += time.perf_counter() - begin
-        return hits
 
 
 def solve(
@@ -116,11 +98,13 @@ def solve(
         Seconds.
     """
     begin = time.perf_counter()
-    oracle = Clocked(wolfhound.Scan(wolfhound.ArrayAtoms(problem.atoms), screen=screen))
+    oracle = wolfhound.Scan(wolfhound.ArrayAtoms(problem.atoms), screen=screen)
     result = wolfhound.minimize(
         problem.objective(), oracle, method=method, rtol=0.0, atol=goal, max_seconds=cap
     )
     seconds = time.perf_counter() - begin
+    spent = np.diff(result.trace.seconds, prepend=0.0)
+    inner = result.trace.kind == "corrective"
     return Run(
         seconds=seconds,
         value=result.value,
@@ -134,7 +118,7 @@ def solve(
         clock=result.trace.seconds,
         swept=result.trace.passes,
         gaps=result.trace.gap,
-        query_seconds=oracle.seconds,
+        inner_seconds=float(spent[inner].sum()) if inner.any() else math.nan,
     )
 
 

@@ -82,7 +82,9 @@ def _affine_minimiser(gram: list[list[int]]) -> list[Fraction]:
         table[step], table[pivot] = table[pivot], table[step]
         for i in (i for i in range(k) if i != step):
             head, factor = table[step][step], table[i][step]
-            table[i] = [(head * a - factor * b) // previous for a, b in zip(table[i], table[step], strict=True)]
+            table[i] = [
+                (head * a - factor * b) // previous for a, b in zip(table[i], table[step], strict=True)
+            ]
         previous = table[step][step]
     return [Fraction(table[i][k], table[i][i]) for i in range(k - 1)]
 

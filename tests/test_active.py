@@ -138,6 +138,27 @@ def test_full_steps_drop_atoms(move: Move, left: list[int]) -> None:
     assert np.isclose(active.weights.sum(), 1.0)
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_a_full_away_step_leaves_no_dust(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    active = ActiveSet(np.arange(5), rng.random(5), rng.standard_normal((5, 2)))
+    move = Move(1.0, down=3)
+    active.step(move, active.end(move))
+    assert sorted(active.ids) == [0, 1, 2, 4]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_drift_grows_with_moves(seed: int) -> None:
+    """The same step again and again: its rounding errors all have one sign."""
+    rng = np.random.default_rng(seed)
+    active = ActiveSet(np.arange(2), np.array([0.1, 0.9]), rng.uniform(1.0, 2.0, (2, 4)))
+    s = float(rng.uniform(0.001, 0.013))
+    for _ in range(63):
+        active.step(Move(1.0, up=0, down=1), s, fresh=False)
+    assert active.age == 63
+    assert_covered(active)
+
+
 def test_no_way_from_a_single_atom() -> None:
     assert make([1.0]).end(Move(1.0, down=0)) == 0.0
     assert make([1.0, 0.0]).end(Move(1.0, down=0)) == 0.0

@@ -52,22 +52,33 @@ def forward_substitute(factor: Vector, k: int, x: Vector) -> None:
 @fast_kernel
 def forward_rows(factor: Vector, k: int, rows: Vector) -> None:
     """Replace each row r of (B, k) `rows` by L^-1 r, in panels that fit a cache."""
+    # Loops, not slice assignments: those compile for seconds.
     count = rows.shape[0]
+    panel = np.empty((PANEL, count))
     for first in range(0, k, PANEL):
-        last = min(k, first + PANEL)
-        panel = np.ascontiguousarray(rows[:, first:last].T)
-        for i in range(last - first):
+        width = min(PANEL, k - first)
+        for i in range(width):
             z = panel[i]
+            for r in range(count):
+                z[r] = rows[r, first + i]
             for j in range(i):
                 a = factor[first + i, first + j]
                 y = panel[j]
                 for r in range(count):
                     z[r] -= a * y[r]
-            z /= factor[first + i, first + i]
-        rows[:, first:last] = panel.T
+            for r in range(count):
+                z[r] /= factor[first + i, first + i]
+                rows[r, first + i] = z[r]
+        last = first + width
         if last < k:
-            below = np.ascontiguousarray(factor[last:k, first:last])
-            rows[:, last:k] -= np.dot(panel.T, below.T)
+            below = np.empty((k - last, width))
+            for i in range(k - last):
+                for j in range(width):
+                    below[i, j] = factor[last + i, first + j]
+            update = np.dot(below, panel[:width])
+            for r in range(count):
+                for i in range(k - last):
+                    rows[r, last + i] -= update[i, r]
 
 
 @kernel
@@ -130,7 +141,8 @@ def delete_row(factor: Vector, k: int, j: int, u: Vector, v: Vector, cosines: Ve
     while t < k - 1:
         m = min(4, k - 1 - t)
         for a in range(m):
-            factor[t + a, :j] = factor[t + a + 1, :j]
+            for i in range(j):
+                factor[t + a, i] = factor[t + a + 1, i]
             ends[a] = factor[t + a + 1, j]
         if m == 4:
             x0, x1, x2, x3 = ends[0], ends[1], ends[2], ends[3]

@@ -86,7 +86,7 @@ def convergence(
     if np.isfinite(gap).any():  # a log axis cannot be empty
         grid[1, 0].set_yscale("log")
     _finish(grid[1, 0], grid[1, 1])
-    grid[1, 0].xaxis.get_major_locator().set_params(integer=True)
+    grid[1, 0].locator_params(axis="x", integer=True)
     grid[0, 0].set_ylabel("f")
     grid[1, 0].set_ylabel("proved gap")
     grid[0, 1].legend(frameon=False, loc="best")
@@ -177,7 +177,7 @@ def _goal(axes: Axes, goal: float | None) -> None:
 
 def _scale_passes(axes: Axes, most: float) -> None:
     if most <= _FEW_PASSES:
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.locator_params(axis="x", integer=True)
     else:
         # Linear up to one pass: a run starts at none, and some never need one.
         axes.set_xscale("symlog", linthresh=1.0)

@@ -232,7 +232,9 @@ def minimize(
     validate.require(names is None or len(names) == n, "names", f"{n} strings, one per atom", _length(names))
     rng = validate.rng(seed)
     banned = validate.ids([] if exclude is None else exclude, "exclude", n)
-    begun = method.begin(objective, _pool(oracle.atoms, banned, rng), rng)
+    # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.
+    least = 4 * d if objective.quadratic else 0
+    begun = method.begin(objective, _pool(oracle.atoms, banned, least, rng), rng)
     goal = max(atol, rtol * _scale(objective, begun) if rtol > 0.0 else 0.0)
     if start is not None:
         begun = _warm(begun, oracle.atoms, start)
@@ -269,10 +271,10 @@ def _as_oracle(value: Any) -> Oracle:
     return Scan(as_atoms(value))
 
 
-def _pool(atoms: Atoms, exclude: Ids, rng: np.random.Generator) -> Start:
+def _pool(atoms: Atoms, exclude: Ids, least: int, rng: np.random.Generator) -> Start:
     """Draw the random pool; ids, because files may be ordered."""
-    n, d = atoms.shape
-    size = min(n, max(POOL, 4 * d) + len(exclude))
+    n = atoms.shape[0]
+    size = min(n, max(POOL, least) + len(exclude))
     drawn = np.sort(rng.choice(n, size, replace=False).astype(np.int64))
     ids = rng.permutation(drawn[~np.isin(drawn, exclude)])
     validate.require(len(ids) > 0, "exclude", "fewer than all atoms", f"{len(exclude)} of {n}")

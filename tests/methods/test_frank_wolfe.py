@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.conformance.method import NONE, Problem, check_method, pool_of, problems, run
+from tests.conformance.method import Problem, at_atom, check_method, origin, problems, run
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Atoms, Hits, Ids, Line, Matrix, Oracle, Start, State, StepSize, Vector
-from wolfhound.methods._begin import best_atom
 from wolfhound.methods.directions import Away, BlendedPairwise, Direction, Pairwise, Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import Adaptive, LineSearch, OpenLoop, ShortStep
@@ -27,7 +26,7 @@ LINEAR: tuple[Direction, ...] = (Away(), Pairwise(), BlendedPairwise())
 
 @dataclass
 class Recorder:
-    """Passes queries on; can hide the proof, the answers, or change the row."""
+    """Passes queries on; can hide the proof or the answers."""
 
     inner: Oracle
     proves: bool = True
@@ -61,15 +60,6 @@ def follow(
 ) -> list[State]:
     states = method.states(objective, oracle, start, goal=0.0, rng=np.random.default_rng(0))
     return list(itertools.islice(states, steps + 1))
-
-
-def origin(d: int, *, t: int = 0) -> Start:
-    none = np.empty((0, d))
-    return Start(ids=NONE, weights=np.empty(0), rows=none, pool_ids=NONE, pool=none, exclude=NONE, t=t)
-
-
-def at_atom(rows: Matrix, i: int) -> Start:
-    return replace(pool_of(rows), ids=np.array([i]), weights=np.ones(1), rows=rows[i : i + 1])
 
 
 def outside() -> Problem:
@@ -345,63 +335,7 @@ def test_line_search_stays_where_f_is_finite() -> None:
     assert_allclose(states[1].point.x, [0.5, 0.5, 0.0], atol=1e-6)
 
 
-# ---------------------------------------------------------------- begin and arguments
-
-
-def test_begin_at_the_best_atom() -> None:
-    problem = problems()[1]
-    begun = best_atom(problem.objective, pool_of(problem.rows))
-    assert begun.ids[0] == np.argmin(problem.objective.values(problem.rows))
-    assert_array_equal(begun.rows, problem.rows[begun.ids])
-    assert_array_equal(begun.weights, [1.0])
-
-
-def test_begin_looks_at_256_atoms() -> None:
-    rows = np.linspace(0.0, 1.0, 300)[:, None]
-    start = replace(pool_of(rows), pool_ids=np.arange(300), pool=rows)
-    assert_array_equal(best_atom(SquaredDistance([1.0]), start).ids, [255])
-
-
-def test_begin_keeps_a_warm_start() -> None:
-    rows = np.eye(3)
-    start = at_atom(rows, 1)
-    assert FrankWolfe().begin(SquaredDistance([1.0, 0.0, 0.0]), start, np.random.default_rng(0)) is start
-
-
-class _Mixed(SquaredDistance):
-    """An objective that knows its start."""
-
-    def begin(self, rows: Matrix) -> Vector | None:
-        return np.array([0.0, 3.0, 1.0])
-
-
-class _Partial(SquaredDistance):
-    """f is not a number at the first row."""
-
-    def values(self, rows: Matrix) -> Vector:
-        out = SquaredDistance.values(self, rows)
-        out[0] = math.nan
-        return out
-
-
-def test_begin_where_the_objective_says() -> None:
-    rows = np.eye(3)
-    start = replace(pool_of(rows), pool_ids=np.array([7, 8, 9]), pool=rows)
-    begun = best_atom(_Mixed(np.zeros(3)), start)
-    assert_array_equal(begun.ids, [8, 9])
-    assert_array_equal(begun.weights, [0.75, 0.25])
-    assert_array_equal(begun.rows, rows[1:])
-
-
-def test_begin_ignores_nan() -> None:
-    rows = np.eye(3)
-    start = replace(pool_of(rows), pool_ids=np.arange(3), pool=rows)
-    assert_array_equal(best_atom(_Partial(np.array([0.9, 0.5, 0.0])), start).ids, [1])
-
-
-def test_begin_needs_a_pool() -> None:
-    with pytest.raises(ValueError, match="`start` must be a start with ids or a pool"):
-        best_atom(SquaredDistance(np.zeros(3)), origin(3))
+# ---------------------------------------------------------------- arguments
 
 
 def test_arguments() -> None:
@@ -411,19 +345,33 @@ def test_arguments() -> None:
         FrankWolfe(Vanilla(), LineSearch(), True)  # type: ignore[call-arg]
 
 
-class _TooFar:
+@dataclass(frozen=True)
+class _Share:
+    """Always goes this share of the way to the end."""
+
+    share: float
+
     def init(self) -> float:
         return 0.0
 
     def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
-        return 2.0 * end, memory
+        return self.share * end, memory
+
+
+def test_after_a_null_step_inside_the_oracle_is_asked() -> None:
+    rows = np.eye(3)
+    pair = replace(at_atom(rows, 0), ids=np.array([0, 1]), weights=np.array([0.9, 0.1]), rows=rows[:2])
+    method = FrankWolfe(BlendedPairwise(), _Share(0.0), lazy=True)
+    states = follow(method, SquaredDistance([0.1, 0.9, 0.0]), Scan(ArrayAtoms(rows)), pair, 10)
+    assert [state.kind for state in states] == ["start", "null", "null"]
+    assert [state.hit >= 0 for state in states] == [False, False, True]
 
 
 def test_a_step_beyond_the_hull_is_refused() -> None:
     rows = np.eye(3)
     with pytest.raises(ValueError, match="`step` must be a rule that answers in"):
         follow(
-            FrankWolfe(Vanilla(), _TooFar()),
+            FrankWolfe(Vanilla(), _Share(2.0)),
             SquaredDistance(np.ones(3)),
             Scan(ArrayAtoms(rows)),
             at_atom(rows, 0),

@@ -39,6 +39,15 @@ def test_logistic_never_overflows(margin: float) -> None:
     assert f.curvature(point)[0] >= 1e-6
 
 
+@pytest.mark.parametrize(
+    ("objective", "bend"), [(Logistic(DESIGN, LABELS), 0.25), (Huber(DESIGN, np.zeros(30)), 1.0)]
+)
+def test_smoothness_is_attained_at_zero(objective: Objective, bend: float) -> None:
+    top = bend * np.linalg.norm(DESIGN, 2) ** 2 / 30
+    np.testing.assert_allclose(objective.curvature(objective.at(np.zeros(4))), bend / 30)
+    assert top <= objective.smoothness <= top * (1.0 + 1e-11)
+
+
 @pytest.mark.parametrize("delta", [1e-3, 0.7, 1e3])
 def test_huber_is_that_of_scipy(delta: float) -> None:
     f = Huber(DESIGN, NOISE, delta=delta)

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from tests.objectives.cases import exact_minimum, exact_value
 from wolfhound.core import Matrix, Vector
 from wolfhound.objectives import LeastSquares, SquaredDistance
+from wolfhound.objectives._factor import Proof, _floor, _loss
+from wolfhound.objectives._rounding import length
 
 KINDS = ("random", "ill-conditioned", "nearly dependent", "dependent", "scaled", "wide", "square")
 
@@ -62,6 +64,17 @@ def test_floor_is_tight(kind: str, loss: float) -> None:
     assert f.floor >= float(exact_minimum(design, response)) * (1.0 - loss)
 
 
+def test_floor_holds_for_a_poor_inverse_and_a_poor_point() -> None:
+    rng = np.random.default_rng(0)
+    design, response = rng.standard_normal((9, 3)), rng.standard_normal(9)
+    inverse = 1.1 * np.linalg.inv(np.linalg.qr(design)[1])
+    loss = _loss(design, inverse)
+    assert 0.21 <= loss < 0.21 * np.sqrt(3.0) * 1.02
+    floor = _floor(Proof(inverse, length(inverse), loss), design, response, np.ones(3))
+    true = float(exact_minimum(design, response))
+    assert 0.0 < floor < true * 0.999
+
+
 def test_floor_is_zero_where_nothing_is_proved() -> None:
     rng = np.random.default_rng(0)
     found = [LeastSquares(_design(kind, rng), np.ones(7)) for kind in ("nearly dependent", "dependent")]
@@ -78,6 +91,14 @@ def test_excess_is_tight_near_the_minimum() -> None:
     for away in (1.0, 1e-3, 1e-6):
         true = away**2 * float(np.sum((design @ np.ones(5)) ** 2))
         assert true * (1.0 - 1e-6) <= f.at(best + away).excess <= true * (1.0 + 1e-4)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(-100, 100))
+def test_excess_of_a_distance_holds_exactly(seed: int, exponent: int) -> None:
+    target, x = np.random.default_rng(seed).standard_normal((2, 5)) * 10.0**exponent
+    true = sum((Fraction(float(s)) - Fraction(float(t))) ** 2 for s, t in zip(x, target, strict=True))
+    excess = Fraction(SquaredDistance(target).at(x).excess)
+    assert true <= excess <= true * Fraction(1.0 + 1e-13)
 
 
 def test_lift_is_no_wider_than_the_atoms() -> None:

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import check_hits, check_oracle, check_proof, true_scores
-from wolfhound.atoms import ConcatAtoms
+from wolfhound.atoms import ArrayAtoms, ConcatAtoms
 from wolfhound.core import Cut, Matrix, Status, on_pulse
 from wolfhound.oracles import _batch
-from wolfhound.oracles._hits import rescore
+from wolfhound.oracles._gauge import Gauge
+from wolfhound.oracles._hits import asked, lengths, rescore
+from wolfhound.oracles._screen import Reference, scale_of
 from wolfhound.oracles.scan import Scan
 
 
@@ -83,7 +85,7 @@ def test_batch_and_single_give_the_same_proved_answer(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 400),
     d=st.integers(1, 40),
-    m=st.integers(1, 4),
+    m=st.sampled_from([1, 2, 5, 7]),
     k=st.integers(1, 300),
     exponents=st.tuples(st.integers(-40, 36), st.integers(-250, 250)),
     double=st.booleans(),
@@ -93,8 +95,8 @@ def test_any_scale_is_proved(
     seed: int, n: int, d: int, m: int, k: int, exponents: tuple[int, int], double: bool
 ) -> None:
     rng = np.random.default_rng(seed)
-    rows = 10.0 ** exponents[0] * rng.standard_normal((n, d)) * rng.integers(0, 2, (n, 1))
-    rows = rows.astype((np.float32, np.float64)[double])
+    values = 10.0 ** exponents[0] * rng.standard_normal((n, d)) * rng.integers(0, 2, (n, 1))
+    rows: Matrix = values.astype(np.float64 if double else np.float32)
     queries = 10.0 ** exponents[1] * rng.standard_normal((m, d))
     hits = Scan(rows, spread=False).query(queries, k=k)
     check_hits(hits, queries, rows, k)
@@ -107,19 +109,20 @@ def test_any_scale_is_proved(
 
 @pytest.mark.parametrize("d", [1, 2, 7, 8, 31, 64, 100, 129, 784])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_one_score_has_one_value(d: int, dtype: type) -> None:
+def test_one_score_has_one_value(d: int, dtype: type[np.floating[Any]]) -> None:
     rng = np.random.default_rng(d)
     rows = rng.standard_normal((50, d)).astype(dtype)
     query = rng.standard_normal((1, d))
     scan = Scan(rows)
-    first, batch = scan.query(query, k=50), scan.query(np.repeat(query, 2, axis=0), k=50)
+    first, pair, batch = (scan.query(np.repeat(query, m, axis=0), k=50) for m in (1, 2, 6))
     again = scan.query(query, k=50)
     order = np.argsort(first.ids[0])
     expected = rescore(rows, query[0])
     np.testing.assert_array_equal(first.scores[0, order], expected)
     np.testing.assert_array_equal(again.scores, first.scores)
-    np.testing.assert_array_equal(batch.scores, np.repeat(first.scores, 2, axis=0))
-    np.testing.assert_array_equal(batch.ids, np.repeat(first.ids, 2, axis=0))
+    for several, m in ((pair, 2), (batch, 6)):
+        np.testing.assert_array_equal(several.scores, np.repeat(first.scores, m, axis=0))
+        np.testing.assert_array_equal(several.ids, np.repeat(first.ids, m, axis=0))
 
 
 def test_top_k_is_exact_without_spread() -> None:
@@ -150,7 +153,7 @@ def test_top_k_of_a_batch_over_several_blocks() -> None:
 def test_queries_that_products_cannot_decide_take_one_more_pass() -> None:
     rng = np.random.default_rng(5)
     rows = _near_ties(rng, 2000, 100)
-    queries = np.concatenate([rows[:2].astype(np.float64), rng.standard_normal((1, 100))])
+    queries = np.concatenate([rows[:2].astype(np.float64), rng.standard_normal((4, 100))])
     hits = Scan(rows).query(queries, k=2)
     assert hits.passes == 2.0
     check_proof(hits, true_scores(queries, rows), exact=True)
@@ -161,7 +164,7 @@ def test_groups_of_queries_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(6)
     rows, queries = rng.standard_normal((900, 6)), rng.standard_normal((10, 6))
     whole = Scan(rows).query(queries, k=2)
-    monkeypatch.setattr(_batch, "_MEMORY", 3 * 5 * 16 * 258)
+    monkeypatch.setattr(_batch, "_MEMORY", 3 * 5 * 16 * 130)
     parts = Scan(rows).query(queries, k=2)
     check_hits(parts, queries, rows, 2)
     assert parts.passes == 4.0
@@ -169,7 +172,85 @@ def test_groups_of_queries_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
 
 
+def test_products_that_overflow_float32_are_left_to_the_loop() -> None:
+    rows = np.full((300, 8), 3e38, np.float32)
+    rows[200] = 2e38
+    hits = Scan(rows).query(-np.ones((6, 8)))
+    np.testing.assert_array_equal(hits.ids[:, 0], 200)
+    assert hits.passes == 2.0
+
+
+@pytest.mark.parametrize("value", [0.1, 0.3, 0.7, 1.1, 1.7])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_upper_bounds_of_products_hold_where_rounding_piles_up(
+    value: float, dtype: type[np.floating[Any]]
+) -> None:
+    # Equal terms round the same way each time, the worst case for a sum.
+    rows: Matrix = np.outer(np.linspace(0.5, 1.0, 60), np.full(5000, value)).astype(dtype)
+    atoms = ArrayAtoms(rows)
+    queries = np.outer([1.0, -1.0, 1e-9, 1 / 3], np.full(5000, 1.3))
+    ask = asked(atoms, queries, 1, None)
+    ids, uppers, rest = _batch.product_pass(atoms, Gauge(atoms, keep=False), ask, 61)
+    truth = np.take_along_axis(true_scores(queries, rows), ids[:, :60], 1)
+    assert (uppers[:, :60] >= truth).all()
+    assert (uppers[:, :60] <= truth + 2e-3 * np.abs(truth)).all()
+    assert (np.diff(uppers, axis=1) <= 0.0).all()
+    assert (ids[:, 60] == -1).all()
+    assert (rest == -np.inf).all()
+
+
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 30), per_block=st.integers(1, 40))
+def test_heaps_keep_the_smallest_ids_of_equal_keys(seed: int, size: int, per_block: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 3, (200, 2)).astype(np.float64)
+    atoms = ConcatAtoms([rows[i : i + per_block] for i in range(0, 200, per_block)])
+    queries = np.array([[1.0, 0.0], [0.0, 0.0]])
+    ids, uppers, rest = _batch.product_pass(
+        atoms, Gauge(atoms, keep=True), asked(atoms, queries, 1, None), size
+    )
+    order = np.lexsort((ids, -uppers), axis=1)
+    np.testing.assert_array_equal(order, np.tile(np.arange(size), (2, 1)))
+    np.testing.assert_array_equal(ids[1], np.arange(size))  # all keys are equal
+    np.testing.assert_array_equal(rest, uppers[:, -1])
+
+
+@given(seed=st.integers(0, 10**6), exponent=st.integers(-44, 18), double=st.booleans())
+def test_norms_are_rounded_up(seed: int, exponent: int, double: bool) -> None:
+    values = 10.0**exponent * np.random.default_rng(seed).standard_normal((40, 3))
+    rows: Matrix = values.astype(np.float64 if double else np.float32)
+    gauge = Gauge(ArrayAtoms(rows), keep=True)
+    gauge.begin()
+    norms = gauge.measure(0, rows)
+    gauge.finish()
+    truth = np.sqrt((rows.astype(np.longdouble) ** 2).sum(axis=1))
+    assert (norms >= truth).all()
+    assert (norms <= truth * (1.0 + 1e-6) + 1e-44).all()
+    assert truth.max() <= gauge.radius <= truth.max() * (1.0 + 1e-14) + 1e-150
+
+
 # ---------------------------------------------------------------- screening
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-9, 0.2])
+@pytest.mark.parametrize("factor", [1.0, -3e-7, 1e20])
+def test_screening_bounds_hold_for_atoms_that_attain_them(distance: float, factor: float) -> None:
+    rng = np.random.default_rng(12)
+    d = 40
+    first = rng.standard_normal(d)
+    query = factor * (first + distance * rng.standard_normal(d))
+    # Atoms along q0 lose most when their score is stored in float32, atoms along q - a q0 when a changes.
+    apart = query - (query @ first) / (first @ first) * first
+    rows = np.concatenate(
+        [np.outer(rng.uniform(-9, 9, 200), first), np.outer(rng.uniform(-9, 9, 200), apart)]
+    )
+    size = float(lengths(first[None])[0])
+    norms = np.nextafter(lengths(rows).astype(np.float32), np.float32(np.inf))
+    scores = (scale_of(size) * rescore(rows, first)).astype(np.float32)
+    reference = Reference(query=first, size=size, scale=scale_of(size), scores=scores, norms=norms)
+    slope, rho, shift = reference.rule(query, float(lengths(query[None])[0]))
+    uppers = slope * scores.astype(np.float64) + (rho * norms.astype(np.float64) + shift)
+    assert (uppers >= true_scores(query[None], rows)[0]).all()
+    assert (uppers >= rescore(rows, query)).all()
 
 
 @given(
@@ -184,7 +265,7 @@ def test_screening_changes_no_best_and_no_bound(
     seed: int, distance: float, factor: float, k: int, double: bool
 ) -> None:
     rng = np.random.default_rng(seed)
-    rows = rng.standard_normal((2000, 12)).astype((np.float32, np.float64)[double])
+    rows: Matrix = rng.standard_normal((2000, 12)).astype(np.float64 if double else np.float32)
     rows[1000:] = rows[:1000] * (1.0 + 1e-7)  # near-ties of the reference
     first = rng.standard_normal((1, 12))
     query = factor * (first + distance * rng.standard_normal((1, 12)))
@@ -217,36 +298,27 @@ def test_screening_reads_a_small_share() -> None:
     assert Scan(rows, screen=False).query(query).passes == 1.0
 
 
+def _cut(rows: int) -> None:
+    raise Cut(Status.MAX_SECONDS)
+
+
 def test_a_pass_that_was_cut_leaves_no_reference() -> None:
-    rng = np.random.default_rng(8)
-    rows = rng.standard_normal((4000, 6)).astype(np.float32)
+    rows = np.full((4000, 2), 1e-3, np.float32)
+    rows[10], rows[3000] = (10.0, 0.0), (5.0, 0.0)
     scan = Scan(ConcatAtoms([rows[:1500], rows[1500:]]))
-    query = rng.standard_normal((1, 6))
-    expected = Scan(rows).query(query)
-
-    def cut(rows: int) -> None:
-        raise Cut(Status.MAX_SECONDS)
-
-    scan.query(query)
-    for _ in range(2):
-        with on_pulse(cut), pytest.raises(Cut):
-            scan.query(-query)
-    hits = scan.query(query)
-    assert hits.passes == 1.0
-    np.testing.assert_array_equal(hits.ids, expected.ids)
-    np.testing.assert_array_equal(hits.bounds, expected.bounds)
+    query = np.array([[1.0, 0.0]])
+    assert scan.query(query).ids[0, 0] == 10
+    with on_pulse(_cut), pytest.raises(Cut):
+        scan.query(-query)  # the scores of the first block are overwritten before this ends
+    assert scan.query(query).ids[0, 0] == 10
 
 
 def test_a_first_pass_that_was_cut_is_measured_again() -> None:
     rows = np.random.default_rng(9).standard_normal((100, 3))
-
-    def cut(rows: int) -> None:
-        raise Cut(Status.INTERRUPTED)
-
     scan = Scan(ConcatAtoms([rows[:50], rows[50:]]))
-    with on_pulse(cut), pytest.raises(Cut):
+    with on_pulse(_cut), pytest.raises(Cut):
         scan.query(rows[:1])
-    for hits in (scan.query(rows[:1]), scan.query(rows[:2])):
+    for hits in (scan.query(rows[:1]), scan.query(rows[:2]), scan.query(rows[:6])):
         assert hits.radius == Scan(rows).query(rows[:1]).radius
 
 
@@ -298,14 +370,14 @@ def test_spread_with_few_atoms_left(left: int) -> None:
 def test_pulses_count_all_rows_on_every_pass() -> None:
     rows = np.random.default_rng(11).standard_normal((64, 3))
     scan = Scan(ConcatAtoms([rows[:20], rows[20:]]), screen=False)
-    for queries in (rows[:1], rows[:3]):
+    for queries in (rows[:1], rows[:3], rows[:6]):
         seen: list[int] = []
         with on_pulse(seen.append):
             scan.query(queries)
         assert seen == [20, 44]
 
 
-@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize("m", [1, 2, 6])
 def test_rows_that_are_not_finite_are_named(m: int) -> None:
     rows = np.ones((40, 3), np.float32)
     rows[33, 1] = np.nan
@@ -313,7 +385,7 @@ def test_rows_that_are_not_finite_are_named(m: int) -> None:
         Scan(ConcatAtoms([rows[:30], rows[30:]])).query(np.ones((m, 3)))
 
 
-@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize("m", [1, 2, 6])
 def test_norms_that_overflow_are_named(m: int) -> None:
     rows = np.ones((40, 3))
     rows[7] = 1e200
@@ -321,7 +393,7 @@ def test_norms_that_overflow_are_named(m: int) -> None:
         Scan(rows).query(np.ones((m, 3)))
 
 
-@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize("m", [1, 2, 6])
 def test_products_that_overflow_are_refused(m: int) -> None:
     with pytest.raises(ValueError, match="`queries` must be so small"):
         Scan(np.full((4, 3), 1e100)).query(np.full((m, 3), 1e250))

@@ -24,7 +24,10 @@ Names: TypeAlias = Annotated[
     typer.Option(metavar="FILE", help="Names, one per line; else the only text column of ATOMS, if any."),
 ]
 Rtol: TypeAlias = Annotated[
-    float, typer.Option(rich_help_panel=STOPPING, help="Wanted proved gap, relative to that at the start.")
+    float,
+    typer.Option(
+        rich_help_panel=STOPPING, help="Wanted proved gap, relative to the scale of f on random atoms."
+    ),
 ]
 Atol: TypeAlias = Annotated[
     float, typer.Option(rich_help_panel=STOPPING, help="Wanted proved gap, absolute; the larger counts.")

@@ -141,7 +141,10 @@ def _stop_if_interrupted(result: Result) -> None:
 
 def _print_races(console: Console, races: list[Race]) -> None:
     console.print("[bold]The same problems by classical Frank-Wolfe[/] with exact line search.")
-    console.print(f"Goal: {_RTOL:.0e} of the gap at the start; cut off after {_CLASSICAL_STEPS:,} steps.\n")
+    first = races[0]
+    console.print(f"Goal: rtol = {_RTOL:.0e}, for {first.name} a gap of {first.ours.goal:.1e};", end=" ")
+    console.print(f"cut off after {_CLASSICAL_STEPS:,} steps.")
+    console.print("Both use a screened scan, so that a query can cost less than a pass.\n")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("\ntarget", max_width=16, no_wrap=True)
     for heading in ("wolfhound\npasses", "\ntime"):

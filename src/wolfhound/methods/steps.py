@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from wolfhound.core import UNIT, Line
 from wolfhound.validate import number, require
@@ -91,6 +91,7 @@ class Adaptive:
     """
 
     smoothness: float = 1.0
+    _: KW_ONLY
     shrink: float = 0.9
     grow: float = 2.0
 

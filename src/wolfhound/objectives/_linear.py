@@ -26,11 +26,11 @@ _STALE = 4.0
 class LinearModel(abc.ABC):
     """A sum of losses of the image z = A x; subclasses give the loss.
 
-    Error analysis. The computed image has |z - A x| <= e, e = gamma_d |A|_F |x|
-    plus the rounding of z - b, in the 2-norm. With u the slope of f in z, and B
-    (`_bend`) its Lipschitz constant, f(x) differs from f computed from z by at
-    most |u| e + B e^2 / 2, and the slope by B e. Evaluating the losses costs
-    `ELEMENTWISE` units relative to each (losses are >= 0), the sums gamma_m.
+    Error analysis. The computed image has |z - A x| <= e = gamma_d |A|_F |x| in
+    the 2-norm. With u the slope of f in z, and B (c `_bend`) its Lipschitz
+    constant, f(x) differs from f computed from z by at most |u| e + B e^2 / 2,
+    and the slope by B e. Evaluating a loss (>= 0) or its slope, with the rounding
+    of z - b, costs fewer than `ELEMENTWISE` units relative to each; sums gamma_m.
 
     Parameters
     ----------
@@ -57,11 +57,6 @@ class LinearModel(abc.ABC):
     @abc.abstractmethod
     def _scale(self) -> float:
         """The factor c: 1 for a sum, 1/m for a mean."""
-
-    @property
-    @abc.abstractmethod
-    def _shift(self) -> float:
-        """At least |b| if the losses first compute z - b, else 0."""
 
     @property
     @abc.abstractmethod
@@ -137,7 +132,7 @@ class LinearModel(abc.ABC):
     def _fresh_error(self, size_x: float) -> float:
         m, d = self.design.shape
         underflow = math.sqrt(m) * (d + 1) * TINY
-        return float(SAFE * (gamma(d + 1) * self._size * size_x + UNIT * self._shift + underflow))
+        return float(SAFE * (gamma(d) * self._size * size_x + underflow))
 
     def _point(self, x: Vector, image: Vector, drift: float = 0.0) -> Point:
         m, d = self.design.shape
@@ -193,10 +188,10 @@ class _ImageLine:
         return self._from[:-1] + s * self._along[:-1]
 
     def _moved_error(self, s: float) -> float:
-        # x + s d and z + s A d are rounded (gamma_2 of the parts each), and z - b again.
+        # Both x + s d and z + s A d are rounded: gamma_2 of the parts each.
         size, far = self._model._size, abs(s) * length(self._direction)
         images = length(self._from[:-1]) + abs(s) * length(self._along[:-1])
-        added = gamma(5) * (images + size * (length(self.start.x) + far))
+        added = gamma(3) * (images + size * (length(self.start.x) + far))
         underflow = 2.0 * (1.0 + size) * math.sqrt(len(self._from)) * len(self._direction) * TINY
         added += abs(s) * float(self._along[-1]) + underflow
         return (float(self._from[-1]) + SAFE * added) * (1.0 + 4.0 * UNIT)

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import Matrix, Point, Vector
 from wolfhound.objectives._linear import LinearModel
-from wolfhound.objectives._rounding import length
 from wolfhound.validate import number, require, vector
 
 _LEAST_CURVATURE = 1e-6
@@ -88,10 +87,6 @@ class Logistic(_MeanLoss):
         return np.asarray(self._scale * np.maximum(wrong * (1.0 - wrong), _LEAST_CURVATURE))
 
     @property
-    def _shift(self) -> float:
-        return 0.0
-
-    @property
     def _bend(self) -> float:
         return 0.25
 
@@ -129,7 +124,6 @@ class Huber(_MeanLoss):
 
     response: Vector
     delta: float
-    _response_size: float
 
     def __init__(self, design: ArrayLike, response: ArrayLike, *, delta: float = 1.0) -> None:
         self._keep(design)
@@ -138,17 +132,12 @@ class Huber(_MeanLoss):
         require(math.isfinite(width), "delta", "finite", delta)
         object.__setattr__(self, "response", found)
         object.__setattr__(self, "delta", width)
-        object.__setattr__(self, "_response_size", length(found))
 
     def curvature(self, point: Point) -> Vector:
         """1/m where the loss is quadratic, else 0.01 delta / (m |r|) instead of 0."""
         size = np.abs(self._image_of(point)[:-1] - self.response)
         tail = _TAIL_CURVATURE * (self.delta / np.maximum(size, self.delta))
         return np.asarray(self._scale * np.where(size <= self.delta, 1.0, tail))
-
-    @property
-    def _shift(self) -> float:
-        return self._response_size
 
     @property
     def _bend(self) -> float:

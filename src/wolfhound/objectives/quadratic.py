@@ -144,14 +144,12 @@ class LeastSquares(LinearModel):
     """
 
     response: Vector
-    _response_size: float
     _factor: Factor
 
     def __init__(self, design: ArrayLike, response: ArrayLike) -> None:
         self._keep(design)
         found = vector(response, "response", size=len(self.design))
         object.__setattr__(self, "response", found)
-        object.__setattr__(self, "_response_size", length(found))
         object.__setattr__(self, "_factor", factor(self.design, found))
 
     @property
@@ -183,10 +181,6 @@ class LeastSquares(LinearModel):
     @property
     def _scale(self) -> float:
         return 1.0
-
-    @property
-    def _shift(self) -> float:
-        return self._response_size
 
     @property
     def _bend(self) -> float:

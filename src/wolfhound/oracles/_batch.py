@@ -19,12 +19,12 @@ from wolfhound.oracles._gauge import Gauge
 from wolfhound.oracles._hits import Asked, lengths
 from wolfhound.threads import ordered
 
-SPARE = 256
+SPARE = 128
 """Candidates beyond k: more near-ties than this are left to the float64 loop."""
 
 _MEMORY = 256 << 20
 _AHEAD = 5
-_TILE = 1 << 21
+_TILE = 1 << 19
 _WIDEST = 1024
 _SINGLE_LIMIT = 2.0**100
 
@@ -61,9 +61,8 @@ def rounded(ask: Asked, dtype: np.dtype[Any]) -> Rounded:
     exponents = np.frexp(ask.sizes)[1].astype(np.int64)
     exact = np.ldexp(ask.queries, -exponents[:, None])
     low = exact.astype(dtype)
-    width = (
-        gamma(d, unit) * lengths(low.astype(np.float64)) + lengths(exact - low) + gamma(d + 2) + 8.0 * unit
-    )
+    width = gamma(d, unit) * lengths(low.astype(np.float64)) + lengths(exact - low)
+    width += (gamma(d + 2) + 8.0 * unit) * lengths(exact)
     width = np.nextafter((width * (1.0 + 8.0 * unit)).astype(dtype), dtype.type(np.inf))
     shift = dtype.type(2.0 * (d + 4) * float(np.finfo(dtype).tiny))
     return Rounded(low, exponents, width, shift)
@@ -142,7 +141,7 @@ def _multiply(
     """Offer all rows of a block to the heaps, in tiles that suit the cache."""
     m = len(low.queries)
     wide = min(m, _WIDEST)
-    tall = max(1024, _TILE // wide)
+    tall = max(512, _TILE // wide)
     for start in range(0, len(block), tall):
         rows, sizes = block[start : start + tall], norms[start : start + tall]
         for q in range(0, m, wide):

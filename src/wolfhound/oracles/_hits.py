@@ -334,7 +334,7 @@ def patched(hits: Hits, which: Ints, other: Hits) -> Hits:
     ids, scores, bounds = hits.ids.copy(), hits.scores.copy(), hits.bounds.copy()
     slots, scored = hits.slots.copy(), hits.scored.copy()
     ids[which], scores[which], bounds[which] = other.ids, other.scores, other.bounds
-    slots[which] = other.slots + len(hits.rows)
+    slots[which] = np.where(other.ids >= 0, other.slots + len(hits.rows), 0)
     scored[which] += other.scored
     return Hits(
         ids=ids,
@@ -353,7 +353,7 @@ def joined(parts: Sequence[Hits]) -> Hits:
     if len(parts) == 1:
         return parts[0]
     starts = np.cumsum([0, *(len(part.rows) for part in parts)])
-    slots = [part.slots + start for part, start in zip(parts, starts, strict=False)]
+    slots = [np.where(part.ids >= 0, part.slots + s, 0) for part, s in zip(parts, starts, strict=False)]
     return Hits(
         ids=np.concatenate([part.ids for part in parts]),
         scores=np.concatenate([part.scores for part in parts]),

@@ -98,9 +98,10 @@ def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch]) -> None:
     ) -> tuple[int, list[tuple[Vector, Ids, tuple[int, Vector, Ids] | None]]]:
         first, block = task
         scores = np.empty(len(block))
-        picked = []
-        for watch in watches:
-            gauge.score(first, block, watch.query, scores)
+        gauge.score(first, block, watches[0].query, scores)
+        picked = [watches[0].look(first, scores)]
+        for watch in watches[1:]:
+            kernels.score(block, watch.query, scores)
             picked.append(watch.look(first, scores))
         return len(block), picked
 

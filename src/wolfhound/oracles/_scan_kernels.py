@@ -17,7 +17,7 @@ from wolfhound.jit import fast_kernel, kernel
 
 Singles = NDArray[np.float32]
 
-_CHUNK = 64
+_CHUNK = 128
 
 
 @fast_kernel
@@ -209,10 +209,19 @@ def listed(sorted_ids: Ids, i: int, atom: int) -> bool:
 
 
 @kernel
+def count_above(products: Matrix, norms: Singles, width: Any, shift: Any, floor: Any) -> int:
+    """How many keys are above the floor; a loop of its own, so that it is vectorised."""
+    count = 0
+    for j in range(products.shape[0]):
+        count += products[j] + (width * norms[j] + shift) > floor
+    return count
+
+
+@kernel
 def keep_best(
     products: Matrix,
     norms: Singles,
-    width: Matrix,
+    widths: Matrix,
     shift: Any,
     first: int,
     exclude: Ids,
@@ -223,18 +232,16 @@ def keep_best(
 ) -> None:
     """Keep the best keys ``product + (width * norm + shift)`` of each query.
 
-    A whole chunk is first compared with the floor, which uses vector registers.
+    Ids must come in ascending order: a key equal to the floor is then too late.
     """
     for i in range(products.shape[0]):
         for start in range(0, products.shape[1], _CHUNK):
             stop = min(start + _CHUNK, products.shape[1])
-            above = 0
-            for j in range(start, stop):
-                above += products[i, j] + (width[i] * norms[j] + shift) > floors[i]
-            if above == 0:
+            part = products[i, start:stop]
+            if count_above(part, norms[start:stop], widths[i], shift, floors[i]) == 0:
                 continue
             for j in range(start, stop):
-                key = products[i, j] + (width[i] * norms[j] + shift)
+                key = products[i, j] + (widths[i] * norms[j] + shift)
                 if key > floors[i] and not listed(exclude, i, first + j):
                     push(keys, ids, fill, i, key, first + j)
                     if fill[i] == keys.shape[1]:

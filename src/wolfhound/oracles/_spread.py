@@ -22,6 +22,7 @@ LEAST = 192
 _TOP = 16384
 _PER_HIT = 16
 _SHARE = 32
+_FEW = 4096
 _BITS = 10
 _SAMPLE = 8
 _GATHER = 2 << 20
@@ -30,9 +31,9 @@ _GATHER = 2 << 20
 def top_size(n: int, k: int) -> int:
     """How many of the best atoms are put into buckets, for k spread hits.
 
-    Gathering rows is dear, so they are a small share of the atoms.
+    Gathering rows is dear, so they are a small share of many atoms.
     """
-    return min(n, max(k, min(_TOP, _PER_HIT * k, n // _SHARE)))
+    return min(n, max(k, min(_TOP, _PER_HIT * k, max(_FEW, n // _SHARE))))
 
 
 def window_size(n: int, k: int) -> int:
@@ -48,7 +49,7 @@ def spread(atoms: Atoms, top: tuple[Vector, Ids], windows: tuple[Vector, Ids], k
     atoms
         Where the rows of the top are taken from.
     top : scores and ids
-        More than k of the best atoms, ids ascending.
+        At least k of the best atoms, ids ascending.
     windows : scores and ids
         The best atoms of the k/3 best windows, ids ascending.
     k

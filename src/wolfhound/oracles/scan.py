@@ -29,6 +29,9 @@ from wolfhound.oracles._hits import (
 from wolfhound.oracles._pass import Watch, Windows, full_pass
 from wolfhound.oracles._screen import Reference, Screen, fits, scale_of
 
+_FEW = 4
+"""So many queries are faster one by one than as a product of matrices."""
+
 SCREEN_MEMORY = 1 << 30
 """Bytes that screening may take by default; it needs 8 per atom."""
 
@@ -88,6 +91,8 @@ class Scan:
         ask = asked(self._atoms, queries, k, exclude)
         if len(ask.queries) == 1:
             return self._screened(ask) or self._one(ask)
+        if len(ask.queries) <= _FEW:
+            return self._loop(ask)
         size = candidates(self._atoms, ask.k)
         step = group_size(self._atoms, size)
         starts = range(0, len(ask.queries), step)
@@ -124,7 +129,7 @@ class Scan:
             watch.windows = Windows(n, _spread.window_size(n, k))
         self._full_pass(watch, float(ask.sizes[0]))
         scores, ids = watch.best.kept()
-        if watch.windows is not None and len(ids) > k:
+        if watch.windows is not None and len(ids) >= k:
             scores, ids = _spread.spread(self._atoms, (scores, ids), watch.windows.highest(k // 3), k)
         return self._hits(ask, *row(scores, ids, k), take=self._atoms.take, scored=n, passes=1.0)
 
