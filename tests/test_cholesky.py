@@ -39,10 +39,9 @@ class Held:
     def check(self) -> None:
         k = self.size
         lower = np.linalg.cholesky(self.gram)
-        close = {"rtol": 1e-9, "atol": 1e-10}
-        np.testing.assert_allclose(np.tril(self.factor[:k, :k]), lower, **close)
-        np.testing.assert_allclose(self.u[:k], np.linalg.solve(lower, self.linear), **close)
-        np.testing.assert_allclose(self.v[:k], np.linalg.solve(lower, np.ones(k)), **close)
+        np.testing.assert_allclose(np.tril(self.factor[:k, :k]), lower, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(self.u[:k], np.linalg.solve(lower, self.linear), rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(self.v[:k], np.linalg.solve(lower, np.ones(k)), rtol=1e-9, atol=1e-10)
 
 
 def random_gram(k: int, rng: np.random.Generator) -> Vector:

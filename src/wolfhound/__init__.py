@@ -1,6 +1,6 @@
 """Minimise a smooth convex f over the hull of many atoms, with a proved gap.
 
-Names are loaded when first used: numba and scipy cost 0.3 s each to import.
+Names are loaded when first used: numba costs 0.3 s to import.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -49,36 +49,32 @@ def forward_substitute(factor: Vector, k: int, x: Vector) -> None:
         x[i] = (x[i] - s) / factor[i, i]
 
 
-@fast_kernel
 def forward_rows(factor: Vector, k: int, rows: Vector) -> None:
     """Replace each row r of (B, k) `rows` by L^-1 r, in panels that fit a cache."""
-    # Loops, not slice assignments: those compile for seconds.
-    count = rows.shape[0]
-    panel = np.empty((PANEL, count))
     for first in range(0, k, PANEL):
-        width = min(PANEL, k - first)
-        for i in range(width):
-            z = panel[i]
-            for r in range(count):
-                z[r] = rows[r, first + i]
-            for j in range(i):
-                a = factor[first + i, first + j]
-                y = panel[j]
-                for r in range(count):
-                    z[r] -= a * y[r]
-            for r in range(count):
-                z[r] /= factor[first + i, first + i]
-                rows[r, first + i] = z[r]
-        last = first + width
+        last = min(k, first + PANEL)
+        _forward_panel(factor, first, last, rows)
         if last < k:
-            below = np.empty((k - last, width))
-            for i in range(k - last):
-                for j in range(width):
-                    below[i, j] = factor[last + i, first + j]
-            update = np.dot(below, panel[:width])
+            rows[:, last:k] -= rows[:, first:last] @ factor[last:k, first:last].T
+
+
+@fast_kernel
+def _forward_panel(factor: Vector, first: int, last: int, rows: Vector) -> None:
+    count = rows.shape[0]
+    panel = np.empty((last - first, count))
+    for i in range(last - first):
+        z = panel[i]
+        for r in range(count):
+            z[r] = rows[r, first + i]
+        for j in range(i):
+            a = factor[first + i, first + j]
+            y = panel[j]
             for r in range(count):
-                for i in range(k - last):
-                    rows[r, last + i] -= update[i, r]
+                z[r] -= a * y[r]
+        pivot = factor[first + i, first + i]
+        for r in range(count):
+            z[r] /= pivot
+            rows[r, first + i] = z[r]
 
 
 @kernel

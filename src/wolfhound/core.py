@@ -199,7 +199,7 @@ class Objective(Protocol):
 
     @property
     def quadratic(self) -> bool:
-        """Whether f = 1/2 |z - c|^2 + floor, with z the lift of x."""
+        """Whether f = 1/2 |z - c|^2 + a constant, with z the lift of x."""
 
     @property
     def smoothness(self) -> float:

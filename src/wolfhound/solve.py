@@ -31,6 +31,7 @@ from wolfhound.core import (
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan
 from wolfhound.result import Result, Trace, TraceRow
+from wolfhound.threads import one_blas_thread
 
 P = TypeVar("P", bound=Progress)
 
@@ -105,7 +106,7 @@ def drive(
     """
     log: _Log[P] = _Log(time.perf_counter() if began is None else began, limits.seconds)
     try:
-        with on_pulse(log.watch):
+        with one_blas_thread(), on_pulse(log.watch):
             status = next((end for state in states if (end := log.add(state, goal, limits, callback))), None)
     except Cut as cut:
         status = cut.status
@@ -234,8 +235,9 @@ def minimize(
     banned = validate.ids([] if exclude is None else exclude, "exclude", n)
     # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.
     least = 4 * d if objective.quadratic else 0
-    begun = method.begin(objective, _pool(oracle.atoms, banned, least, rng), rng)
-    goal = max(atol, rtol * _scale(objective, begun) if rtol > 0.0 else 0.0)
+    with one_blas_thread():
+        begun = method.begin(objective, _pool(oracle.atoms, banned, least, rng), rng)
+        goal = max(atol, rtol * _scale(objective, begun) if rtol > 0.0 else 0.0)
     if start is not None:
         begun = _warm(begun, oracle.atoms, start)
     run = drive(

@@ -58,7 +58,6 @@ def _executor(threads: int, pid: int) -> ThreadPoolExecutor:
 
 @functools.cache
 def _blas() -> Callable[[], contextlib.AbstractContextManager[object]]:
-    import scipy.linalg  # noqa: F401, PLC0415 - numba's products use scipy's BLAS: load it first
     from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - 20 ms, not at import
 
     return functools.partial(ThreadpoolController().limit, limits=1, user_api="blas")
@@ -66,7 +65,7 @@ def _blas() -> Callable[[], contextlib.AbstractContextManager[object]]:
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread: its sums then have one order."""
+    """Hold numpy's BLAS to one thread: its sums then have one order."""
     with _blas()():
         yield
 

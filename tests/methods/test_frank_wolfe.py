@@ -96,9 +96,6 @@ def test_open_loop() -> None:
     check_method(FrankWolfe(Vanilla(), OpenLoop()), monotone=False, gap=0.02, steps=3000)
 
 
-# ---------------------------------------------------------------- rates
-
-
 @pytest.mark.parametrize("direction", LINEAR)
 @pytest.mark.parametrize("lazy", [False, True])
 def test_linear_convergence_on_a_face(direction: Direction, lazy: bool) -> None:
@@ -108,8 +105,11 @@ def test_linear_convergence_on_a_face(direction: Direction, lazy: bool) -> None:
 
 
 def test_vanilla_is_sublinear_on_a_face() -> None:
-    states = run(FrankWolfe(), outside(), steps=400, gap=1e-10)
+    """From an atom off the face: its weight never quite goes away."""
+    problem = outside()
+    states = run(FrankWolfe(), problem, at_atom(problem.rows, 0), steps=400, gap=1e-10)
     assert states[-1].gap > 1e-3
+    assert 0 in states[-1].ids
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -335,9 +335,6 @@ def test_line_search_stays_where_f_is_finite() -> None:
     assert_allclose(states[1].point.x, [0.5, 0.5, 0.0], atol=1e-6)
 
 
-# ---------------------------------------------------------------- arguments
-
-
 def test_arguments() -> None:
     with pytest.raises(ValueError, match="`patience` must be an integer >= 1"):
         FrankWolfe(patience=0)
@@ -377,9 +374,6 @@ def test_a_step_beyond_the_hull_is_refused() -> None:
             at_atom(rows, 0),
             3,
         )
-
-
-# ---------------------------------------------------------------- properties
 
 
 @given(

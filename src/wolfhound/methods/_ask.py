@@ -88,7 +88,7 @@ class Asker:
         rounding = 1.01 * gamma(len(point.x) + 4) * size * radius
         if point.grad_error > 0.0:
             rounding += 2.0 * point.grad_error * radius
-        self.slack = 2.0 * (point.value_error + rounding)
+        self.slack = 2.0 * (point.value_error + rounding) + 4.0 * UNIT * abs(point.value)
         if self.objective.convex:
             cut = cutgap(max(gap + rounding, 0.0), point.excess)
             proved = point.value - point.value_error - cut

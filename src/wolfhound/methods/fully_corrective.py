@@ -19,7 +19,6 @@ from wolfhound.core import Ids, Ints, Objective, Oracle, Point, Start, State, Ve
 from wolfhound.methods._ask import Asker
 from wolfhound.methods._begin import best_atom
 from wolfhound.methods._pool import Pool, best_of, score
-from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count, number
 
 COVERED = 64
@@ -104,11 +103,10 @@ class FullyCorrective:
         steps, flat = 0, 0
         while True:
             before = point.upper, ask.lower
-            with one_blas_thread():
-                joined = inner.improve(
-                    stop=ask.lower + 0.9 * goal, tol=goal / 4, budget=self.effort * max(n, 16 * d) * d
-                )
-                point = _evaluate(objective, pool, inner.positions, inner.weights)
+            joined = inner.improve(
+                stop=ask.lower + 0.9 * goal, tol=goal / 4, budget=self.effort * max(n, 16 * d) * d
+            )
+            point = _evaluate(objective, pool, inner.positions, inner.weights)
             steps += joined
             yield self._state(ask, steps, point, pool, inner, kind="corrective")
             hits = ask(point, k=self._harvest(n, len(inner.positions)))
@@ -176,5 +174,6 @@ def _evaluate(objective: Objective, pool: Pool, positions: Ints, weights: Vector
     """f at the hull point of these weights, with all its rounding."""
     rows = pool.rows[positions].astype(np.float64)
     shares = weights / weights.sum()
-    drift = gamma(len(shares) + 4) * (shares @ np.abs(rows))
+    # The product loses gamma_k, and the shares sum to 1 only within gamma_k.
+    drift = gamma(2 * len(shares) + 5) * (shares @ np.abs(rows))
     return objective.at(shares @ rows, drift)

@@ -1,4 +1,4 @@
-"""f along a line, for objectives whose `at` costs little more than their value."""
+"""f along a line, where no image of x is worth keeping."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -42,3 +42,26 @@ class PlainLine:
         if s != self._last[0]:
             self._last = (s, self._objective.at(self.start.x + s * self._direction))
         return self._last[1]
+
+
+class ParabolaLine:
+    """phi(s) = f(x) + s <grad, d> + s^2/2 |d|^2, for f = 1/2 |x - t|^2."""
+
+    def __init__(self, objective: _Evaluates, start: Point, direction: Vector) -> None:
+        self._objective = objective
+        self._direction = direction
+        self._slope = float(start.grad @ direction)
+        self.start = start
+        self.sq_length = float(direction @ direction)
+
+    def value(self, s: float) -> float:
+        """phi(s)."""
+        return self.start.value + s * (self._slope + 0.5 * s * self.sq_length)
+
+    def slope(self, s: float) -> float:
+        """phi'(s)."""
+        return self._slope + s * self.sq_length
+
+    def at(self, s: float) -> Point:
+        """Evaluate f at x + s d."""
+        return self._objective.at(self.start.x + s * self._direction)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import TINY, Ints, Matrix, Point, Vector, gamma
 from wolfhound.objectives._factor import Factor, factor
-from wolfhound.objectives._line import PlainLine
+from wolfhound.objectives._line import ParabolaLine
 from wolfhound.objectives._linear import LinearModel
 from wolfhound.objectives._rounding import SAFE, drift_length, length
 from wolfhound.validate import require, vector
@@ -92,9 +92,9 @@ class SquaredDistance:
         away = np.asarray(rows, np.float64) - self.target
         return np.asarray(0.5 * np.einsum("ij,ij->i", away, away))
 
-    def line(self, start: Point, direction: Vector) -> PlainLine:
-        """f along a line."""
-        return PlainLine(self, start, direction)
+    def line(self, start: Point, direction: Vector) -> ParabolaLine:
+        """f along a line: two products, then O(1) per value and slope."""
+        return ParabolaLine(self, start, direction)
 
     def lift(self, rows: Matrix) -> Matrix:
         """Return the rows as float64, without a copy if they are."""
