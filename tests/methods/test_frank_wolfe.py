@@ -13,10 +13,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.conformance.method import Problem, at_atom, check_method, origin, problems, run
 from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Atoms, Hits, Ids, Line, Matrix, Oracle, Start, State, StepSize, Vector
+from wolfhound.core import Atoms, Hits, Ids, Line, Matrix, Oracle, Point, Start, State, StepSize, Vector
 from wolfhound.methods.directions import Away, BlendedPairwise, Direction, Pairwise, Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import Adaptive, LineSearch, OpenLoop, ShortStep
+from wolfhound.objectives._line import PlainLine
 from wolfhound.objectives.quadratic import SquaredDistance
 from wolfhound.oracles.scan import Scan
 
@@ -315,6 +316,9 @@ class _Overflows(SquaredDistance):
     def at(self, x: Vector, drift: Vector | float = 0.0) -> object:  # type: ignore[override]
         point = SquaredDistance.at(self, x, drift)
         return replace(point, value=point.value if x[0] <= 0.5 else math.inf)
+
+    def line(self, start: Point, direction: Vector) -> PlainLine:  # type: ignore[override]
+        return PlainLine(self, start, direction)  # type: ignore[arg-type]
 
 
 def test_infinite_values_name_the_step() -> None:

@@ -39,7 +39,8 @@ def test_best_of_a_stream_is_the_best_of_all(seed: int, limit: int, step: int) -
     scores = np.random.default_rng(seed).integers(0, 200, 20000).astype(np.float64)
     best = Best(limit)
     for start in range(0, len(scores), step):
-        ids = start + np.flatnonzero(scores[start : start + step] > best.floor)
+        part = scores[start : start + step]
+        ids = start + np.flatnonzero(part > best.floor_for(part))
         best.add(scores[ids], ids)
     kept, ids = best.kept()
     expected = np.flatnonzero(highest(scores, limit))

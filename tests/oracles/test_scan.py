@@ -328,20 +328,20 @@ def test_a_first_pass_that_was_cut_is_measured_again() -> None:
 def _grid() -> Matrix:
     """Two smooth peaks over ordered atoms: one slightly higher and much wider."""
     t = np.linspace(0.0, 1.0, 8000)
-    wide, narrow = np.exp(-(((t - 0.25) / 0.1) ** 2)), 0.9 * np.exp(-(((t - 0.8) / 0.002) ** 2))
+    wide, narrow = np.exp(-(((t - 0.25) / 0.1) ** 2)), 0.8 * np.exp(-(((t - 0.8) / 0.002) ** 2))
     return np.stack([wide + narrow, np.cos(20 * t), np.sin(20 * t)], axis=1).astype(np.float32)
 
 
 def test_spread_hits_reach_the_second_peak() -> None:
     rows = _grid()
     query = np.array([[1.0, 0.0, 0.0]])
-    plain = Scan(rows, spread=False).query(query, k=300)
-    hits = Scan(rows).query(query, k=300)
+    plain = Scan(rows, spread=False).query(query, k=600)
+    hits = Scan(rows).query(query, k=600)
     assert not (plain.ids > 6000).any()
     assert (hits.ids > 6000).any()
-    check_hits(hits, query, rows, 300)
+    check_hits(hits, query, rows, 600)
     assert (hits.ids >= 0).all()
-    np.testing.assert_array_equal(hits.ids[0, :100], plain.ids[0, :100])
+    np.testing.assert_array_equal(hits.ids[0, :200], plain.ids[0, :200])
     assert hits.bounds[0] == plain.bounds[0]
 
 
@@ -349,18 +349,18 @@ def test_spread_hits_do_not_depend_on_blocks() -> None:
     rows = _grid()
     query = np.array([[1.0, 0.2, 0.0]])
     banned = np.arange(1900, 2100)[None]
-    whole = Scan(rows).query(query, k=250, exclude=banned)
-    parts = Scan(ConcatAtoms(np.array_split(rows, 37))).query(query, k=250, exclude=banned)
+    whole = Scan(rows).query(query, k=550, exclude=banned)
+    parts = Scan(ConcatAtoms(np.array_split(rows, 37))).query(query, k=550, exclude=banned)
     np.testing.assert_array_equal(whole.ids, parts.ids)
     assert not np.isin(whole.ids, banned).any()
 
 
-@pytest.mark.parametrize("left", [0, 5, 250, 700])
+@pytest.mark.parametrize("left", [0, 5, 550, 700])
 def test_spread_with_few_atoms_left(left: int) -> None:
     rows = np.random.default_rng(10).standard_normal((1000, 4)).astype(np.float32)
-    hits = Scan(rows).query(np.ones((1, 4)), k=260, exclude=np.arange(left, 1000)[None])
-    check_hits(hits, np.ones((1, 4)), rows, 260)
-    assert (hits.ids >= 0).sum() == min(left, 260)
+    hits = Scan(rows).query(np.ones((1, 4)), k=600, exclude=np.arange(left, 1000)[None])
+    check_hits(hits, np.ones((1, 4)), rows, 600)
+    assert (hits.ids >= 0).sum() == min(left, 600)
     assert hits.ids.max() < left
 
 

@@ -127,6 +127,14 @@ class Best:
         self._ids: list[Ids] = []
         self._size = 0
 
+    def floor_for(self, scores: Vector) -> float:
+        """Return a floor for the next scores; before there is one, from a few of them."""
+        few = 8 * self.limit
+        if self.floor > -math.inf or len(scores) <= few:
+            return self.floor
+        # These alone hold `limit` entries at or above it; ties with it are still taken.
+        return float(np.nextafter(np.partition(scores[:few], few - self.limit)[few - self.limit], -np.inf))
+
     def add(self, scores: Vector, ids: Ids) -> None:
         """Take entries with ids above all earlier ones, in ascending order."""
         if not len(ids):

@@ -76,10 +76,10 @@ class Watch:
         stop = first + len(scores)
         if self.copy is not None:
             kernels.shrink(scores, self.scale, self.copy[first:stop])
-        low, high = np.searchsorted(self.banned, (first, stop))
-        scores[self.banned[low:high] - first] = -np.inf
-        found = np.empty(len(scores), np.int64)
-        found = found[: kernels.collect(scores, self.best.floor, found)]
+        if len(self.banned):
+            low, high = np.searchsorted(self.banned, (first, stop))
+            scores[self.banned[low:high] - first] = -np.inf
+        found = kernels.collect(scores, self.best.floor_for(scores))
         tops = None if self.windows is None else self.windows.look(first, scores)
         return scores[found], found + first, tops
 
@@ -92,22 +92,27 @@ class Watch:
 
 def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch]) -> None:
     """Read all atoms once and let every watch keep its part."""
+    rows = block_rows(atoms)
+    spare: list[Vector] = []
 
     def work(
         task: tuple[int, Matrix],
     ) -> tuple[int, list[tuple[Vector, Ids, tuple[int, Vector, Ids] | None]]]:
         first, block = task
-        scores = np.empty(len(block))
+        # Fresh memory for every block would cost a page fault per 512 scores.
+        room = spare.pop() if spare else np.empty(rows)
+        scores = room[: len(block)]
         gauge.score(first, block, watches[0].query, scores)
         picked = [watches[0].look(first, scores)]
         for watch in watches[1:]:
             kernels.score(block, watch.query, scores)
             picked.append(watch.look(first, scores))
+        spare.append(room)
         return len(block), picked
 
     gauge.begin()
-    for rows, picked in ordered(work, atoms.blocks(block_rows(atoms))):
-        pulse(rows)
+    for size, picked in ordered(work, atoms.blocks(rows)):
+        pulse(size)
         for watch, part in zip(watches, picked, strict=True):
             watch.add(*part)
     gauge.finish()

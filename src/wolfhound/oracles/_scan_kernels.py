@@ -1,6 +1,6 @@
 """Compiled loops of the exact scan: plain arrays in, plain arrays out.
 
-`dot` is the definition of a score everywhere: float64 sums in one fixed order,
+`dots` is the definition of a score everywhere: float64 sums in one fixed order,
 so a pass, a batch and a re-score of the same atom give the same bits.
 """
 
@@ -21,12 +21,20 @@ _CHUNK = 128
 
 
 @fast_kernel
-def dot(rows: Matrix, i: int, query: Vector) -> float:
-    """<row i, query> in float64: vectorised, at the speed of a read."""
-    total = 0.0
-    for j in range(query.shape[0]):
-        total += np.float64(rows[i, j]) * query[j]
-    return total
+def dots(rows: Matrix, places: tuple[int, int, int, int], query: Vector) -> tuple[float, float, float, float]:
+    """<row, query> of four rows in float64, vectorised.
+
+    Four streams keep more reads of memory under way than one.
+    """
+    i, j, k, m = places
+    a = b = c = d = 0.0
+    for t in range(query.shape[0]):
+        q = query[t]
+        a += np.float64(rows[i, t]) * q
+        b += np.float64(rows[j, t]) * q
+        c += np.float64(rows[k, t]) * q
+        d += np.float64(rows[m, t]) * q
+    return a, b, c, d
 
 
 @fast_kernel
@@ -41,16 +49,36 @@ def square(rows: Matrix, i: int) -> float:
 
 @kernel
 def score(rows: Matrix, query: Vector, scores: Vector) -> None:
-    """Score every row."""
-    for i in range(rows.shape[0]):
-        scores[i] = dot(rows, i, query)
+    """Score every row: four places at once, then the last few."""
+    n = rows.shape[0]
+    step = n // 4
+    for i in range(step):
+        places = (i, i + step, i + 2 * step, i + 3 * step)
+        a, b, c, d = dots(rows, places, query)
+        scores[i] = a
+        scores[i + step] = b
+        scores[i + 2 * step] = c
+        scores[i + 3 * step] = d
+    for i in range(4 * step, n):
+        scores[i] = dots(rows, (i, i, i, i), query)[0]
 
 
 @kernel
 def score_and_square(rows: Matrix, query: Vector, scores: Vector, squares: Vector) -> None:
-    """Score every row and square its norm while it is in the cache."""
-    for i in range(rows.shape[0]):
-        scores[i] = dot(rows, i, query)
+    """As `score`; squares the norms of rows while they are in the cache."""
+    n = rows.shape[0]
+    step = n // 4
+    for i in range(step):
+        places = (i, i + step, i + 2 * step, i + 3 * step)
+        a, b, c, d = dots(rows, places, query)
+        scores[i] = a
+        scores[i + step] = b
+        scores[i + 2 * step] = c
+        scores[i + 3 * step] = d
+        for j in places:
+            squares[j] = square(rows, j)
+    for i in range(4 * step, n):
+        scores[i] = dots(rows, (i, i, i, i), query)[0]
         squares[i] = square(rows, i)
 
 
@@ -83,7 +111,7 @@ def score_pairs(rows: Matrix, slots: Ints, queries: Vector, scores: Vector) -> N
     for i in range(slots.shape[0]):
         for j in range(slots.shape[1]):
             slot = slots[i, j]
-            scores[i, j] = dot(rows, slot, queries[i]) if slot >= 0 else -np.inf
+            scores[i, j] = dots(rows, (slot, slot, slot, slot), queries[i])[0] if slot >= 0 else -np.inf
 
 
 @kernel
@@ -94,14 +122,28 @@ def shrink(scores: Vector, scale: float, out: Singles) -> None:
 
 
 @kernel
-def collect(scores: Vector, floor: float, found: Ids) -> int:
-    """List the places whose score is above the floor; return how many."""
+def count_scores(scores: Vector, floor: float) -> int:
+    """How many scores are above the floor."""
     count = 0
     for i in range(scores.shape[0]):
-        if scores[i] > floor:
-            found[count] = i
-            count += 1
+        count += scores[i] > floor
     return count
+
+
+@kernel
+def collect(scores: Vector, floor: float) -> Ids:
+    """List the places whose score is above the floor."""
+    found = np.empty(count_scores(scores, floor), np.int64)
+    count = 0
+    for start in range(0, scores.shape[0], _CHUNK):
+        stop = min(start + _CHUNK, scores.shape[0])
+        if count_scores(scores[start:stop], floor) == 0:
+            continue
+        for i in range(start, stop):
+            if scores[i] > floor:
+                found[count] = i
+                count += 1
+    return found
 
 
 @kernel

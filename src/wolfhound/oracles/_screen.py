@@ -147,8 +147,7 @@ class Screen:
         below = np.nextafter(threshold, -np.inf)
         parts, size = [], 0
         for first, uppers in self._chunks():
-            found = np.empty(len(uppers), np.int64)
-            parts.append(found[: kernels.collect(uppers, below, found)] + first)
+            parts.append(kernels.collect(uppers, below) + first)
             size += len(parts[-1])
             if size > most:
                 return None
@@ -158,7 +157,6 @@ class Screen:
         """Return the k atoms of highest upper bounds."""
         best = Best(k)
         for first, uppers in self._chunks():
-            found = np.empty(len(uppers), np.int64)
-            found = found[: kernels.collect(uppers, best.floor, found)]
+            found = kernels.collect(uppers, best.floor_for(uppers))
             best.add(uppers[found], found + first)
         return best.kept()[1]

@@ -16,7 +16,7 @@ from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._hits import highest
 from wolfhound.threads import one_blas_thread
 
-LEAST = 192
+LEAST = 512
 """Fewer hits than this are simply the best."""
 
 _TOP = 16384

@@ -55,7 +55,7 @@ class Scan:
         to it is answered from the few atoms that can still win. Takes 8n
         bytes; default: where that is at most 1 GiB.
     spread
-        Whether the hits of one query with k >= 192 are spread out: a third are
+        Whether the hits of one query with k >= 512 are spread out: a third are
         the best atoms, a third the best of windows of consecutive ids, a third
         the best of random-sign buckets. The first hit is the best atom anyhow.
 

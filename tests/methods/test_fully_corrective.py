@@ -1,0 +1,528 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conformance.method import check_method
+from tests.problems import exact_minimum, rational, squared_distance
+from wolfhound import (
+    Custom,
+    FullyCorrective,
+    Huber,
+    LeastSquares,
+    Logistic,
+    MixtureLikelihood,
+    Result,
+    Scan,
+    SquaredDistance,
+    Status,
+    minimize,
+)
+from wolfhound.atoms import ArrayAtoms
+from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Objective, State, Vector
+from wolfhound.methods._newton import NewtonInner, step_length
+from wolfhound.methods._pairwise import PairwiseInner
+from wolfhound.methods._pool import Pool
+from wolfhound.methods._quadratic import QuadraticInner
+from wolfhound.methods.fully_corrective import COVERED, Inner
+from wolfhound.solve import POOL
+
+Make = Callable[..., Inner]
+
+
+def gaussian(n: int, d: int, seed: int = 0, dtype: Any = np.float32) -> Matrix:
+    rows = np.random.default_rng(seed).standard_normal((n, d))
+    return (rows * np.arange(1, d + 1) ** -0.3).astype(dtype)
+
+
+def outside(rows: Matrix, share: float = 1.5, seed: int = 1) -> SquaredDistance:
+    """Return the distance to a point beyond the hull, in a random direction."""
+    unit = np.random.default_rng(seed).standard_normal(rows.shape[1])
+    unit /= np.linalg.norm(unit)
+    return SquaredDistance(rows.mean(axis=0, dtype=np.float64) + share * float((rows @ unit).max()) * unit)
+
+
+def inside(rows: Matrix) -> SquaredDistance:
+    return SquaredDistance(rows.mean(axis=0, dtype=np.float64))
+
+
+def regression(rows: Matrix) -> LeastSquares:
+    """Return least squares with an ill-conditioned matrix."""
+    rng = np.random.default_rng(2)
+    d = rows.shape[1]
+    design = rng.standard_normal((2 * d, d)) * np.logspace(0.0, -1.5, d)
+    return LeastSquares(design, design @ outside(rows).target + 0.1 * rng.standard_normal(2 * d))
+
+
+def logistic(rows: Matrix) -> Logistic:
+    rng = np.random.default_rng(3)
+    design = rng.standard_normal((200, rows.shape[1]))
+    return Logistic(design, np.where(design @ outside(rows).target + rng.standard_normal(200) > 0.0, 1.0, -1.0))
+
+
+def huber(rows: Matrix) -> Huber:
+    rng = np.random.default_rng(4)
+    design = rng.standard_normal((200, rows.shape[1]))
+    return Huber(design, design @ outside(rows).target + rng.standard_t(2, 200), delta=0.5)
+
+
+def quartic(rows: Matrix) -> Custom:
+    target = outside(rows).target
+
+    def value_and_grad(x: Vector) -> tuple[float, Vector]:
+        square = float((x - target) @ (x - target))
+        return square + 0.25 * square**2, (2.0 + square) * (x - target)
+
+    return Custom(value_and_grad, convex=True, floor=0.0)
+
+
+def independent_gap(objective: Objective, result: Result, rows: Matrix) -> float:
+    """Frank-Wolfe gap at the result, by plain float64 numpy."""
+    grad = objective.at(result.x).grad
+    return float(grad @ result.x - (rows.astype(np.float64) @ grad).min())
+
+
+# ---------------------------------------------------------------- the method
+
+
+def test_it_keeps_the_promises_of_a_method() -> None:
+    check_method(FullyCorrective(), monotone=True, gap=1e-8, steps=60)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "named"),
+    [
+        ({"harvest": 0}, ValueError, "`harvest` must be an integer >= 1"),
+        ({"pool": 1}, ValueError, "`pool` must be an integer >= 2"),
+        ({"pool": 2.5}, TypeError, "`pool` must be an integer"),
+        ({"effort": 0.0}, ValueError, "`effort` must be a number > 0"),
+    ],
+)
+def test_bad_settings_are_named(options: dict[str, Any], error: type[Exception], named: str) -> None:
+    with pytest.raises(error, match=named):
+        FullyCorrective(**options)
+
+
+@pytest.mark.parametrize("d", [8, 64])
+@pytest.mark.parametrize("make", [outside, regression, logistic, huber])
+def test_a_handful_of_passes_proves_a_millionth(make: Callable[[Matrix], Objective], d: int) -> None:
+    rows = gaussian(20_000, d)
+    objective = make(rows)
+    result = minimize(objective, rows, rtol=1e-6)
+    assert result.status is Status.GAP_REACHED
+    assert result.passes <= 4.0
+    assert result.gap <= result.goal
+    kinds = result.trace.kind.tolist()
+    assert kinds[0] == "start"
+    assert set(kinds[1::2]) == {"corrective"}
+    assert set(kinds[2::2]) == {"pass"}
+    assert (np.diff(result.trace.lower) >= 0.0).all()
+
+
+@pytest.mark.parametrize("n", [20_000, 80_000])
+def test_an_interior_target_is_proved_without_a_pass(n: int) -> None:
+    """What is read does not grow with n: only the random pool."""
+    rows = gaussian(n, 32)
+    result = minimize(inside(rows), rows, rtol=1e-6)
+    assert result.status is Status.GAP_REACHED
+    assert (result.passes, result.scored) == (0.0, POOL)
+    assert result.lower == 0.0
+    assert result.value <= result.goal
+    assert result.support <= 33
+
+
+@pytest.mark.parametrize("make", [outside, regression, logistic, huber, quartic])
+def test_the_value_never_rises(make: Callable[[Matrix], Objective]) -> None:
+    rows = gaussian(3000, 12)
+    objective = make(rows)
+    result = minimize(objective, rows, rtol=1e-6, max_passes=30)
+    values = result.trace.value
+    assert result.success
+    assert (np.diff(values) <= 1e-13 * np.abs(values[1:])).all()
+    assert result.steps >= result.support - 1
+
+
+@pytest.mark.parametrize("make", [outside, regression, logistic, huber])
+def test_the_gap_is_the_true_one(make: Callable[[Matrix], Objective]) -> None:
+    """Proved, and not much larger than what plain numpy finds at the same point."""
+    rows = gaussian(3000, 12)
+    objective = make(rows)
+    result = minimize(objective, rows, rtol=1e-7)
+    gap = independent_gap(objective, result, rows)
+    assert result.gap <= 1.001 * gap + 1e-13
+    best = minimize(objective, rows, rtol=1e-10)
+    assert result.lower <= best.value
+    assert best.lower <= result.value
+
+
+@pytest.mark.parametrize("make", [logistic, huber])
+@pytest.mark.parametrize("rtol", [1e-8, 1e-10])
+def test_smooth_losses_reach_small_gaps(make: Callable[[Matrix], Objective], rtol: float) -> None:
+    rows = gaussian(3000, 12)
+    result = minimize(make(rows), rows, rtol=rtol, max_passes=30)
+    assert result.status is Status.GAP_REACHED
+
+
+def test_residuals_beyond_delta_do_not_stop_the_newton_model() -> None:
+    """Where Huber is linear its true curvature is 0; a model that bends more must still get there."""
+    rng = np.random.default_rng(134)
+    rows = 10.0 * rng.standard_normal((20, 10))
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        design = rng.standard_normal((5, 10))
+        objective = Huber(design, 3.0 * design @ rng.standard_normal(10))
+        result = minimize(objective, rows, rtol=1e-9, max_passes=30)
+        assert result.success, seed
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 0.0])
+@pytest.mark.parametrize("make", [outside, logistic, huber, quartic])
+def test_a_single_atom_is_a_success(make: Callable[[Matrix], Objective], rtol: float) -> None:
+    rows = gaussian(1, 3)
+    result = minimize(make(rows), rows, rtol=rtol, max_passes=20)
+    assert result.success
+    assert (result.ids.tolist(), result.weights.tolist()) == ([0], [1.0])
+
+
+@pytest.mark.parametrize("make", [outside, logistic, huber])
+def test_repeated_atoms_do_no_harm(make: Callable[[Matrix], Objective]) -> None:
+    rows = gaussian(40, 5)
+    objective = make(rows)
+    plain = minimize(objective, rows, rtol=1e-9)
+    result = minimize(objective, np.repeat(rows, 50, axis=0), rtol=1e-9, max_passes=30)
+    assert result.success
+    assert result.lower <= plain.value
+    assert plain.lower <= result.value
+
+
+# ---------------------------------------------------------------- pool and harvest
+
+
+@dataclass
+class Spy:
+    """A scan that notes how many hits it is asked for, and what it gives."""
+
+    scan: Scan
+    wanted: list[int] = field(default_factory=list)
+    queries: list[int] = field(default_factory=list)
+    first: list[int] = field(default_factory=list)
+
+    @property
+    def atoms(self) -> Atoms:
+        return self.scan.atoms
+
+    def query(
+        self,
+        queries: Matrix,
+        *,
+        k: int = 1,
+        thresholds: Vector | None = None,
+        exclude: Ids | None = None,
+    ) -> Hits:
+        self.wanted.append(k)
+        self.queries.append(len(queries))
+        hits = self.scan.query(queries, k=k, thresholds=thresholds, exclude=exclude)
+        self.first.append(int(hits.ids[0, 0]))
+        return hits
+
+
+@pytest.mark.parametrize(
+    ("n", "harvest", "wanted"), [(20_000, 4096, 4096), (20_000, 300, 300), (2000, 4096, 500), (100, 4096, 100)]
+)
+def test_a_pass_asks_for_a_harvest(n: int, harvest: int, wanted: int) -> None:
+    rows = gaussian(n, 8)
+    spy = Spy(Scan(rows))
+    result = minimize(outside(rows), spy, method=FullyCorrective(harvest=harvest), rtol=1e-9)
+    assert spy.wanted[0] == wanted
+    assert set(spy.queries) == {1}
+    assert result.success
+
+
+def test_the_harvest_grows_with_the_active_set() -> None:
+    rows = gaussian(20_000, 64)
+    spy = Spy(Scan(rows))
+    result = minimize(outside(rows, 0.3), spy, method=FullyCorrective(harvest=16))
+    assert result.success
+    assert 16 < spy.wanted[0] <= 8 * 65
+
+
+def test_the_best_atom_of_a_pass_is_the_state_s_hit() -> None:
+    rows = gaussian(20_000, 8)
+    spy = Spy(Scan(rows))
+    seen: list[State] = []
+    minimize(outside(rows), spy, callback=seen.append)
+    assert [state.hit for state in seen if state.kind == "pass"] == spy.first
+    assert {state.hit for state in seen if state.kind != "pass"} == {-1}
+
+
+@pytest.mark.parametrize("make", [outside, regression, logistic, quartic])
+@pytest.mark.parametrize("pool", [64, 400])
+def test_a_full_pool_is_trimmed(
+    make: Callable[[Matrix], Objective], pool: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is the same, only with more passes; active atoms are never dropped."""
+    sizes: list[tuple[int, int]] = []
+    keep = Pool.keep
+
+    def noted(self: Pool, positions: Ints) -> Ints:
+        before = self.size
+        out = keep(self, positions)
+        sizes.append((before, self.size))
+        return out
+
+    rows = gaussian(8000, 10)
+    objective = make(rows)
+    plain = minimize(objective, rows, rtol=1e-6)
+    monkeypatch.setattr(Pool, "keep", noted)
+    result = minimize(
+        objective, Scan(rows, screen=False), method=FullyCorrective(pool=pool, harvest=256), rtol=1e-7, max_passes=60
+    )
+    assert sizes
+    assert all(after < before for before, after in sizes)
+    assert min(after for _, after in sizes) >= pool // 2
+    assert result.success
+    assert result.lower <= plain.value
+    assert plain.lower <= result.value
+    values = result.trace.value
+    assert (np.diff(values) <= 1e-13 * np.abs(values[1:])).all()
+
+
+def test_little_effort_means_more_passes_not_a_worse_answer() -> None:
+    rows = gaussian(5000, 20)
+    objective = outside(rows, 0.5)
+    much = minimize(objective, rows, rtol=1e-6)
+    little = minimize(objective, rows, method=FullyCorrective(effort=0.01), rtol=1e-6, max_passes=500)
+    assert little.success
+    assert little.passes > much.passes
+    assert little.lower <= much.value
+
+
+def test_effort_bounds_the_work_of_one_solve() -> None:
+    """The first state after the start comes early, whatever the pool still holds."""
+    rows = gaussian(5000, 20)
+    states: list[State] = []
+    minimize(
+        outside(rows, 0.3), rows, method=FullyCorrective(effort=0.01), max_passes=1, callback=states.append
+    )
+    full: list[State] = []
+    minimize(outside(rows, 0.3), rows, max_passes=1, callback=full.append)
+    assert states[1].t < full[1].t
+
+
+# ---------------------------------------------------------------- the inner solves
+
+
+INNERS: tuple[tuple[Make, Callable[[Matrix], Objective]], ...] = (
+    (QuadraticInner, outside),
+    (QuadraticInner, inside),
+    (QuadraticInner, regression),
+    (NewtonInner, logistic),
+    (NewtonInner, huber),
+    (NewtonInner, outside),
+    (PairwiseInner, outside),
+    (PairwiseInner, quartic),
+)
+
+
+def begin(make: Make, objective: Objective, pool: Pool, weights: Vector) -> Inner:
+    positions = np.arange(len(weights))
+    point = objective.at(weights @ pool.rows[positions].astype(np.float64))
+    return make(objective, pool, point, positions, weights)
+
+
+def value_of(objective: Objective, pool: Pool, inner: Inner) -> float:
+    assert (inner.weights > 0.0).all()
+    assert len(np.unique(inner.positions)) == len(inner.positions) == len(inner.weights)
+    assert inner.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    return objective.at(inner.weights @ pool.rows[inner.positions].astype(np.float64)).value
+
+
+def pool_gap(objective: Objective, pool: Pool, inner: Inner) -> float:
+    rows = pool.rows.astype(np.float64)
+    point = objective.at(inner.weights @ rows[inner.positions])
+    return float(point.grad @ point.x - (rows @ point.grad).min())
+
+
+@pytest.mark.parametrize(("make", "loss"), INNERS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("start", [[1.0], [0.25, 0.5, 0.25]])
+def test_an_inner_solve_survives_a_growing_and_moving_pool(
+    make: Make, loss: Callable[[Matrix], Objective], dtype: Any, start: list[float]
+) -> None:
+    rows = gaussian(900, 6, dtype=dtype)
+    objective = loss(rows)
+    pool = Pool(np.arange(300), rows[:300])
+    inner = begin(make, objective, pool, np.array(start))
+    tol = 1e-7 * (objective.values(rows).max() - objective.values(rows).min())
+    last = value_of(objective, pool, inner)
+    for first in (300, 600):
+        joined = inner.improve(stop=-math.inf, tol=tol, budget=math.inf)
+        value = value_of(objective, pool, inner)
+        assert joined >= 0
+        assert value <= last * (1.0 + 1e-13)
+        assert pool_gap(objective, pool, inner) <= 4.0 * tol + math.sqrt(tol * value)
+        ids = pool.ids[inner.positions].copy()
+        before = dict(zip(ids.tolist(), inner.weights.tolist(), strict=True))
+        kept = np.union1d(inner.positions, np.arange(0, pool.size, 3))
+        inner.moved(pool.keep(kept))
+        after = dict(zip(pool.ids[inner.positions].tolist(), inner.weights.tolist(), strict=True))
+        assert after == before
+        pool.add(np.arange(first, first + 300), rows[first : first + 300])
+        assert value_of(objective, pool, inner) == pytest.approx(value, rel=1e-12)
+        last = value
+    inner.improve(stop=-math.inf, tol=tol, budget=math.inf)
+    assert value_of(objective, pool, inner) <= last * (1.0 + 1e-13)
+
+
+@pytest.mark.parametrize(("make", "loss"), INNERS)
+def test_an_inner_solve_obeys_stop_and_budget(make: Make, loss: Callable[[Matrix], Objective]) -> None:
+    rows = gaussian(300, 6)
+    objective = loss(rows)
+    pool = Pool(np.arange(300), rows)
+    inner = begin(make, objective, pool, np.ones(1))
+    first = value_of(objective, pool, inner)
+    assert inner.improve(stop=first + 1.0, tol=0.0, budget=math.inf) == 0
+    assert inner.improve(stop=-math.inf, tol=0.0, budget=0.0) == 0
+    assert inner.improve(stop=-math.inf, tol=math.inf, budget=math.inf) == 0
+    assert value_of(objective, pool, inner) == first
+    assert inner.improve(stop=-math.inf, tol=1e-3 * first, budget=math.inf) > 0
+    assert value_of(objective, pool, inner) < first
+
+
+def test_the_quadratic_solve_is_exact_on_its_pool() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((40, 4))
+    objective = outside(rows)
+    pool = Pool(np.arange(40), rows)
+    inner = begin(QuadraticInner, objective, pool, np.ones(1))
+    inner.improve(stop=-math.inf, tol=1e-14, budget=math.inf)
+    points, target = rational(rows), rational(objective.target)[0]
+    here = squared_distance([points[i] for i in inner.positions], target, rational(inner.weights)[0])
+    assert float(here - exact_minimum(points, target)) <= 1e-14 * float(here)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+def test_the_quadratic_solve_does_not_mind_where_the_origin_is(offset: float) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2000, 6))
+    objective = outside(rows)
+    plain = minimize(objective, rows, rtol=1e-6)
+    moved = minimize(SquaredDistance(objective.target + offset), rows + offset, rtol=1e-6, max_passes=20)
+    assert moved.success
+    assert moved.passes <= plain.passes + 2.0
+    assert moved.value == pytest.approx(plain.value, rel=1e-5)
+
+
+def test_a_far_target_costs_no_more_inner_work() -> None:
+    """Rounding of <grad, x> must not look like a violation: atoms would join for ever."""
+    rng = np.random.default_rng(0)
+    rows = 1e-10 * rng.standard_normal((50, 3))
+    result = minimize(SquaredDistance(1e-5 * rng.standard_normal(3)), rows, rtol=0.0, max_passes=20)
+    assert result.success
+    assert result.steps <= 100
+
+
+class Slopes:
+    """A line of which only slopes matter; phi = s^2 / 2 - fall s."""
+
+    def __init__(self, fall: float) -> None:
+        self._fall = fall
+        self.start = SquaredDistance([0.0]).at(np.zeros(1))
+        self.sq_length = 1.0
+
+    def value(self, s: float) -> float:
+        return 0.5 * s * s - self._fall * s
+
+    def slope(self, s: float) -> float:
+        return s - self._fall
+
+    def at(self, s: float) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("fall", "reach"), [(2.0, 1.0), (1.0, 1.0), (0.95, 1.0), (0.5, 0.5), (0.01, 0.01), (0.0, 0.0), (-1.0, 0.0)]
+)
+def test_a_full_step_is_taken_where_it_is_flat(fall: float, reach: float) -> None:
+    assert step_length(Slopes(fall)) == pytest.approx(reach, rel=0.06)
+
+
+# ---------------------------------------------------------------- mixtures
+
+
+def lonely(n: int, d: int, where: int) -> Matrix:
+    """Likelihoods in which one observation is explained by one atom only."""
+    rng = np.random.default_rng(0)
+    centres, points = rng.uniform(-3.0, 3.0, n), rng.uniform(-3.0, 3.0, d)
+    rows = np.exp(-0.5 * (centres[:, None] - points) ** 2)
+    rows[:, 0] = 0.0
+    rows[where, 0] = 1.0
+    return rows.astype(np.float32)
+
+
+def test_an_observation_that_no_pool_atom_explains_is_covered_by_a_pass() -> None:
+    drawn = np.random.default_rng(0).choice(5000, POOL, replace=False)
+    where = int(np.setdiff1d(np.arange(5000), drawn)[100])
+    rows = lonely(5000, 40, where)
+    spy = Spy(Scan(rows))
+    states: list[State] = []
+    result = minimize(MixtureLikelihood(), spy, rtol=0.0, atol=1e-6, callback=states.append)
+    assert states[0].value == math.inf
+    assert spy.first[0] == where
+    assert states[1].passes >= 1.0
+    assert math.isfinite(states[1].value)
+    assert result.status is Status.GAP_REACHED
+    assert where in result.ids
+    assert result.x[0] == pytest.approx(result.weights[result.ids == where].sum(), rel=1e-12)
+    # -mean log has its optimum where every atom's mean ratio is at most 1.
+    ratios = (rows.astype(np.float64) / result.x).mean(axis=1)
+    assert ratios.max() <= 1.0 + 2e-6
+
+
+def test_more_observations_than_one_pass_covers() -> None:
+    d = 2 * COVERED + 10
+    rows = np.full((4000, d), 1e-9)
+    lucky = np.arange(3000, 3000 + d)
+    rows[lucky, np.arange(d)] = 1.0
+    spy = Spy(Scan(rows))
+    result = minimize(MixtureLikelihood(), spy, rtol=0.0, atol=1e-6)
+    assert max(spy.queries) <= COVERED
+    assert result.success
+    np.testing.assert_array_equal(np.sort(result.ids), lucky)
+    np.testing.assert_allclose(result.weights, 1.0 / d, rtol=1e-4)
+
+
+@pytest.mark.parametrize("n", [10, 3000])
+def test_an_impossible_observation_is_an_error(n: int) -> None:
+    rows = np.random.default_rng(0).random((n, 6))
+    rows[:, 3] = 0.0
+    with pytest.raises(FloatingPointError, match="f must be finite"):
+        minimize(MixtureLikelihood(), rows, atol=1e-6)
+
+
+def test_a_mixture_on_a_grid() -> None:
+    """Two well separated groups of observations: the fit sits on both."""
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.standard_normal(60) - 4.0, rng.standard_normal(40) + 4.0])
+    grid = np.linspace(-8.0, 8.0, 4001)
+    rows = np.exp(-0.5 * (grid[:, None] - points) ** 2).astype(np.float32)
+    result = minimize(MixtureLikelihood(), ArrayAtoms(rows), rtol=0.0, atol=1e-7)
+    assert result.status is Status.GAP_REACHED
+    assert result.passes <= 6.0
+    assert result.weights[grid[result.ids] < 0.0].sum() == pytest.approx(0.6, abs=0.02)
+
+
+def test_a_warm_mixture_starts_where_it_was() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal(50)
+    rows = np.exp(-0.5 * (np.linspace(-4.0, 4.0, 3000)[:, None] - points) ** 2)
+    cold = minimize(MixtureLikelihood(), rows, rtol=0.0, atol=1e-6)
+    warm = minimize(MixtureLikelihood(), rows, rtol=0.0, atol=1e-6, start=cold)
+    assert warm.trace.value[0] == pytest.approx(cold.value, rel=1e-12)
+    assert warm.passes <= 1.0
