@@ -45,7 +45,7 @@ def model_of(points: Vector, target: Vector, tol: float = 0.0) -> Dense:
 
 def join(corral: Corral, model: Dense, labels: list[int]) -> list[int]:
     new = np.array(labels)
-    return new[corral.append(new, *model.gram(new, corral.labels))].tolist()
+    return [labels[i] for i in corral.append(new, *model.gram(new, corral.labels))]
 
 
 def check_factor(corral: Corral, points: Vector, target: Vector) -> None:
@@ -237,10 +237,10 @@ def test_correct_ends_on_thin_and_clustered_atoms(seed: int, count: int, dim: in
     check_it_ends(clustered, rng.dirichlet(np.ones(count)) @ clustered)
 
 
-def check_it_ends(points: Vector, target: Vector) -> None:
+def check_it_ends(points: Vector, target: Vector, tol: float | None = None) -> None:
     gram, linear = points @ points.T, points @ target
     noise = 8.0 * len(points) * UNIT * float(np.abs(gram).max() + np.abs(linear).max())
-    model = Limited(Dense(gram, linear, noise), 200 + 20 * len(points))
+    model = Limited(Dense(gram, linear, noise if tol is None else tol), 200 + 20 * len(points))
     corral = Corral(len(points) + BLOCK, float(gram.trace()) / len(points))
     corral.adopt(np.array([0]), np.ones(1), model)
     correct(corral, model)
@@ -276,6 +276,13 @@ def programs(draw: st.DrawFn) -> tuple[Vector, Vector]:
     }
     scale = 10.0 ** draw(st.sampled_from([-60, -3, 0, 0, 0, 3, 60]))
     return scale * points, scale * aims[draw(st.sampled_from(sorted(aims)))]
+
+
+@settings(max_examples=150)
+@given(programs())
+def test_correct_ends_even_without_a_tolerance(program: tuple[Vector, Vector]) -> None:
+    """A caller's tolerance may lie below the rounding of the model."""
+    check_it_ends(*program, tol=0.0)
 
 
 @settings(max_examples=150)

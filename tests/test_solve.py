@@ -62,7 +62,8 @@ def cloud(n: int = 3000, d: int = 4, seed: int = 0) -> Matrix:
 
 def state(t: int, value: float, lower: float = 0.0, **more: Any) -> State:
     point = Point(x=np.zeros(2), value=value, grad=np.zeros(2))
-    fields = {"passes": 0.0, "scored": 0, "ratio": math.nan, "slack": math.inf, "kind": "forward"} | more
+    fields: dict[str, Any] = {"passes": 0.0, "scored": 0, "ratio": math.nan, "slack": math.inf}
+    fields |= {"kind": "forward"} | more
     return State(t=t, point=point, lower=lower, ids=np.array([0]), weights=np.ones(1), **fields)
 
 
@@ -127,15 +128,24 @@ def test_of_equally_good_states_the_later_is_best() -> None:
     assert run([state(0, 3.0), state(1, 3.0)]).best.t == 1
 
 
-def test_drive_raises_what_comes_before_any_state() -> None:
-    def lost(error: BaseException) -> Iterator[State]:
-        raise error
-        yield
+class Lost:
+    """States that break off before the first."""
 
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __iter__(self) -> Iterator[State]:
+        return self
+
+    def __next__(self) -> State:
+        raise self._error
+
+
+def test_drive_raises_what_comes_before_any_state() -> None:
     with pytest.raises(OSError, match="gone"):
-        run(lost(OSError("gone")))
+        run(iter(Lost(OSError("gone"))))
     with pytest.raises(KeyboardInterrupt):
-        run(lost(KeyboardInterrupt()))
+        run(iter(Lost(KeyboardInterrupt())))
     with pytest.raises(RuntimeError, match="no state"):
         run([])
 
@@ -594,7 +604,7 @@ def as_file(rows: Matrix, folder: Path) -> Path:
         lambda rows, folder: ArrayAtoms(rows),
         lambda rows, folder: Scan(rows),
         lambda rows, folder: FileAtoms(as_file(rows, folder)),
-        lambda rows, folder: as_file(rows, folder),
+        as_file,
         lambda rows, folder: str(as_file(rows, folder)),
         lambda rows, folder: np.load(as_file(rows, folder), mmap_mode="r"),
         lambda rows, folder: [rows[:1000], rows[1000:]],
@@ -639,7 +649,9 @@ def test_other_dtypes_are_widened(dtype: Any) -> None:
 def test_a_bad_row_in_the_pool_is_named(where: int, bad: float) -> None:
     rows = cloud(1000)
     rows[where, 2] = bad
-    with pytest.raises(ValueError, match=rf"`atoms` must be finite. Got -?(nan|inf) in row {where}, column 2"):
+    with pytest.raises(
+        ValueError, match=rf"`atoms` must be finite. Got -?(nan|inf) in row {where}, column 2"
+    ):
         minimize(DISTANCE, rows)
 
 

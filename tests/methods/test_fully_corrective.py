@@ -43,8 +43,8 @@ def gaussian(n: int, d: int, seed: int = 0, dtype: Any = np.float32) -> Matrix:
 
 def outside(rows: Matrix, share: float = 1.5, seed: int = 1) -> SquaredDistance:
     """Return the distance to a point beyond the hull, in a random direction."""
-    unit = np.random.default_rng(seed).standard_normal(rows.shape[1])
-    unit /= np.linalg.norm(unit)
+    unit = np.random.default_rng(seed).standard_normal((1, rows.shape[1]))[0]
+    unit = unit / np.linalg.norm(unit)
     return SquaredDistance(rows.mean(axis=0, dtype=np.float64) + share * float((rows @ unit).max()) * unit)
 
 
@@ -63,7 +63,9 @@ def regression(rows: Matrix) -> LeastSquares:
 def logistic(rows: Matrix) -> Logistic:
     rng = np.random.default_rng(3)
     design = rng.standard_normal((200, rows.shape[1]))
-    return Logistic(design, np.where(design @ outside(rows).target + rng.standard_normal(200) > 0.0, 1.0, -1.0))
+    return Logistic(
+        design, np.where(design @ outside(rows).target + rng.standard_normal(200) > 0.0, 1.0, -1.0)
+    )
 
 
 def huber(rows: Matrix) -> Huber:
@@ -76,8 +78,9 @@ def quartic(rows: Matrix) -> Custom:
     target = outside(rows).target
 
     def value_and_grad(x: Vector) -> tuple[float, Vector]:
-        square = float((x - target) @ (x - target))
-        return square + 0.25 * square**2, (2.0 + square) * (x - target)
+        away = x - target
+        square = float(away @ away)
+        return square + 0.25 * square * square, (2.0 + square) * away
 
     return Custom(value_and_grad, convex=True, floor=0.0)
 
@@ -155,7 +158,7 @@ def test_the_gap_is_the_true_one(make: Callable[[Matrix], Objective]) -> None:
     objective = make(rows)
     result = minimize(objective, rows, rtol=1e-7)
     gap = independent_gap(objective, result, rows)
-    assert result.gap <= 1.001 * gap + 1e-13
+    assert result.gap <= 1.001 * gap + 1e-11 * (1.0 + result.value)
     best = minimize(objective, rows, rtol=1e-10)
     assert result.lower <= best.value
     assert best.lower <= result.value
@@ -169,16 +172,20 @@ def test_smooth_losses_reach_small_gaps(make: Callable[[Matrix], Objective], rto
     assert result.status is Status.GAP_REACHED
 
 
-def test_residuals_beyond_delta_do_not_stop_the_newton_model() -> None:
-    """Where Huber is linear its true curvature is 0; a model that bends more must still get there."""
-    rng = np.random.default_rng(134)
-    rows = 10.0 * rng.standard_normal((20, 10))
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        design = rng.standard_normal((5, 10))
-        objective = Huber(design, 3.0 * design @ rng.standard_normal(10))
-        result = minimize(objective, rows, rtol=1e-9, max_passes=30)
-        assert result.success, seed
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("rtol", [1e-7, 1e-9])
+def test_small_problems_of_all_sizes_reach_small_gaps(seed: int, rtol: float) -> None:
+    """Separable logistic and linear Huber have almost no curvature: a model that bends more must get there.
+
+    All atoms are in the pool from the start, so a pass brings nothing new: that alone is no reason to stop.
+    """
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.choice([5, 20, 100])), int(rng.choice([2, 5, 10]))
+    rows = float(rng.choice([0.1, 1.0, 10.0])) * rng.standard_normal((n, d))
+    design = rng.standard_normal((5, d))
+    response = 3.0 * design @ rng.standard_normal(d)
+    for objective in (Huber(design, response), Logistic(design, np.where(response > 0.0, 1.0, -1.0))):
+        assert minimize(objective, rows, rtol=rtol, max_passes=100).success
 
 
 @pytest.mark.parametrize("rtol", [1e-4, 0.0])
@@ -233,7 +240,8 @@ class Spy:
 
 
 @pytest.mark.parametrize(
-    ("n", "harvest", "wanted"), [(20_000, 4096, 4096), (20_000, 300, 300), (2000, 4096, 500), (100, 4096, 100)]
+    ("n", "harvest", "wanted"),
+    [(20_000, 4096, 4096), (20_000, 300, 300), (2000, 4096, 500), (100, 4096, 100)],
 )
 def test_a_pass_asks_for_a_harvest(n: int, harvest: int, wanted: int) -> None:
     rows = gaussian(n, 8)
@@ -247,7 +255,7 @@ def test_a_pass_asks_for_a_harvest(n: int, harvest: int, wanted: int) -> None:
 def test_the_harvest_grows_with_the_active_set() -> None:
     rows = gaussian(20_000, 64)
     spy = Spy(Scan(rows))
-    result = minimize(outside(rows, 0.3), spy, method=FullyCorrective(harvest=16))
+    result = minimize(outside(rows, 0.8), spy, method=FullyCorrective(harvest=16))
     assert result.success
     assert 16 < spy.wanted[0] <= 8 * 65
 
@@ -281,7 +289,11 @@ def test_a_full_pool_is_trimmed(
     plain = minimize(objective, rows, rtol=1e-6)
     monkeypatch.setattr(Pool, "keep", noted)
     result = minimize(
-        objective, Scan(rows, screen=False), method=FullyCorrective(pool=pool, harvest=256), rtol=1e-7, max_passes=60
+        objective,
+        Scan(rows, screen=False),
+        method=FullyCorrective(pool=pool, harvest=256),
+        rtol=1e-7,
+        max_passes=60,
     )
     assert sizes
     assert all(after < before for before, after in sizes)
@@ -366,7 +378,8 @@ def test_an_inner_solve_survives_a_growing_and_moving_pool(
         value = value_of(objective, pool, inner)
         assert joined >= 0
         assert value <= last * (1.0 + 1e-13)
-        assert pool_gap(objective, pool, inner) <= 4.0 * tol + math.sqrt(tol * value)
+        # Half of a quadratic's gap is real (cutgap), and f >= 0 proves too.
+        assert min(pool_gap(objective, pool, inner), value) <= 2.1 * tol
         ids = pool.ids[inner.positions].copy()
         before = dict(zip(ids.tolist(), inner.weights.tolist(), strict=True))
         kept = np.union1d(inner.positions, np.arange(0, pool.size, 3))
@@ -447,7 +460,8 @@ class Slopes:
 
 
 @pytest.mark.parametrize(
-    ("fall", "reach"), [(2.0, 1.0), (1.0, 1.0), (0.95, 1.0), (0.5, 0.5), (0.01, 0.01), (0.0, 0.0), (-1.0, 0.0)]
+    ("fall", "reach"),
+    [(2.0, 1.0), (1.0, 1.0), (0.95, 1.0), (0.5, 0.5), (0.01, 0.01), (0.0, 0.0), (-1.0, 0.0)],
 )
 def test_a_full_step_is_taken_where_it_is_flat(fall: float, reach: float) -> None:
     assert step_length(Slopes(fall)) == pytest.approx(reach, rel=0.06)

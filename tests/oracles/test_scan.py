@@ -98,11 +98,11 @@ def test_any_scale_is_proved(
     values = 10.0 ** exponents[0] * rng.standard_normal((n, d)) * rng.integers(0, 2, (n, 1))
     rows: Matrix = values.astype(np.float64 if double else np.float32)
     queries = 10.0 ** exponents[1] * rng.standard_normal((m, d))
-    hits = Scan(rows, spread=False).query(queries, k=k)
+    hits = Scan(rows).query(queries, k=k)
     check_hits(hits, queries, rows, k)
     check_proof(hits, true_scores(queries, rows), exact=True)
     for i, query in enumerate(queries):
-        alone = Scan(rows, screen=False, spread=False).query(query[None], k=k)
+        alone = Scan(rows, screen=False).query(query[None], k=k)
         assert alone.ids[0, 0] == hits.ids[i, 0]
         assert alone.scores[0, 0] == hits.scores[i, 0]
 
@@ -125,14 +125,14 @@ def test_one_score_has_one_value(d: int, dtype: type[np.floating[Any]]) -> None:
         np.testing.assert_array_equal(several.ids, np.repeat(first.ids, m, axis=0))
 
 
-def test_top_k_is_exact_without_spread() -> None:
+def test_top_k_is_exact() -> None:
     rng = np.random.default_rng(3)
     rows = rng.integers(-2, 3, (30000, 6)).astype(np.float32)  # many ties
     query = rng.integers(-2, 3, (1, 6)).astype(np.float64)
     atoms = ConcatAtoms([rows[i : i + 1700] for i in range(0, len(rows), 1700)])
     scores = rows.astype(np.float64) @ query[0]
     for k in (1, 10, 1000, 20000, 40000):
-        hits = Scan(atoms, spread=False).query(query, k=k)
+        hits = Scan(atoms).query(query, k=k)
         expected = np.lexsort((np.arange(len(rows)), -scores))[:k]
         np.testing.assert_array_equal(hits.ids[0, : len(expected)], expected)
         np.testing.assert_array_equal(hits.scores[0, : len(expected)], scores[expected])
@@ -273,7 +273,7 @@ def test_screening_changes_no_best_and_no_bound(
     scan = Scan(rows)
     scan.query(first)
     hits = scan.query(query, k=k, exclude=banned)
-    full = Scan(rows, screen=False, spread=False).query(query, k=k, exclude=banned)
+    full = Scan(rows, screen=False).query(query, k=k, exclude=banned)
     assert hits.ids[0, 0] == full.ids[0, 0]
     assert hits.scores[0, 0] == full.scores[0, 0]
     assert hits.bounds[0] == full.bounds[0]
@@ -320,48 +320,6 @@ def test_a_first_pass_that_was_cut_is_measured_again() -> None:
         scan.query(rows[:1])
     for hits in (scan.query(rows[:1]), scan.query(rows[:2]), scan.query(rows[:6])):
         assert hits.radius == Scan(rows).query(rows[:1]).radius
-
-
-# ---------------------------------------------------------------- spread
-
-
-def _grid() -> Matrix:
-    """Two smooth peaks over ordered atoms: one slightly higher and much wider."""
-    t = np.linspace(0.0, 1.0, 8000)
-    wide, narrow = np.exp(-(((t - 0.25) / 0.1) ** 2)), 0.8 * np.exp(-(((t - 0.8) / 0.002) ** 2))
-    return np.stack([wide + narrow, np.cos(20 * t), np.sin(20 * t)], axis=1).astype(np.float32)
-
-
-def test_spread_hits_reach_the_second_peak() -> None:
-    rows = _grid()
-    query = np.array([[1.0, 0.0, 0.0]])
-    plain = Scan(rows, spread=False).query(query, k=600)
-    hits = Scan(rows).query(query, k=600)
-    assert not (plain.ids > 6000).any()
-    assert (hits.ids > 6000).any()
-    check_hits(hits, query, rows, 600)
-    assert (hits.ids >= 0).all()
-    np.testing.assert_array_equal(hits.ids[0, :200], plain.ids[0, :200])
-    assert hits.bounds[0] == plain.bounds[0]
-
-
-def test_spread_hits_do_not_depend_on_blocks() -> None:
-    rows = _grid()
-    query = np.array([[1.0, 0.2, 0.0]])
-    banned = np.arange(1900, 2100)[None]
-    whole = Scan(rows).query(query, k=550, exclude=banned)
-    parts = Scan(ConcatAtoms(np.array_split(rows, 37))).query(query, k=550, exclude=banned)
-    np.testing.assert_array_equal(whole.ids, parts.ids)
-    assert not np.isin(whole.ids, banned).any()
-
-
-@pytest.mark.parametrize("left", [0, 5, 550, 700])
-def test_spread_with_few_atoms_left(left: int) -> None:
-    rows = np.random.default_rng(10).standard_normal((1000, 4)).astype(np.float32)
-    hits = Scan(rows).query(np.ones((1, 4)), k=600, exclude=np.arange(left, 1000)[None])
-    check_hits(hits, np.ones((1, 4)), rows, 600)
-    assert (hits.ids >= 0).sum() == min(left, 600)
-    assert hits.ids.max() < left
 
 
 # ---------------------------------------------------------------- what is reported, what is refused
@@ -422,4 +380,4 @@ def test_exclude_must_hold_integers() -> None:
 
 
 def test_repr_names_atoms_and_options() -> None:
-    assert repr(Scan(np.ones((5, 3)))) == "Scan(ArrayAtoms(5 x 3, float64), screen=True, spread=True)"
+    assert repr(Scan(np.ones((5, 3)))) == "Scan(ArrayAtoms(5 x 3, float64), screen=True)"

@@ -168,15 +168,6 @@ def peaks(scores: Vector, first: int, window: int, best: Vector, where: Ids) -> 
         i = stop
 
 
-@kernel
-def bucket_tops(buckets: Ints, scores: Vector, places: Ids) -> None:
-    """Find the place of the highest score of each bucket, the first of equal ones."""
-    for i in range(scores.shape[0]):
-        b = buckets[i]
-        if places[b] < 0 or scores[i] > scores[places[b]]:
-            places[b] = i
-
-
 # ---------------------------------------------------------------- screening
 
 

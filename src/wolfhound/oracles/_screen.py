@@ -17,7 +17,6 @@ import numpy as np
 from wolfhound.core import TINY, UNIT, Atoms, Ids, Vector, gamma
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._hits import Best, lengths, rescore
-from wolfhound.oracles._pass import Windows
 
 SHARE = 0.05
 """Largest share of the atoms that is scored instead of a pass."""
@@ -27,6 +26,30 @@ _SINGLE_TINY = 2.0**-126
 _RANGE = 2.0**100
 _CHUNK = 1 << 16
 _PROBES = 256
+
+
+class Windows:
+    """The best atom of each window of consecutive ids."""
+
+    def __init__(self, n: int, window: int) -> None:
+        self.window = window
+        self.scores = np.full(-(-n // window), -np.inf)
+        self.ids = np.full(len(self.scores), -1, np.int64)
+
+    def look(self, first: int, scores: Vector) -> tuple[int, Vector, Ids]:
+        """Return (first window, best scores, ids) of a block."""
+        base = first // self.window
+        size = (first + len(scores) - 1) // self.window + 1 - base
+        best, where = np.full(size, -np.inf), np.full(size, -1, np.int64)
+        kernels.peaks(scores, first, self.window, best, where)
+        return base, best, where
+
+    def add(self, base: int, best: Vector, where: Ids) -> None:
+        """Take the windows of a block; blocks come in order."""
+        here = slice(base, base + len(best))
+        better = best > self.scores[here]
+        self.scores[here][better] = best[better]
+        self.ids[here][better] = where[better]
 
 
 class Rule(NamedTuple):
@@ -140,7 +163,7 @@ class Screen:
         windows = Windows(len(self._reference.scores), max(1, len(self._reference.scores) // _PROBES))
         for first, uppers in self._chunks():
             windows.add(*windows.look(first, uppers))
-        return windows.highest(_PROBES)[1]
+        return windows.ids[windows.ids >= 0]
 
     def _reaching(self, threshold: float, most: int) -> Ids | None:
         """Return the atoms whose upper bound is at least the threshold."""

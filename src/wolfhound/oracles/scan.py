@@ -10,7 +10,6 @@ import numpy as np
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
-from wolfhound.oracles import _spread
 from wolfhound.oracles._batch import candidates, group_size, product_pass
 from wolfhound.oracles._gauge import Gauge
 from wolfhound.oracles._hits import (
@@ -26,7 +25,7 @@ from wolfhound.oracles._hits import (
     settle,
     slacks,
 )
-from wolfhound.oracles._pass import Watch, Windows, full_pass
+from wolfhound.oracles._pass import Watch, full_pass
 from wolfhound.oracles._screen import Reference, Screen, fits, scale_of
 
 _FEW = 4
@@ -54,10 +53,6 @@ class Scan:
         Whether to keep the scores of the last full pass, so that a query close
         to it is answered from the few atoms that can still win. Takes 8n
         bytes; default: where that is at most 1 GiB.
-    spread
-        Whether the hits of one query with k >= 512 are spread out: a third are
-        the best atoms, a third the best of windows of consecutive ids, a third
-        the best of random-sign buckets. The first hit is the best atom anyhow.
 
     Examples
     --------
@@ -66,10 +61,9 @@ class Scan:
     (array([[1, 2]]), array([[3., 2.]]))
     """
 
-    def __init__(self, atoms: object, *, screen: bool | None = None, spread: bool = True) -> None:
+    def __init__(self, atoms: object, *, screen: bool | None = None) -> None:
         self._atoms = as_atoms(atoms)
         self._screen = 8 * self._atoms.shape[0] <= SCREEN_MEMORY if screen is None else screen
-        self._spread = spread
         self._gauge = Gauge(self._atoms, keep=self._screen)
         self._reference: Reference | None = None
         self._kept = np.empty(0, np.float32)
@@ -100,7 +94,7 @@ class Scan:
 
     def __repr__(self) -> str:
         """The atoms and the options."""
-        return f"Scan({self._atoms!r}, screen={self._screen}, spread={self._spread})"
+        return f"Scan({self._atoms!r}, screen={self._screen})"
 
     # ------------------------------------------------------------ one query
 
@@ -122,15 +116,9 @@ class Scan:
     def _one(self, ask: Asked) -> Hits:
         """Answer from a full pass, which becomes the reference of screening."""
         n, k = self._atoms.shape[0], ask.k
-        spread = self._spread and _spread.LEAST <= k < n
-        limit = _spread.top_size(n, k) if spread else min(n, k)
-        watch = Watch(query=ask.queries[0], banned=ask.banned(0), best=Best(limit))
-        if spread:
-            watch.windows = Windows(n, _spread.window_size(n, k))
+        watch = Watch(query=ask.queries[0], banned=ask.banned(0), best=Best(min(n, k)))
         self._full_pass(watch, float(ask.sizes[0]))
         scores, ids = watch.best.kept()
-        if watch.windows is not None and len(ids) >= k:
-            scores, ids = _spread.spread(self._atoms, (scores, ids), watch.windows.highest(k // 3), k)
         return self._hits(ask, *row(scores, ids, k), take=self._atoms.take, scored=n, passes=1.0)
 
     def _full_pass(self, watch: Watch, size: float) -> None:
