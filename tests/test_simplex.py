@@ -136,18 +136,20 @@ def test_clear_forgets_all() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_exchange_swaps_a_dependent_atom_without_moving_the_point(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    points, target = rng.standard_normal((5, 6)), rng.standard_normal(6)
+    points, weights = rng.standard_normal((5, 6)), rng.dirichlet(np.ones(4))
     share = rng.standard_normal(4)
     points[4] = (share / share.sum()) @ points[:4]
+    before = weights @ points[:4]
+    target = before + 10.0 * (points[4] - before)
     model = model_of(points, target)
     corral = Corral(9, ALPHA)
     join(corral, model, [0, 1, 2, 3])
-    corral.weights[:] = rng.dirichlet(np.ones(4))
-    before = corral.weights @ points[corral.labels]
+    corral.weights[:] = weights[corral.labels]
     cross, gram, linear = model.gram(np.array([4]), corral.labels)
     left = corral.exchange(4, cross[0], float(gram[0, 0]), float(linear[0]))
-    assert left in range(4)
-    assert set(corral.labels.tolist()) == {0, 1, 2, 3, 4} - {left}
+    assert left is not None
+    assert set(corral.labels.tolist()) == {0, 1, 2, 3, 4} - set(left.tolist())
+    assert len(left) == 1
     assert corral.weights.sum() == pytest.approx(1.0, abs=1e-9)
     np.testing.assert_allclose(corral.weights @ points[corral.labels], before, atol=1e-8)
     check_factor(corral, points, target)

@@ -418,9 +418,8 @@ def test_an_oracle_that_misses_atoms_stalls(method: Method) -> None:
     result = minimize(DISTANCE, Misses(ArrayAtoms(rows), 1500), method=method, rtol=1e-9, max_steps=1000)
     assert result.status is Status.STALLED
     assert (result.lower, result.passes) == (0.0, 0.0)
-    best = minimize(DISTANCE, rows[:1500], rtol=1e-9)
-    assert minimize(DISTANCE, rows, rtol=1e-9).value <= result.value
-    assert best.lower <= result.value <= best.value * (1.0 + 1e-6)
+    assert minimize(DISTANCE, rows, rtol=1e-9).lower <= result.value
+    assert result.value <= minimize(DISTANCE, rows[:1500], rtol=1e-9).value * (1.0 + 1e-6)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,9 @@ DEPENDENT = 1e-11
 VANISHING = 1e-12
 """Shares up to this do not limit an exchange: they are rounding."""
 
+PATIENCE = 4
+"""Rounds in a row that need not lower the model: more is rounding."""
+
 BLOCK = 64
 """Most atoms added at once."""
 
@@ -111,36 +114,49 @@ class Corral:
         self.size = k + count
         return kept
 
-    def exchange(self, label: int, cross: Vector, square: float, linear: float) -> int | None:
-        """Take in one atom that depends on the held ones, in place of one of them.
+    def exchange(self, label: int, cross: Vector, square: float, linear: float) -> Ints | None:
+        """Take in one atom that depends on the held ones.
 
-        f is linear along the move towards it, so the move goes to the first
-        weight that vanishes: that atom leaves. Arguments are those of `append`
-        for one atom, `cross` (k,) and `square` its diagonal entry.
+        f is nearly linear along the move that gives it weight and takes the same
+        mixture away from the held atoms. The move goes to the first weight that
+        vanishes, whose atom leaves, or to the minimum if that comes first.
+        Arguments are those of `append` for one atom, `cross` (k,) and `square`
+        its diagonal entry.
 
         Returns
         -------
-        label
-            The atom that left; None if none can (rounding), nothing is changed.
+        left : (0,) or (1,)
+            The label that left; None if the move gains nothing: nothing is
+            changed then.
         """
         k = self.size
+        gain = linear - cross @ self.weights - self._here()
         share = cross + self.alpha
         cholesky.forward_substitute(self._factor, k, share)
+        bend = square + self.alpha - float(share @ share)
         cholesky.back_substitute(self._factor, k, share)
         ratios = np.full(k, np.inf)
         np.divide(self.weights, share, out=ratios, where=share > VANISHING)
         leaves = int(ratios.argmin())
-        reach = float(ratios[leaves])
-        if not np.isfinite(reach):
+        lowest = gain / bend if bend > 0.0 else np.inf
+        reach = min(float(ratios[leaves]), lowest)
+        if not (gain > 0.0 and np.isfinite(reach)):
             return None
         self.weights[:] = np.maximum(0.0, self.weights - reach * share)
-        left = int(self.labels[leaves])
-        self._drop(leaves)
-        rest = np.delete(cross, leaves)[None] + self.alpha
+        left = self.labels[leaves : leaves + int(reach < lowest)].copy()
+        if len(left):
+            self._drop(leaves)
+            cross = np.delete(cross, leaves)
         gram = np.full((1, 1), square + self.alpha)
-        self._append(np.array([label]), rest, gram, np.array([linear]), tol=-np.inf)
+        self._append(np.array([label]), cross[None] + self.alpha, gram, np.array([linear]), tol=-np.inf)
         self.weights[-1] = reach
         return left
+
+    def _here(self) -> float:
+        """<b - Gw, w> from the factor."""
+        factor = np.tril(self._factor[: self.size, : self.size])
+        moved = self.weights @ factor
+        return float(moved @ (self._u[: self.size] - moved)) + self.alpha * float(self.weights.sum()) ** 2
 
     def adopt(self, labels: Ints, weights: Vector, model: Model) -> Ints:
         """Hold these atoms with these weights, from an empty corral.
@@ -213,11 +229,11 @@ class Corral:
 class Model(Protocol):
     """A quadratic over labelled atoms, whose minimum on the simplex is sought."""
 
-    def price(self, corral: Corral) -> Ints:
-        """Labels outside the corral that violate optimality, best first.
+    def price(self, corral: Corral) -> tuple[float, Ints]:
+        """Return the model's value, and labels that violate optimality, best first.
 
-        Only those whose violation is a good share of the best; none at all
-        means that the model is solved well enough.
+        Only labels outside the corral whose violation is a good share of the
+        best; none at all means that the model is solved well enough.
         """
 
     def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:
@@ -238,14 +254,16 @@ def correct(corral: Corral, model: Model) -> int:
     joined : int
         Atoms added on the way.
     """
-    total, single = 0, False
+    total, single, idle, best = 0, False, 0, np.inf
     none = np.empty(0, np.int64)
     model.swap(none, corral.descend()[0])
     while True:
-        candidates = model.price(corral)
-        block = 1 if single else min(BLOCK, max(1, corral.size // 4))
+        value, candidates = model.price(corral)
+        idle = 0 if value < best - 4.0 * UNIT * abs(best) or best == np.inf else idle + 1
+        best = min(best, value)
+        block = 1 if single or idle else min(BLOCK, max(1, corral.size // 4))
         new = candidates[: min(block, corral.room)]
-        if len(new) == 0:
+        if len(new) == 0 or idle > PATIENCE:
             return total
         cross, gram, linear = model.gram(new, corral.labels)
         joined = new[corral.append(new, cross, gram, linear)]
@@ -254,15 +272,13 @@ def correct(corral: Corral, model: Model) -> int:
             continue
         left = none
         if len(joined) == 0:
-            out = corral.exchange(int(new[0]), cross[0], float(gram[0, 0]), float(linear[0]))
-            if out is None:
+            swapped = corral.exchange(int(new[0]), cross[0], float(gram[0, 0]), float(linear[0]))
+            if swapped is None:
                 return total
-            joined, left = new, np.array([out])
+            joined, left = new, swapped
         gone, moved = corral.descend()
         model.swap(joined, np.concatenate([left, gone]))
         total += len(joined)
-        if single and not moved and len(left) == 0:
-            return total
         single = not moved
 
 
@@ -274,7 +290,7 @@ class Dense:
     gram : (M, M)
     linear : (M,)
     tol
-        Violations up to this are accepted.
+        Violations up to this are accepted; those up to rounding always.
     """
 
     SHARE = 0.3
@@ -282,19 +298,21 @@ class Dense:
     def __init__(self, gram: Vector, linear: Vector, tol: float) -> None:
         self._gram = gram
         self._linear = linear
-        self._tol = tol
+        noise = float(np.abs(gram).max() + np.abs(linear).max())
+        self._tol = max(tol, 8 * len(linear) * UNIT * noise)
 
-    def price(self, corral: Corral) -> Ints:
-        """Labels that violate optimality, best first."""
+    def price(self, corral: Corral) -> tuple[float, Ints]:
+        """Return the value, and labels that violate optimality, best first."""
         held, weights = corral.labels, corral.weights
         scores = self._linear - weights @ self._gram[held]
+        value = -0.5 * float(weights @ (self._linear[held] + scores[held]))
         violation = scores - weights @ scores[held]
         violation[held] = -np.inf
         best = float(violation.max())
         if not best > self._tol:
-            return np.empty(0, np.int64)
+            return value, np.empty(0, np.int64)
         candidates = np.flatnonzero(violation >= max(self.SHARE * best, self._tol))
-        return candidates[np.argsort(-violation[candidates], kind="stable")]
+        return value, candidates[np.argsort(-violation[candidates], kind="stable")]
 
     def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:
         """(cross, gram, linear) of the new labels."""
@@ -327,13 +345,12 @@ def solve(gram: Matrix, linear: Vector, *, tol: float = 0.0) -> Vector:
     linear = vector(linear, "linear", size=len(gram))
     require(gram.shape[0] == gram.shape[1], "gram", "square", f"shape {gram.shape}")
     size = len(linear)
-    noise = 8 * size * UNIT * (float(np.abs(gram).max()) + float(np.abs(linear).max()))
     corral = Corral(size, float(gram.trace()) / size)
     first = int((0.5 * gram.diagonal() - linear).argmin())
     label = np.array([first])
     corral.append(label, np.empty((1, 0)), gram[first : first + 1, first : first + 1], linear[label])
     corral.weights[:] = 1.0
-    correct(corral, Dense(gram, linear, max(tol, noise)))
+    correct(corral, Dense(gram, linear, tol))
     weights = np.zeros(size)
     weights[corral.labels] = corral.weights
     return np.asarray(weights / weights.sum())

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
-from wolfhound.atoms import as_atoms, check_finite, fingerprint
+from wolfhound.atoms import Fingerprint, as_atoms, check_finite, fingerprint
 from wolfhound.core import (
     Atoms,
     Cut,
@@ -104,37 +104,47 @@ def drive(
     began
         ``time.perf_counter()`` at the start of the run; None: now.
     """
-    log: _Log[P] = _Log(time.perf_counter() if began is None else began, limits.seconds)
+    log: _Log[P] = _Log(time.perf_counter() if began is None else began, limits)
+    status = None
     try:
         with one_blas_thread(), on_pulse(log.watch):
-            status = next((end for state in states if (end := log.add(state, goal, limits, callback))), None)
-    except Cut as cut:
-        status = cut.status
-    except (KeyboardInterrupt, OSError) as error:
+            while status is None and (state := _next(states, log)) is not None:
+                status = state if isinstance(state, Status) else log.add(state, goal, callback)
+    except KeyboardInterrupt:
         if not log.rows:
             raise
-        status = Status.LOST if isinstance(error, OSError) else Status.INTERRUPTED
+        status = Status.INTERRUPTED
     return log.run(status)
+
+
+def _next(states: Iterator[P], log: _Log[P]) -> P | Status | None:
+    """Return the next state, why there is none, or None if the method is done."""
+    try:
+        return next(states, None)
+    except Cut as cut:
+        return cut.status
+    except OSError:
+        if not log.rows:
+            raise
+        return Status.LOST
 
 
 class _Log(Generic[P]):
     """The states so far, and when to stop."""
 
-    def __init__(self, began: float, seconds: float) -> None:
+    def __init__(self, began: float, limits: Limits) -> None:
         self.rows: list[TraceRow] = []
         self._began = began
-        self._seconds = seconds
+        self._limits = limits
         self._last: P | None = None
         self._best: P | None = None
 
     def watch(self, swept: int) -> None:
         """Obey the deadline inside a pass, once there is a state to return."""
-        if self.rows and time.perf_counter() - self._began > self._seconds:
+        if self.rows and time.perf_counter() - self._began > self._limits.seconds:
             raise Cut(Status.MAX_SECONDS)
 
-    def add(
-        self, state: P, goal: float, limits: Limits, callback: Callable[[P], bool | None] | None
-    ) -> Status | None:
+    def add(self, state: P, goal: float, callback: Callable[[P], bool | None] | None) -> Status | None:
         """Note a state; return why to stop, if so."""
         if math.isnan(state.value):
             raise FloatingPointError(f"f is nan at step {state.t}: is it finite on the whole hull?")
@@ -144,15 +154,16 @@ class _Log(Generic[P]):
             self._best = state
         numbers = state.t, state.value, state.lower, state.passes, state.scored
         self.rows.append(TraceRow(*numbers, seconds, state.ratio, state.kind))
+        stopped = callback is not None and callback(state)
         reasons = (
-            (Status.STOPPED, callback is not None and callback(state)),
             (Status.GAP_REACHED, state.value - state.lower <= goal),
-            (state.end, True),
-            (Status.MAX_STEPS, state.t >= limits.steps),
-            (Status.MAX_PASSES, state.passes >= limits.passes),
-            (Status.MAX_SECONDS, seconds > limits.seconds),
+            (Status.STOPPED, stopped),
+            (state.end, state.end is not None),
+            (Status.MAX_STEPS, state.t - self.rows[0].t >= self._limits.steps),
+            (Status.MAX_PASSES, state.passes >= self._limits.passes),
+            (Status.MAX_SECONDS, seconds > self._limits.seconds),
         )
-        return next((status for status, holds in reasons if holds and status is not None), None)
+        return next((status for status, holds in reasons if holds), None)
 
     def run(self, status: Status | None) -> Run[P]:
         """Close the log; without a status the method had nothing left to do."""
@@ -240,6 +251,8 @@ def minimize(
         goal = max(atol, rtol * _scale(objective, begun) if rtol > 0.0 else 0.0)
     if start is not None:
         begun = _warm(begun, oracle.atoms, start)
+    # Before the run: afterwards the atoms may no longer be readable.
+    source = fingerprint(oracle.atoms)
     run = drive(
         method.states(objective, oracle, begun, goal=goal, rng=rng),
         goal=goal,
@@ -247,7 +260,7 @@ def minimize(
         callback=callback,
         began=began,
     )
-    return _result(run, goal, oracle, names, (repr(objective), _brief(method)))
+    return _result(run, goal, source, names, (repr(objective), _brief(method)))
 
 
 def _length(names: Sequence[str] | None) -> str:
@@ -323,7 +336,7 @@ def _warm(begun: Start, atoms: Atoms, start: Result | tuple[ArrayLike, ArrayLike
 
 
 def _result(
-    run: Run[State], goal: float, oracle: Oracle, names: Sequence[str] | None, what: tuple[str, str]
+    run: Run[State], goal: float, source: Fingerprint, names: Sequence[str] | None, what: tuple[str, str]
 ) -> Result:
     best = run.best
     return Result(
@@ -340,7 +353,7 @@ def _result(
         seconds=run.seconds,
         trace=Trace.of(run.rows),
         names=None if names is None else tuple(str(names[i]) for i in best.ids),
-        fingerprint=fingerprint(oracle.atoms),
+        fingerprint=source,
         objective=what[0],
         method=what[1],
     )

@@ -446,7 +446,7 @@ class Slopes:
 
     def __init__(self, fall: float) -> None:
         self._fall = fall
-        self.start = SquaredDistance([0.0]).at(np.zeros(1))
+        self.start = SquaredDistance([0.0]).at(np.ones(1))
         self.sq_length = 1.0
 
     def value(self, s: float) -> float:
@@ -460,11 +460,24 @@ class Slopes:
 
 
 @pytest.mark.parametrize(
-    ("fall", "reach"),
-    [(2.0, 1.0), (1.0, 1.0), (0.95, 1.0), (0.5, 0.5), (0.01, 0.01), (0.0, 0.0), (-1.0, 0.0)],
+    ("fall", "end", "reach"),
+    [
+        (2.0, 1.0, 1.0),
+        (2.0, 8.0, 2.0),
+        (2.0, 1.5, 1.5),
+        (1.0, 8.0, 1.0),
+        (0.95, 8.0, 1.0),
+        (0.5, 8.0, 0.5),
+        (0.01, 1.0, 0.01),
+        (-1.0, 8.0, 0.0),
+    ],
 )
-def test_a_full_step_is_taken_where_it_is_flat(fall: float, reach: float) -> None:
-    assert step_length(Slopes(fall)) == pytest.approx(reach, rel=0.06)
+def test_a_full_step_is_taken_where_it_is_flat(fall: float, end: float, reach: float) -> None:
+    assert step_length(Slopes(fall), end, gap=1.0) == pytest.approx(reach, rel=0.06)
+
+
+def test_a_slope_that_is_small_beside_the_gap_leaves_the_choice_to_the_model() -> None:
+    assert step_length(Slopes(-0.1), 1.0, gap=100.0) == 1.0
 
 
 # ---------------------------------------------------------------- mixtures

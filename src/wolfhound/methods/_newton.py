@@ -27,6 +27,9 @@ FLAT = 0.1
 CHORD = 0.25
 """The curvature is kept while it changes by less than this share on a step."""
 
+FARTHEST = 64.0
+"""Longest step, where a curvature that is far too large makes the model too timid."""
+
 PATIENCE = 6
 GAIN = 0.7
 VIRTUAL = -1
@@ -124,7 +127,7 @@ class NewtonInner:
                 return joined
             violation[self._active[self._active >= 0]] = -np.inf
             hot = best_of(violation, HOT)
-            joined += self._step(hot[violation[hot] > tol], max(SOLVED * gap, 0.5 * tol))
+            joined += self._step(hot[violation[hot] > tol], gap, max(SOLVED * gap, 0.5 * tol))
             self._stale = self._stale or idle > 0
 
     def _hot_lifts(self, hot: Ints) -> Vector:
@@ -138,7 +141,7 @@ class NewtonInner:
         self._stored = end
         return self._store[self._slot[hot]]
 
-    def _step(self, hot: Ints, tol: float) -> int:
+    def _step(self, hot: Ints, gap: float, tol: float) -> int:
         """One model and one line search; returns how many atoms joined."""
         z = self._weights @ self._lifted
         slope = self._objective.slope(self._point)
@@ -153,7 +156,7 @@ class NewtonInner:
         else:
             self._corral.relinearize(linear[: len(self._active)])
         joined = correct(self._corral, model)
-        self._search(np.concatenate([self._active, hot]), rows, gram, z)
+        self._search(np.concatenate([self._active, hot]), rows, gram, z, gap)
         return joined
 
     def _model_gram(self, rows: Vector, lifts: Vector) -> Vector:
@@ -165,7 +168,7 @@ class NewtonInner:
         k = len(self._gram)
         return np.block([[self._gram, below[:, :k].T], [below[:, :k], below[:, k:]]])
 
-    def _search(self, places: Ints, rows: Vector, gram: Vector, z: Vector) -> None:
+    def _search(self, places: Ints, rows: Vector, gram: Vector, z: Vector, gap: float) -> None:
         """Go towards the model's minimum."""
         labels, weights = self._corral.labels, self._corral.weights / self._corral.weights.sum()
         active, lifted = places[labels], rows[labels]
@@ -173,18 +176,34 @@ class NewtonInner:
         x = weights[real] @ self._pool.rows[active[real]].astype(np.float64)
         x += weights[~real].sum() * self._virtual_x
         line = self._objective.line(self._point, x - self._point.x)
-        reach = step_length(line)
+        reach = step_length(line, self._end(labels, weights), gap)
         if reach < 1.0:
             self._blend(reach, active[real], weights[real], lifted[real], z, float(weights[~real].sum()))
             self._point = line.at(reach)
             return
-        self._point = line.at(1.0)
+        self._point = line.at(reach)
+        if reach > 1.0:
+            weights = self._before(labels) + reach * (weights - self._before(labels))
+            weights = np.maximum(weights, 0.0) / np.maximum(weights, 0.0).sum()
+            self._corral.weights[:] = weights
         dz = weights @ lifted - z
         change = (self._objective.curvature(self._point) * dz) @ dz / max((self._curvature * dz) @ dz, 1e-300)
         self._active, self._weights, self._lifted = active, weights, lifted
         self._gram = gram[np.ix_(labels, labels)]
         self._corral.labels[:] = np.arange(len(labels))
         self._stale = abs(change - 1.0) > CHORD
+
+    def _before(self, labels: Ints) -> Vector:
+        """Weights that the labels of a model had before it."""
+        return np.concatenate([self._weights, np.zeros(labels.max() + 1)])[labels]
+
+    def _end(self, labels: Ints, weights: Vector) -> float:
+        """How far beyond the model's minimum all weights stay positive; 1 if atoms left."""
+        before = self._before(labels)
+        if before.sum() < 1.0 - 1e-12:
+            return 1.0
+        fall = before - weights
+        return float((before[fall > 0.0] / fall[fall > 0.0]).min(initial=FARTHEST))
 
     def _blend(
         self, reach: float, active: Ints, weights: Vector, lifted: Vector, z: Vector, virtual: float
@@ -206,11 +225,13 @@ class NewtonInner:
         self._stale = True
 
 
-def step_length(line: Line) -> float:
-    """1 if the slope there is flat or negative, else near the minimiser."""
-    first = line.slope(0.0)
+def step_length(line: Line, end: float, gap: float) -> float:
+    """1 if the slope there is flat, else near the minimiser on [0, end], end >= 1."""
+    first, last = line.slope(0.0), line.slope(1.0)
     if not first < 0.0:
-        return 0.0
-    if line.slope(1.0) <= FLAT * abs(first):
+        # The model's start is x only up to dependent atoms and rounding. A step that costs
+        # little beside the gap gets rid of them.
+        return 1.0 if last <= FLAT * gap else 0.0
+    if abs(last) <= FLAT * abs(first) or (last < 0.0 and end == 1.0):
         return 1.0
-    return LineSearch(rtol=0.5 * FLAT)(line, 1.0, 0, 0.0)[0]
+    return LineSearch(rtol=0.5 * FLAT)(line, end if last < 0.0 else 1.0, 0, 0.0)[0]

@@ -51,6 +51,7 @@ class QuadraticInner:
         self._target = self._lift(point.x[None])[0] - slope - self._centre
         self._const = point.value - 0.5 * float(slope @ slope)
         self._span = float(np.sqrt((pool.rows[:CLOSE].astype(np.float64) ** 2).sum(1).max(initial=0.0)))
+        self._far = float(np.linalg.norm(self._target) + np.linalg.norm(self._centre))
         width = len(slope)
         room = width + 1 + BLOCK
         self._lifted = np.zeros((room, width))
@@ -105,27 +106,29 @@ class QuadraticInner:
 
     # ------------------------------------------------------------ simplex.Model
 
-    def price(self, corral: Corral) -> Ints:
-        """Pool positions whose violation is a good share of the best."""
+    def price(self, corral: Corral) -> tuple[float, Ints]:
+        """Return 1/2 |z - c|^2 and the pool positions that promise most."""
         pulse(0)
         held = np.zeros(self._used)
         held[self._slot[corral.labels]] = corral.weights
         slope = held @ self._lifted[: self._used] - self._target
         excess = float(slope @ slope)
         nothing = self._close[:0]
-        if 0.5 * excess + self._const <= self._stop or self._work <= 0.0:
-            return nothing
+        value = 0.5 * excess
+        if value + self._const <= self._stop or self._work <= 0.0:
+            return value, nothing
         grad = self._objective.pull(slope)
         here = float(slope @ (slope + self._target + self._centre))
-        noise = 16.0 * UNIT * float(np.linalg.norm(grad)) * self._span
+        # Both sides of a violation are sums that may cancel.
+        noise = 16.0 * UNIT * (float(np.linalg.norm(grad)) * self._span + excess**0.5 * self._far)
         if len(self._close):
             violation = self._violation(self._close, self._close_rows, grad, here)
             if violation.max() >= self._worn:
-                return self._candidates(self._close, violation)
+                return value, self._candidates(self._close, violation)
         violation = self._violation(None, self._pool.rows, grad, here)
         best = float(violation.max())
         if best <= noise or cutgap(best, excess) < self._tol:
-            return nothing
+            return value, nothing
         close = best_of(violation, max(CLOSE, corral.size))
         if 2 * len(close) < len(violation):
             self._close, self._close_rows = close, self._pool.rows[close]
@@ -133,7 +136,7 @@ class QuadraticInner:
             violation = violation[close]
         else:
             close = np.arange(len(violation))
-        return self._candidates(close, violation)
+        return value, self._candidates(close, violation)
 
     def _violation(self, which: Ints | None, rows: Matrix, grad: Vector, here: float) -> Vector:
         self._work -= rows.size

@@ -37,8 +37,9 @@ class FrankWolfe:
         at least half of what is left, ``(value - lower) / 2``. Saves most
         queries when a lower bound is known.
     patience
-        Steps in a row that may fail to move before the run ends; one is
-        enough where the oracle proves that nothing is better.
+        Steps in a row that may fail to move (or, with an oracle that proves
+        nothing, to change f by more than its rounding) before the run ends;
+        one is enough where the oracle proves that nothing is better.
 
     Examples
     --------
@@ -68,7 +69,7 @@ class FrankWolfe:
         # The origin need not lie in the hull: there f bounds nothing.
         first = point if len(active) else replace(point, value_error=math.inf)
         yield ask.state(start.t, first, active.ids, active.weights, kind="start")
-        memory, nulls = self.step.init(), 0
+        memory, nulls, still = self.step.init(), 0, 0
         for t in itertools.count(start.t):
             move, hit, proved = None, -1, False
             if self.lazy and nulls == 0 and len(active):
@@ -82,13 +83,16 @@ class FrankWolfe:
             s, memory = self._length(objective, active, point, move=move, t=t, memory=memory)
             nulls = 0 if s > 0.0 else nulls + 1
             if s > 0.0:
+                before = point.value
                 active.step(move, s, fresh=asked)
                 point = _evaluate(objective, active, t + 1)
+                unproved = math.isinf(ask.slack)
+                still = still + 1 if unproved and abs(point.value - before) <= point.value_error else 0
             else:
                 active.drop()
             kind = move.kind if s > 0.0 else "null"
             yield ask.state(t + 1, point, active.ids, active.weights, kind=kind, hit=hit)
-            if nulls >= self.patience or (nulls and proved):
+            if max(nulls, still) >= self.patience or (nulls and proved):
                 return
 
     def _inside(self, active: ActiveSet, point: Point, lower: float) -> Move | None:

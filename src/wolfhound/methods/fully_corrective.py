@@ -15,11 +15,17 @@ from typing import Protocol
 
 import numpy as np
 
-from wolfhound.core import Ids, Ints, Objective, Oracle, Point, Start, State, Vector, gamma
+from wolfhound.core import UNIT, Cut, Ids, Ints, Objective, Oracle, Point, Start, State, Status, Vector, gamma
 from wolfhound.methods._ask import Asker
 from wolfhound.methods._begin import best_atom
 from wolfhound.methods._pool import Pool, best_of, score
 from wolfhound.validate import count, number
+
+FLAT = 3
+"""Passes in a row without progress after which the run ends."""
+
+GAINED = 0.99
+"""A pass makes progress if the gap falls below this share of the least so far."""
 
 COVERED = 64
 """Coordinates that one pass covers."""
@@ -92,37 +98,53 @@ class FullyCorrective:
         if _cover(objective, ask, pool):
             shares = objective.begin(pool.rows)
             if shares is not None:
-                positions = np.flatnonzero(shares)
-                weights = shares[positions]
-                point = _evaluate(objective, pool, positions, weights)
+                chosen = np.flatnonzero(shares)
+                better = _evaluate(objective, pool, chosen, shares[chosen])
+                if better.value < point.value:
+                    positions, weights, point = chosen, shares[chosen], better
         if not math.isfinite(point.value):
             raise FloatingPointError(
                 "f must be finite at the start. Got inf: no atom is inside the domain of f."
             )
         inner = _choose(objective, pool, point, positions, weights)
-        steps, flat = 0, 0
+        steps, flat, least = 0, 0, math.inf
         while True:
-            before = point.upper, ask.lower
-            joined = inner.improve(
-                stop=ask.lower + 0.9 * goal, tol=goal / 4, budget=self.effort * max(n, 16 * d) * d
-            )
+            end = None
+            try:
+                steps += inner.improve(
+                    stop=ask.lower + 0.9 * goal, tol=goal / 4, budget=self.effort * max(n, 16 * d) * d
+                )
+            except Cut as cut:
+                end = cut.status
             point = _evaluate(objective, pool, inner.positions, inner.weights)
-            steps += joined
-            yield self._state(ask, steps, point, pool, inner, kind="corrective")
+            yield self._state(ask, steps, point, pool, inner, kind="corrective", end=end)
             hits = ask(point, k=self._harvest(n, len(inner.positions)))
             yield self._state(ask, steps, point, pool, inner, kind="pass", hit=int(hits.ids[0, 0]))
             found = hits.ids[0] >= 0
-            fresh = pool.add(hits.ids[0, found], hits.rows[hits.slots[0, found]])
-            flat = 0 if point.upper < before[0] or ask.lower > before[1] else flat + 1
-            if (fresh == 0 and joined == 0) or flat >= 3:
+            pool.add(hits.ids[0, found], hits.rows[hits.slots[0, found]])
+            flat = flat + 1 if point.upper - ask.lower > GAINED * least else 0
+            least = min(least, point.upper - ask.lower)
+            if flat and hits.bounds[0] + point.grad @ point.x <= _grain(objective, pool, point):
+                yield self._state(ask, steps, point, pool, inner, kind="pass", end=Status.ROUNDING)
+            if flat >= FLAT:
                 return
             self._trim(pool, inner, point)
 
     def _state(
-        self, ask: Asker, steps: int, point: Point, pool: Pool, inner: Inner, *, kind: str, hit: int = -1
+        self,
+        ask: Asker,
+        steps: int,
+        point: Point,
+        pool: Pool,
+        inner: Inner,
+        *,
+        kind: str,
+        hit: int = -1,
+        end: Status | None = None,
     ) -> State:
         ids: Ids = pool.ids[inner.positions]
-        return ask.state(steps, point, ids, inner.weights / inner.weights.sum(), kind=kind, hit=hit)
+        weights = inner.weights / inner.weights.sum()
+        return ask.state(steps, point, ids, weights, kind=kind, hit=hit, end=end)
 
     def _harvest(self, n: int, active: int) -> int:
         return min(n, max(256, n // 4), max(self.harvest, 8 * active))
@@ -149,6 +171,12 @@ def _choose(objective: Objective, pool: Pool, point: Point, positions: Ints, wei
     from wolfhound.methods._pairwise import PairwiseInner  # noqa: PLC0415 - likewise
 
     return PairwiseInner(objective, pool, point, positions, weights)
+
+
+def _grain(objective: Objective, pool: Pool, point: Point) -> float:
+    """How far the Frank-Wolfe gap can change when x moves by a few units in its last place."""
+    far = np.linalg.norm(pool.rows.astype(np.float64) - point.x, axis=1).max()
+    return 32.0 * UNIT * objective.smoothness * float(np.linalg.norm(point.x) * far)
 
 
 def _cover(objective: Objective, ask: Asker, pool: Pool) -> bool:
