@@ -25,7 +25,7 @@ class Limited:
         self._left = prices
         self.held: set[int] = set()
 
-    def price(self, corral: Corral) -> Ints:
+    def price(self, corral: Corral) -> tuple[float, Ints]:
         self._left -= 1
         assert self._left > 0
         assert self.held == set(corral.labels.tolist())

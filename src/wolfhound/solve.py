@@ -229,7 +229,7 @@ def minimize(
     --------
     The point of the simplex closest to (1, 0.2, 0):
 
-    >>> import numpy as np
+    >>> from wolfhound import SquaredDistance
     >>> result = minimize(SquaredDistance([1.0, 0.2, 0.0]), np.eye(3))
     >>> result.x.round(6)
     array([0.9, 0.1, 0. ])

@@ -174,9 +174,9 @@ def _choose(objective: Objective, pool: Pool, point: Point, positions: Ints, wei
 
 
 def _grain(objective: Objective, pool: Pool, point: Point) -> float:
-    """How far the Frank-Wolfe gap can change when x moves by a few units in its last place."""
-    far = np.linalg.norm(pool.rows.astype(np.float64) - point.x, axis=1).max()
-    return 32.0 * UNIT * objective.smoothness * float(np.linalg.norm(point.x) * far)
+    """How far the gap can change when x or the weights move by a few units in the last place."""
+    far = float(np.linalg.norm(pool.rows.astype(np.float64) - point.x, axis=1).max())
+    return 32.0 * UNIT * objective.smoothness * far * (far + float(np.linalg.norm(point.x)))
 
 
 def _cover(objective: Objective, ask: Asker, pool: Pool) -> bool:
