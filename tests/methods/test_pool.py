@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wolfhound.methods._pool import Pool, best_of, score
+from wolfhound.methods._pool import Pool, best_of
+from wolfhound.oracles._hits import rescore
 
 ATOMS = np.random.default_rng(0).standard_normal((500, 3)).astype(np.float32)
 
@@ -18,7 +19,7 @@ ATOMS = np.random.default_rng(0).standard_normal((500, 3)).astype(np.float32)
 def test_score_sums_in_float64(dtype: type[np.floating[Any]], shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(1)
     rows, query = rng.standard_normal(shape).astype(dtype), rng.standard_normal(shape[1])
-    np.testing.assert_allclose(score(rows, query), rows.astype(np.float64) @ query, rtol=0.0, atol=1e-14)
+    np.testing.assert_allclose(rescore(rows, query), rows.astype(np.float64) @ query, rtol=0.0, atol=1e-14)
 
 
 def check(pool: Pool) -> None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from wolfhound.core import Ints, Line, Matrix, Objective, Point, Vector, pulse
-from wolfhound.methods._pool import Pool, best_of, score
+from wolfhound.methods._pool import Pool, best_of
 from wolfhound.methods.steps import LineSearch
+from wolfhound.oracles._hits import rescore
 from wolfhound.simplex import BLOCK, Corral, Dense, correct
 
 HOT = 64
@@ -118,7 +119,7 @@ class NewtonInner:
         joined, idle, least = 0, 0, np.inf
         while True:
             pulse(0)
-            violation = float(self._point.grad @ self._point.x) - score(self._pool.rows, self._point.grad)
+            violation = float(self._point.grad @ self._point.x) - rescore(self._pool.rows, self._point.grad)
             gap = float(violation.max())
             idle = idle + 1 if gap > GAIN * least else 0
             least = min(gap, least)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from wolfhound.core import UNIT, Ints, Objective, Point, Vector, pulse
-from wolfhound.methods._pool import Pool, score
+from wolfhound.methods._pool import Pool
 from wolfhound.methods.steps import LineSearch
+from wolfhound.oracles._hits import rescore
 
 REFRESH = 64
 """Steps after which x is summed up anew from its weights."""
@@ -71,7 +72,7 @@ class PairwiseInner:
         joined, idle, steps = 0, 0, 0
         while True:
             pulse(0)
-            scores = -score(self._pool.rows, self._point.grad)
+            scores = -rescore(self._pool.rows, self._point.grad)
             best = int(scores.argmax())
             gap = float(scores[best] + self._point.grad @ self._point.x)
             budget -= self._pool.rows.size

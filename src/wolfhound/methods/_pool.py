@@ -6,23 +6,6 @@ from __future__ import annotations
 import numpy as np
 
 from wolfhound.core import Ids, Ints, Matrix, Vector
-from wolfhound.jit import fast_kernel
-
-
-@fast_kernel
-def _score(rows: Matrix, query: Vector, out: Vector) -> None:
-    for i in range(rows.shape[0]):
-        s = 0.0
-        for j in range(rows.shape[1]):
-            s += np.float64(rows[i, j]) * query[j]
-        out[i] = s
-
-
-def score(rows: Matrix, query: Vector) -> Vector:
-    """<row, query> for each row, summed in float64 whatever the rows' dtype."""
-    out = np.empty(len(rows))
-    _score(rows, query, out)
-    return out
 
 
 class Pool:

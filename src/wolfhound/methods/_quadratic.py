@@ -12,7 +12,8 @@ import numpy as np
 
 from wolfhound.core import UNIT, Ints, Matrix, Objective, Point, Vector, pulse
 from wolfhound.methods._ask import cutgap
-from wolfhound.methods._pool import Pool, best_of, score
+from wolfhound.methods._pool import Pool, best_of
+from wolfhound.oracles._hits import rescore
 from wolfhound.simplex import BLOCK, Corral, correct
 
 CLOSE = 256
@@ -140,7 +141,7 @@ class QuadraticInner:
 
     def _violation(self, which: Ints | None, rows: Matrix, grad: Vector, here: float) -> Vector:
         self._work -= rows.size
-        violation = here - score(rows, grad)
+        violation = here - rescore(rows, grad)
         violation[(self._slot if which is None else self._slot[which]) >= 0] = -np.inf
         return violation
 

@@ -18,7 +18,8 @@ import numpy as np
 from wolfhound.core import UNIT, Cut, Ids, Ints, Objective, Oracle, Point, Start, State, Status, Vector, gamma
 from wolfhound.methods._ask import Asker
 from wolfhound.methods._begin import best_atom
-from wolfhound.methods._pool import Pool, best_of, score
+from wolfhound.methods._pool import Pool, best_of
+from wolfhound.oracles._hits import rescore
 from wolfhound.validate import count, number
 
 FLAT = 3
@@ -154,7 +155,7 @@ class FullyCorrective:
         active = len(inner.positions)
         if pool.size <= max(self.pool, 10 * active):
             return
-        scores = -score(pool.rows, point.grad)
+        scores = -rescore(pool.rows, point.grad)
         scores[inner.positions] = math.inf
         inner.moved(pool.keep(np.sort(best_of(scores, max(self.pool // 2, 5 * active)))))
 

@@ -43,12 +43,14 @@ class Watch:
     def look(self, first: int, scores: Vector) -> tuple[Vector, Ids]:
         """Pick what matters from the scores of a block; on any thread."""
         stop = first + len(scores)
+        low, high = np.searchsorted(self.banned, (first, stop))
+        hidden = self.banned[low:high] - first
+        true = scores[hidden]
+        scores[hidden] = -np.inf
+        copy = kernels.NOTHING if self.copy is None else self.copy[first:stop]
+        found = kernels.collect(scores, self.best.floor_for(scores), self.scale, copy)
         if self.copy is not None:
-            kernels.shrink(scores, self.scale, self.copy[first:stop])
-        if len(self.banned):
-            low, high = np.searchsorted(self.banned, (first, stop))
-            scores[self.banned[low:high] - first] = -np.inf
-        found = kernels.collect(scores, self.best.floor_for(scores))
+            copy[hidden] = self.scale * true
         return scores[found], found + first
 
 

@@ -17,6 +17,8 @@ from wolfhound.jit import fast_kernel, kernel
 
 Singles = NDArray[np.float32]
 
+NOTHING: Singles = np.empty(0, np.float32)
+
 _CHUNK = 128
 
 
@@ -131,19 +133,24 @@ def count_scores(scores: Vector, floor: float) -> int:
 
 
 @kernel
-def collect(scores: Vector, floor: float) -> Ids:
-    """List the places whose score is above the floor."""
-    found = np.empty(count_scores(scores, floor), np.int64)
+def collect(scores: Vector, floor: float, scale: float, copy: Singles) -> Ids:
+    """List the places whose score is above the floor.
+
+    On the way ``scale * scores`` is kept in float32, unless `copy` is empty.
+    """
+    found = np.empty(scores.shape[0], np.int64)
     count = 0
     for start in range(0, scores.shape[0], _CHUNK):
         stop = min(start + _CHUNK, scores.shape[0])
+        if copy.shape[0] > 0:
+            shrink(scores[start:stop], scale, copy[start:stop])
         if count_scores(scores[start:stop], floor) == 0:
             continue
         for i in range(start, stop):
             if scores[i] > floor:
                 found[count] = i
                 count += 1
-    return found
+    return found[:count]
 
 
 @kernel
