@@ -386,7 +386,7 @@ def test_an_inner_solve_survives_a_growing_and_moving_pool(
         inner.moved(pool.keep(kept))
         after = dict(zip(pool.ids[inner.positions].tolist(), inner.weights.tolist(), strict=True))
         assert after == before
-        pool.add(np.arange(first, first + 300), rows[first : first + 300])
+        pool.add(np.arange(first, first + 300), rows, np.arange(first, first + 300))
         assert value_of(objective, pool, inner) == pytest.approx(value, rel=1e-12)
         last = value
     inner.improve(stop=-math.inf, tol=tol, budget=math.inf)

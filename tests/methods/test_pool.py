@@ -35,8 +35,8 @@ def test_rows_stay_with_their_ids(seed: int) -> None:
     first = rng.permutation(500)[:5]
     pool, twin = Pool(first, ATOMS[first]), set(first.tolist())
     for _ in range(6):
-        new = rng.integers(0, 500, int(rng.integers(0, 60)))
-        assert pool.add(new, ATOMS[new]) == len(set(new.tolist()) - twin)
+        new = rng.permutation(500)[: int(rng.integers(0, 60))]
+        assert pool.add(new, ATOMS, new) == len(set(new.tolist()) - twin)
         twin |= set(new.tolist())
         check(pool)
         assert set(pool.ids.tolist()) == twin
@@ -52,7 +52,7 @@ def test_rows_stay_with_their_ids(seed: int) -> None:
 
 def test_positions_stay_when_atoms_are_added() -> None:
     pool = Pool(np.array([4, 2]), ATOMS[[4, 2]])
-    pool.add(np.array([2, 9, 9, 4, 7]), ATOMS[[2, 9, 9, 4, 7]])
+    pool.add(np.array([2, 9, 4, 7]), ATOMS, np.array([2, 9, 4, 7]))
     assert pool.ids.tolist() == [4, 2, 9, 7]
 
 
@@ -61,7 +61,7 @@ def test_the_callers_arrays_are_not_written() -> None:
     pool = Pool(ids, rows.copy())
     ids.flags.writeable = False
     pool.keep(np.array([2]))
-    pool.add(np.array([8]), ATOMS[[8]])
+    pool.add(np.array([8]), ATOMS, np.array([8]))
     assert ids.tolist() == [3, 1, 2]
 
 

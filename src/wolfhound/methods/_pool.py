@@ -34,15 +34,22 @@ class Pool:
         """(size, d) atoms by position."""
         return self._rows[: self.size]
 
-    def add(self, ids: Ids, rows: Matrix) -> int:
-        """Add the atoms that are not yet here; return how many were new."""
+    def add(self, ids: Ids, rows: Matrix, slots: Ints) -> int:
+        """Add the atoms that are not yet here; return how many were new.
+
+        Parameters
+        ----------
+        ids : (r,)
+            Distinct.
+        rows, slots
+            ``rows[slots[i]]`` is atom ``ids[i]``.
+        """
         fresh = np.flatnonzero(~np.isin(ids, self.ids))
-        fresh = fresh[np.sort(np.unique(ids[fresh], return_index=True)[1])]
         end = self.size + len(fresh)
         if end > len(self._ids):
             self._grow(end + end // 2)
         self._ids[self.size : end] = ids[fresh]
-        self._rows[self.size : end] = rows[fresh]
+        self._rows[self.size : end] = rows[slots[fresh]]
         self.size = end
         return len(fresh)
 

@@ -91,7 +91,7 @@ class FullyCorrective:
         n, d = oracle.atoms.shape
         ask = Asker(objective, oracle, start.exclude)
         pool = Pool(start.ids, start.rows.astype(oracle.atoms.dtype))
-        pool.add(start.pool_ids, start.pool)
+        pool.add(start.pool_ids, start.pool, np.arange(len(start.pool_ids)))
         ask.scored = pool.size
         positions, weights = np.arange(len(start.ids)), start.weights
         point = _evaluate(objective, pool, positions, weights)
@@ -122,7 +122,7 @@ class FullyCorrective:
             hits = ask(point, k=self._harvest(n, len(inner.positions)))
             yield self._state(ask, steps, point, pool, inner, kind="pass", hit=int(hits.ids[0, 0]))
             found = hits.ids[0] >= 0
-            pool.add(hits.ids[0, found], hits.rows[hits.slots[0, found]])
+            pool.add(hits.ids[0, found], hits.rows, hits.slots[0, found])
             flat = flat + 1 if point.upper - ask.lower > GAINED * least else 0
             least = min(least, point.upper - ask.lower)
             if flat and hits.bounds[0] + point.grad @ point.x <= _grain(objective, pool, point):
@@ -195,7 +195,7 @@ def _cover(objective: Objective, ask: Asker, pool: Pool) -> bool:
         queries[np.arange(len(missing)), missing] = 1.0
         hits = ask.query(queries)
         best = np.unique(hits.ids[:, 0], return_index=True)[1]
-        brought = pool.add(hits.ids[best, 0], hits.rows[hits.slots[best, 0]]) > 0 or brought
+        brought = pool.add(hits.ids[best, 0], hits.rows, hits.slots[best, 0]) > 0 or brought
         asked = np.concatenate([asked, missing])
 
 

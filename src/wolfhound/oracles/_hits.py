@@ -122,6 +122,7 @@ class Best:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.floor = -math.inf
+        self._guess = -math.inf
         self._room = max(4 * limit, 4096)
         self._scores: list[Vector] = []
         self._ids: list[Ids] = []
@@ -130,10 +131,12 @@ class Best:
     def floor_for(self, scores: Vector) -> float:
         """Return a floor for the next scores; before there is one, from a few of them."""
         few = 8 * self.limit
-        if self.floor > -math.inf or len(scores) <= few:
-            return self.floor
-        # These alone hold `limit` entries at or above it; ties with it are still taken.
-        return float(np.nextafter(np.partition(scores[:few], few - self.limit)[few - self.limit], -np.inf))
+        if self.floor == self._guess == -math.inf and len(scores) > few:
+            # These alone hold `limit` entries at or above it. Ties are still taken, so it
+            # holds for blocks in any order.
+            floor = np.partition(scores[:few], few - self.limit)[few - self.limit]
+            self._guess = float(np.nextafter(floor, -np.inf))
+        return max(self.floor, self._guess)
 
     def add(self, scores: Vector, ids: Ids) -> None:
         """Take entries with ids above all earlier ones, in ascending order."""
