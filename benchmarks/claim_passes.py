@@ -10,9 +10,10 @@ first gap), one thread each. Ours is solved anew for either goal, set-up include
 medians of interleaved repeats. The others are classical Frank-Wolfe with line
 search, lazified blended pairwise, and fully corrective, each as published with a
 plain pass per query; beside them, not judged, blended pairwise on our own screened
-oracle, which answers many queries from an earlier pass. They run to 1e-6 with a cap of 20 s or 30 times our time, whichever is larger, and again only
-while they took less than 3 s or than our repeats together; their time to 1e-3 is
-read off the same run. A capped run is reported with the gap it reached and its
+oracle, which answers many queries from an earlier pass. They run to 1e-6 with a cap
+of 20 s or 30 times our time, whichever is larger, and again only while they took
+less than 3 s or than our repeats together; their time to 1e-3 is read off the same
+run. A capped run is reported with the gap it reached and its
 ratio is a lower bound. Every final gap of ours is re-checked by an independent
 float64 numpy pass.
 
