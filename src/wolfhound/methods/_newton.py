@@ -19,6 +19,15 @@ from wolfhound.simplex import BLOCK, Corral, Dense, correct
 HOT = 64
 """Pool atoms that join a model."""
 
+CLOSE = 512
+"""Pool atoms priced between two pricings of the whole pool."""
+
+WORN = 0.4
+"""The close atoms are used up once their gap is below this share of the pool's."""
+
+TURNS = 8
+"""Most models between two pricings of the whole pool."""
+
 SOLVED = 0.03
 """The model is solved to this share of the gap."""
 
@@ -56,7 +65,8 @@ class NewtonInner:
         self._pool = pool
         self._point = point
         lifted = self._lift(point.x[None])
-        self._store = np.empty((4 * HOT, lifted.shape[1]))
+        # Only rows that are used take memory: room for many costs nothing.
+        self._store = np.empty((64 * HOT, lifted.shape[1]))
         self._stored = 0
         self._slot = np.full(pool.size, -1, np.int64)
         self._corral = Corral(min(len(point.x), lifted.shape[1]) + 2 + BLOCK, 1.0)
@@ -70,6 +80,9 @@ class NewtonInner:
         self._gram = np.empty((0, 0))
         self._curvature = np.empty(0)
         self._stale = True
+        self._close = positions
+        self._close_rows = pool.rows[:0]
+        self._worn, self._turns = 0.0, 0
 
     def _lift(self, rows: Matrix) -> Vector:
         lifted = self._objective.lift(rows)
@@ -117,19 +130,40 @@ class NewtonInner:
         fresh = np.full(self._pool.size - len(self._slot), -1, np.int64)
         self._slot = np.concatenate([self._slot, fresh])
         joined, idle, least = 0, 0, np.inf
+        self._turns = 0
         while True:
             pulse(0)
-            violation = float(self._point.grad @ self._point.x) - rescore(self._pool.rows, self._point.grad)
+            where, violation, full = self._price(tol)
             gap = float(violation.max())
-            idle = idle + 1 if gap > GAIN * least else 0
-            least = min(gap, least)
-            budget -= self._pool.rows.size + len(self._active) ** 2 * self._lifted.shape[1]
+            if full:
+                idle = idle + 1 if gap > GAIN * least else 0
+                least = min(gap, least)
+            budget -= len(where) * len(self._point.x) + len(self._active) ** 2 * self._lifted.shape[1]
             if gap <= tol or self._point.upper <= stop or idle >= PATIENCE or budget <= 0.0:
                 return joined
-            violation[self._active[self._active >= 0]] = -np.inf
+            violation[np.isin(where, self._active)] = -np.inf
             hot = best_of(violation, HOT)
-            joined += self._step(hot[violation[hot] > tol], gap, max(SOLVED * gap, 0.5 * tol))
+            joined += self._step(where[hot[violation[hot] > tol]], gap, max(SOLVED * gap, 0.5 * tol))
             self._stale = self._stale or idle > 0
+
+    def _price(self, tol: float) -> tuple[Ints, Vector, bool]:
+        """Return pool positions, their violations, and whether these are all.
+
+        Between two pricings of all only the close atoms are priced, a few times
+        and while they promise a good share of what all did.
+        """
+        grad, here = self._point.grad, float(self._point.grad @ self._point.x)
+        if self._turns > 0:
+            self._turns -= 1
+            violation = here - rescore(self._close_rows, grad)
+            if violation.max() >= self._worn:
+                return self._close, violation, False
+        violation = here - rescore(self._pool.rows, grad)
+        self._close = np.union1d(best_of(violation, CLOSE), self._active[self._active >= 0])
+        self._close_rows = self._pool.rows[self._close]
+        self._worn = max(WORN * float(violation.max()), tol)
+        self._turns = TURNS
+        return np.arange(len(violation)), violation, True
 
     def _hot_lifts(self, hot: Ints) -> Vector:
         """Lifted rows of these pool positions, each lifted once."""

@@ -120,9 +120,10 @@ class FullyCorrective:
             point = _evaluate(objective, pool, inner.positions, inner.weights)
             yield self._state(ask, steps, point, pool, inner, kind="corrective", end=end)
             hits = ask(point, k=self._harvest(n, len(inner.positions)))
+            if point.upper - ask.lower > goal:
+                found = hits.ids[0] >= 0
+                pool.add(hits.ids[0, found], hits.rows, hits.slots[0, found])
             yield self._state(ask, steps, point, pool, inner, kind="pass", hit=int(hits.ids[0, 0]))
-            found = hits.ids[0] >= 0
-            pool.add(hits.ids[0, found], hits.rows, hits.slots[0, found])
             flat = flat + 1 if point.upper - ask.lower > GAINED * least else 0
             least = min(least, point.upper - ask.lower)
             if flat and hits.bounds[0] + point.grad @ point.x <= _grain(objective, pool, point):
