@@ -96,18 +96,7 @@ class FullyCorrective:
         positions, weights = np.arange(len(start.ids)), start.weights
         point = _evaluate(objective, pool, positions, weights)
         yield ask.state(0, point, start.ids, weights, kind="start")
-        if _cover(objective, ask, pool):
-            shares = objective.begin(pool.rows)
-            if shares is not None:
-                chosen = np.flatnonzero(shares)
-                better = _evaluate(objective, pool, chosen, shares[chosen])
-                if better.value < point.value:
-                    positions, weights, point = chosen, shares[chosen], better
-        if not math.isfinite(point.value):
-            raise FloatingPointError(
-                "f must be finite at the start. Got inf: no atom is inside the domain of f."
-            )
-        inner = _choose(objective, pool, point, positions, weights)
+        inner = _enter(objective, ask, pool, positions, weights)
         steps, flat, least = 0, 0, math.inf
         while True:
             end = None
@@ -159,6 +148,20 @@ class FullyCorrective:
         scores = -rescore(pool.rows, point.grad)
         scores[inner.positions] = math.inf
         inner.moved(pool.keep(np.sort(best_of(scores, max(self.pool // 2, 5 * active)))))
+
+
+def _enter(objective: Objective, ask: Asker, pool: Pool, positions: Ints, weights: Vector) -> Inner:
+    """Bring the start into the domain of f, and choose how to move."""
+    point = _evaluate(objective, pool, positions, weights)
+    shares = objective.begin(pool.rows) if _cover(objective, ask, pool) else None
+    if shares is not None:
+        chosen = np.flatnonzero(shares)
+        better = _evaluate(objective, pool, chosen, shares[chosen])
+        if better.value < point.value:
+            positions, weights, point = chosen, shares[chosen], better
+    if not math.isfinite(point.value):
+        raise FloatingPointError("f must be finite at the start. Got inf: no atom is inside the domain of f.")
+    return _choose(objective, pool, point, positions, weights)
 
 
 def _choose(objective: Objective, pool: Pool, point: Point, positions: Ints, weights: Vector) -> Inner:
