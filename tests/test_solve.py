@@ -353,6 +353,8 @@ def test_the_result_says_what_was_solved() -> None:
     assert len(result.trace) == len(result.trace.kind) == len(result.trace.seconds)
     assert result.trace.value[-1] - result.trace.lower[-1] == result.gap
     assert result.fingerprint[0].n == 20
+    lazy = minimize(DISTANCE, cloud(20), method=FrankWolfe(lazy=True))
+    assert lazy.method == "FrankWolfe(lazy=True)"
 
 
 def test_a_mixture_may_have_any_dimension() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from os import PathLike
 from typing import Any, Generic, TypeVar
 
@@ -274,9 +274,13 @@ def _brief(method: object) -> str:
     changed = [
         f"{field.name}={value!r}"
         for field in fields(method)
-        if (value := getattr(method, field.name)) != field.default
+        if (value := getattr(method, field.name)) != _default(field)
     ]
     return f"{type(method).__name__}({', '.join(changed)})"
+
+
+def _default(field: Field[Any]) -> object:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _as_oracle(value: Any) -> Oracle:
