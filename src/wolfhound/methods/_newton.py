@@ -19,8 +19,11 @@ from wolfhound.simplex import BLOCK, Corral, Dense, correct
 HOT = 64
 """Pool atoms that join a model."""
 
-CLOSE = 512
+CLOSE = 256
 """Pool atoms priced between two pricings of the whole pool."""
+
+FEW = 8
+"""Up to so many times as many, all are priced every time: gathering the close ones costs, too."""
 
 WORN = 0.4
 """The close atoms are used up once their gap is below this share of the pool's."""
@@ -159,10 +162,11 @@ class NewtonInner:
             if violation.max() >= self._worn:
                 return self._close, violation, False
         violation = here - rescore(self._pool.rows, grad)
-        self._close = np.union1d(best_of(violation, CLOSE), self._active[self._active >= 0])
-        self._close_rows = self._pool.rows[self._close]
-        self._worn = max(WORN * float(violation.max()), tol)
-        self._turns = TURNS
+        if len(violation) > FEW * CLOSE:
+            self._close = np.union1d(best_of(violation, CLOSE), self._active[self._active >= 0])
+            self._close_rows = self._pool.rows[self._close]
+            self._worn = max(WORN * float(violation.max()), tol)
+            self._turns = TURNS
         return np.arange(len(violation)), violation, True
 
     def _hot_lifts(self, hot: Ints) -> Vector:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -96,7 +96,7 @@ class FullyCorrective:
         positions, weights = np.arange(len(start.ids)), start.weights
         point = _evaluate(objective, pool, positions, weights)
         yield ask.state(0, point, start.ids, weights, kind="start")
-        inner = _enter(objective, ask, pool, positions, weights)
+        inner = _enter(objective, ask, pool, Spot(positions, weights, point))
         steps, flat, least = 0, 0, math.inf
         while True:
             end = None
@@ -150,18 +150,24 @@ class FullyCorrective:
         inner.moved(pool.keep(np.sort(best_of(scores, max(self.pool // 2, 5 * active)))))
 
 
-def _enter(objective: Objective, ask: Asker, pool: Pool, positions: Ints, weights: Vector) -> Inner:
+class Spot(NamedTuple):
+    """A point of the pool's hull."""
+
+    positions: Ints
+    weights: Vector
+    point: Point
+
+
+def _enter(objective: Objective, ask: Asker, pool: Pool, start: Spot) -> Inner:
     """Bring the start into the domain of f, and choose how to move."""
-    point = _evaluate(objective, pool, positions, weights)
     shares = objective.begin(pool.rows) if _cover(objective, ask, pool) else None
     if shares is not None:
         chosen = np.flatnonzero(shares)
-        better = _evaluate(objective, pool, chosen, shares[chosen])
-        if better.value < point.value:
-            positions, weights, point = chosen, shares[chosen], better
-    if not math.isfinite(point.value):
+        better = Spot(chosen, shares[chosen], _evaluate(objective, pool, chosen, shares[chosen]))
+        start = better if better.point.value < start.point.value else start
+    if not math.isfinite(start.point.value):
         raise FloatingPointError("f must be finite at the start. Got inf: no atom is inside the domain of f.")
-    return _choose(objective, pool, point, positions, weights)
+    return _choose(objective, pool, start.point, start.positions, start.weights)
 
 
 def _choose(objective: Objective, pool: Pool, point: Point, positions: Ints, weights: Vector) -> Inner:
@@ -207,6 +213,7 @@ def _evaluate(objective: Objective, pool: Pool, positions: Ints, weights: Vector
     """f at the hull point of these weights, with all its rounding."""
     rows = pool.rows[positions].astype(np.float64)
     shares = weights / weights.sum()
+    x = shares @ rows
+    np.abs(rows, out=rows)
     # The product loses gamma_k, and the shares sum to 1 only within gamma_k.
-    drift = gamma(2 * len(shares) + 5) * (shares @ np.abs(rows))
-    return objective.at(shares @ rows, drift)
+    return objective.at(x, gamma(2 * len(shares) + 5) * (shares @ rows))
