@@ -91,7 +91,7 @@ class NewtonInner:
         lifted = self._objective.lift(rows)
         if lifted is None:
             raise TypeError("a Newton model needs an objective with a lift")
-        return lifted.astype(np.float64)
+        return lifted.astype(np.float64, copy=False)
 
     @property
     def positions(self) -> Ints:
