@@ -59,7 +59,7 @@ def atom_sets(tiny: bool) -> dict[str, Callable[[], Matrix]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the claim; return the exit code."""
-    claim = Claim(__file__, __doc__, argv, repeats=15)
+    claim = Claim(__file__, __doc__, argv, repeats=45)
     for name, make in atom_sets(claim.options.tiny).items():
         if claim.wants(name):
             atoms = make()
