@@ -39,7 +39,7 @@ SCREEN_MEMORY = 1 << 30
 class Scan:
     """Exact oracle: the best atom of all, and a bound to float64 rounding.
 
-    One query is scored in float64 sums at the speed of a read. Several queries
+    One query is scored in float64 sums, a little slower than a read. Several queries
     share one pass of matrix products in the precision of the atoms; whatever
     can still win is scored again in float64, so that a query is answered alike
     alone and among others. All rows are checked to be finite when they are
