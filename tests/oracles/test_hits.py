@@ -18,6 +18,7 @@ from wolfhound.oracles._hits import (
     highest,
     joined,
     lengths,
+    offered,
     patched,
     rank,
     rescore,
@@ -186,3 +187,22 @@ def test_patched_answers_replace_and_add_cost() -> None:
     np.testing.assert_array_equal(out.ids[[0, 2, 4]], hits.ids[[0, 2, 4]])
     np.testing.assert_array_equal(out.scored[:5], [300, 600, 300, 600, 300])
     assert out.passes == 2.0
+
+
+def test_offered_ranks_what_it_is_given_and_proves_nothing() -> None:
+    rows = np.random.default_rng(3).standard_normal((20, 4)).astype(np.float32)
+    ask = asked(ArrayAtoms(rows), rows[:2], 3, None)
+    ids = np.array([[5, 0, 7, -1], [-1, -1, 4, 1]])
+    hits = offered(ArrayAtoms(rows), ask, ids, scored=np.array([3, 2]))
+    check_hits(hits, ask.queries, rows, 3)
+    assert (hits.bounds == np.inf).all()
+    assert (hits.passes, hits.radius) == (0.0, np.inf)
+    assert hits.ids[0, 0] == 0
+    assert set(hits.ids[1]) == {1, 4, -1}
+
+
+def test_offered_names_a_query_whose_score_overflows() -> None:
+    rows = np.full((3, 2), 1e200)
+    ask = asked(ArrayAtoms(rows), np.full((1, 2), 1e200), 1, None)
+    with pytest.raises(ValueError, match="`queries` must be so small"):
+        offered(ArrayAtoms(rows), ask, np.array([[0, 1]]), scored=np.array([2]))

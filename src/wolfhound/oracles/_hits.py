@@ -297,6 +297,45 @@ def _settle_some(atoms: Atoms, queries: Vector, ids: Ids, uppers: Vector, k: int
     return rank(scores, np.concatenate([ids[:, :k], near], axis=1), k)
 
 
+def offered(atoms: Atoms, ask: Asked, ids: Ids, *, scored: Ints) -> Hits:
+    """Re-score candidates in float64; nothing is proved of the other atoms.
+
+    Parameters
+    ----------
+    atoms
+        Where the rows are taken from.
+    ask
+        The queries.
+    ids : (m, c)
+        Candidates, none excluded, distinct within a row, padded with -1.
+    scored
+        As in `Hits`.
+
+    Returns
+    -------
+    Hits
+        The best k candidates; bounds and radius are inf, passes 0.
+    """
+    scores, best = rank(_rescore_pairs(atoms, ask.queries, ids), ids, ask.k)
+    require(
+        bool((scores < np.inf).all()),  # also if one is nan
+        "queries",
+        "so small that no score overflows",
+        f"|query| up to {ask.sizes.max(initial=0.0):.3g}",
+    )
+    m = len(ids)
+    return packed(
+        atoms.take,
+        scores,
+        best,
+        slack=np.zeros(m),
+        rest=np.full(m, np.inf),
+        scored=scored,
+        passes=0.0,
+        radius=math.inf,
+    )
+
+
 def packed(
     take: Callable[[Ids], Matrix],
     scores: Vector,
