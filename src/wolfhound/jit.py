@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
 import numba
+from numba import extending
 from numba.core import event
 
 P = ParamSpec("P")
@@ -34,6 +35,12 @@ def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
         function
     )
     return compiled
+
+
+def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn a function that returns (signature, code generator) into LLVM instructions."""
+    emitted: Callable[..., Any] = extending.intrinsic(function)
+    return emitted
 
 
 class _Listener(event.Listener):

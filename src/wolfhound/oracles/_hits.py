@@ -251,7 +251,7 @@ def settle(
     passes: float,
     radius: float,
 ) -> Hits:
-    """Re-score, in float64, every candidate that can still be the best.
+    """Re-score, in float64, every candidate that can be among the k best.
 
     Parameters
     ----------
@@ -272,11 +272,12 @@ def settle(
     Returns
     -------
     Hits
-        Its bounds are ``max(best + slack, rest)``: where ``rest < scores[:, 0]``
-        the best atom is proved, ties included.
+        Its bounds are ``max(best + slack, rest)``. Where ``rest < scores[:, j]``
+        the first j + 1 are proved to be the best, ties included.
     """
     slack = slacks(ask.sizes, atoms.shape[1], radius)
-    step = max(1, _GATHER // (atoms.shape[1] * atoms.dtype.itemsize * min(ids.shape[1], ask.k + 64)))
+    wide = max(1, min(ids.shape[1], ask.k + 64))
+    step = max(1, _GATHER // (atoms.shape[1] * atoms.dtype.itemsize * wide))
     parts = []
     for start in range(0, len(ids), step):
         here = slice(start, start + step)
@@ -289,8 +290,8 @@ def settle(
 
 def _settle_some(atoms: Atoms, queries: Vector, ids: Ids, uppers: Vector, k: int) -> tuple[Vector, Ids]:
     scores = _rescore_pairs(atoms, queries, ids[:, :k])
-    found = scores.max(axis=1, initial=-np.inf)
-    can_win = uppers[:, k:] >= found[:, None]
+    worst = scores.min(axis=1) if scores.shape[1] == k else np.full(len(ids), -np.inf)
+    can_win = uppers[:, k:] >= worst[:, None]
     width = int(can_win.sum(axis=1).max(initial=0))  # uppers descend, so these come first
     near = np.where(can_win, ids[:, k:], -1)[:, :width]
     scores = np.concatenate([scores, _rescore_pairs(atoms, queries, near)], axis=1)

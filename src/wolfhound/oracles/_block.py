@@ -1,0 +1,149 @@
+"""Sixteen rows of int8 codes against int16 queries, as vector instructions.
+
+The code generators emit plain LLVM vectors, no instruction of one processor: LLVM
+turns the products of pairs into the best that the machine has (vpdpwssd, pmaddwd,
+smlal, ...), and into scalar code if it has none.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from wolfhound.jit import intrinsic
+
+ROWS = 16
+"""Rows of a block; a pair of columns of a block takes 32 bytes."""
+
+GROUP = 8
+"""Queries that share one reading of a block."""
+
+_BYTE, _SHORT, _INT, _LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+_FLOAT = ir.FloatType()
+_INTS, _FLOATS = ir.VectorType(_INT, ROWS), ir.VectorType(_FLOAT, ROWS)
+_PAIRS = ir.VectorType(_SHORT, 2 * ROWS)
+
+
+def _long(value: int) -> ir.Constant:
+    return ir.Constant(_LONG, value)
+
+
+def _pick(places: range | list[int]) -> ir.Constant:
+    return ir.Constant(ir.VectorType(_INT, len(places)), list(places))
+
+
+def _load(build: Any, address: Any, offset: int, kind: Any) -> Any:
+    """Load a value that need not be aligned."""
+    return build.load(build.inttoptr(build.add(address, _long(offset)), kind.as_pointer()), align=1)
+
+
+def _splat(build: Any, value: Any) -> Any:
+    kind = ir.VectorType(value.type, ROWS)
+    first = build.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(_INT, 0))
+    return build.shuffle_vector(first, first, _pick([0] * ROWS))
+
+
+def _products_of_pairs(build: Any, a: Any, b: Any) -> Any:
+    """(32,) x (32,) int16 -> (16,) int32: a[0] b[0] + a[1] b[1], ..."""
+    wide = ir.VectorType(_INT, 2 * ROWS)
+    products = build.mul(build.sext(a, wide), build.sext(b, wide))
+    even = build.shuffle_vector(products, products, _pick(range(0, 2 * ROWS, 2)))
+    odd = build.shuffle_vector(products, products, _pick(range(1, 2 * ROWS, 2)))
+    return build.add(even, odd)
+
+
+def _sums(build: Any, queries: int, codes: Any, levels: Any, pairs: Any) -> list[Any]:
+    """Emit the loop over pairs of columns; return (16,) int32 sums per query."""
+    zero = ir.Constant(_INTS, None)
+    sums = [cgutils.alloca_once(build, _INTS) for _ in range(queries)]
+    for place in sums:
+        build.store(zero, place)
+    stride = build.shl(pairs, _long(2))
+    with cgutils.for_range_slice(build, _long(0), pairs, _long(1), _LONG) as (pair, _):
+        here = build.add(codes, build.shl(pair, _long(5)))
+        rows = build.sext(_load(build, here, 0, ir.VectorType(_BYTE, 2 * ROWS)), _PAIRS)
+        for q in range(queries):
+            at = build.add(build.add(levels, build.mul(stride, _long(q))), build.shl(pair, _long(2)))
+            level = build.bitcast(_splat(build, _load(build, at, 0, _INT)), _PAIRS)
+            build.store(build.add(build.load(sums[q]), _products_of_pairs(build, rows, level)), sums[q])
+    return [build.load(place) for place in sums]
+
+
+def _emit(build: Any, queries: int, args: Any) -> Any:
+    codes, levels, pairs, scales, errors, rules, out = args
+    sums = _sums(build, queries, codes, levels, pairs)
+    scale, error = _load(build, scales, 0, _FLOATS), _load(build, errors, 0, _FLOATS)
+    flags: Any = ir.Constant(_INT, 0)
+    for q in range(queries):
+        start = _splat(build, _load(build, rules, 16 * q, _INT))
+        step, size, floor = (
+            _splat(build, _load(build, rules, 16 * q + 4 * part, _FLOAT)) for part in (1, 2, 3)
+        )
+        total = build.sitofp(build.add(sums[q], start), _FLOATS)
+        upper = build.fadd(build.fmul(build.fmul(scale, step), total), build.fmul(error, size))
+        place = build.inttoptr(build.add(out, _long(4 * ROWS * q)), _FLOATS.as_pointer())
+        build.store(upper, place, align=4)
+        reached = build.bitcast(build.fcmp_ordered(">=", upper, floor), ir.IntType(ROWS))
+        some = build.icmp_unsigned("!=", reached, ir.Constant(ir.IntType(ROWS), 0))
+        flags = build.or_(flags, build.shl(build.zext(some, _INT), ir.Constant(_INT, q)))
+    return flags
+
+
+_SIGNATURE = types.int32(*([types.intp] * 7))
+
+
+@intrinsic
+def block_of_one(
+    context: Any, codes: Any, levels: Any, pairs: Any, scales: Any, errors: Any, rules: Any, out: Any
+) -> Any:
+    """Bound 16 rows for one query; all arguments but `pairs` are addresses.
+
+    Parameters
+    ----------
+    codes
+        (pairs, 16, 2) int8.
+    levels
+        (queries, 2 pairs) int16.
+    pairs
+        Pairs of columns.
+    scales, errors
+        (16,) float32.
+    rules
+        (queries,) records (start: int32, step, size, floor: float32).
+    out
+        (queries, 16) float32: ``scale step (sum + start) + error size``, every
+        operation rounded once, in this order.
+
+    Returns
+    -------
+    int32
+        Bit q is set if a row of query q is at or above its floor.
+    """
+    return _SIGNATURE, lambda _, build, __, args: _emit(build, 1, args)
+
+
+@intrinsic
+def block_of_many(
+    context: Any, codes: Any, levels: Any, pairs: Any, scales: Any, errors: Any, rules: Any, out: Any
+) -> Any:
+    """As `block_of_one`, for `GROUP` queries."""
+    return _SIGNATURE, lambda _, build, __, args: _emit(build, GROUP, args)
+
+
+@intrinsic
+def prefetch(context: Any, address: Any) -> Any:
+    """Ask for the cache line at an address."""
+
+    def emit(_: Any, build: Any, __: Any, args: Any) -> Any:
+        pointer = _BYTE.as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, _INT, _INT, _INT])
+        function = cgutils.get_or_insert_function(build.module, kind, "llvm.prefetch.p0")
+        flags = [ir.Constant(_INT, value) for value in (0, 3, 1)]  # to read, keep in all caches, data
+        build.call(function, [build.inttoptr(args[0], pointer), *flags])
+        return ir.Constant(_INT, 0)
+
+    return types.int32(types.intp), emit

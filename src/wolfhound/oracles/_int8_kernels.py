@@ -1,0 +1,274 @@
+"""Compiled loops over int8 codes: encoding, and the sweep that bounds every row.
+
+Blocks hold 16 rows: for each pair of columns the 16 pairs of codes. Addresses go
+to the emitted instructions of `_block`, so arrays must be C-ordered.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core import UNIT, Ids, Ints, Matrix, Vector
+from wolfhound.jit import fast_kernel, kernel
+from wolfhound.oracles._block import GROUP, ROWS, block_of_many, block_of_one
+from wolfhound.oracles._scan_kernels import listed
+
+Singles = NDArray[np.float32]
+Shorts = NDArray[np.int16]
+
+# ---------------------------------------------------------------- encoding
+
+# Largest entries need "no nan" to be vectorised; a row that is not finite is found by its residual.
+_largest_loop = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nnan", "nsz"})
+
+
+@_largest_loop
+def _largest_entry(row: Matrix, centre: Vector, unit: float) -> float:
+    """Return max|unit row - centre|."""
+    top = 0.0
+    for j in range(row.shape[0]):
+        top = max(top, abs(unit * np.float64(row[j]) - centre[j]))
+    return top
+
+
+@fast_kernel
+def _code(
+    row: Matrix, centre: Vector, unit: float, scale: float, inverse: float, lowest: float, codes: Any
+) -> tuple[float, float]:
+    """Write codes modulo 256; return the sums of squares of residuals and codes."""
+    residual, square = 0.0, 0.0
+    for j in range(row.shape[0]):
+        y = unit * np.float64(row[j]) - centre[j]
+        code = np.rint(y * inverse)
+        code = code if code > lowest else lowest
+        rest = y - scale * code
+        residual += rest * rest
+        square += code * code
+        codes[j] = np.int8(np.int32(code))
+    return residual, square
+
+
+@kernel
+def _store(codes: Shorts, flip: Any, first: int, count: int, blocks: Shorts) -> None:
+    """Put `count` coded rows at consecutive places into their blocks."""
+    for i in range(count):
+        block, row = (first + i) // ROWS, (first + i) % ROWS
+        for pair in range(blocks.shape[1]):
+            blocks[block, pair, row] = codes[i, pair] ^ flip
+
+
+@kernel
+def _store_block(codes: Shorts, flip: Any, block: Shorts) -> None:
+    """Put 16 coded rows into the block that they fill."""
+    for pair in range(block.shape[0]):
+        for row in range(ROWS):
+            block[pair, row] = codes[row, pair] ^ flip
+
+
+@kernel
+def encode(
+    rows: Matrix,
+    places: Ids,
+    first: int,
+    centre: Vector,
+    unit: float,
+    zero: int,
+    blocks: Shorts,
+    scales: Singles,
+    errors: Singles,
+) -> tuple[float, float, float]:
+    """Encode rows; row i goes to ``places[i]``, or ``first + i`` if there are none.
+
+    A code is the nearest integer to y/scale, y = unit row - centre, from -127 to 127,
+    or from 0 to 255 if `zero` is 128, which is then subtracted. The error of a row is
+    at least |y - scale code|.
+
+    Returns
+    -------
+    top, height, error : float
+        The largest |entry of y|, |scale code| and error; error is nan if a row is not finite.
+    """
+    n, d = rows.shape
+    top, height, worst, bad = 0.0, 0.0, 0.0, 0.0
+    lowest = 0.0 if zero > 0 else -127.0
+    flip = np.int16(-32640 if zero > 0 else 0)  # 128 in either byte
+    codes = np.zeros((ROWS, 2 * blocks.shape[1]), np.int8)
+    pairs = codes.view(np.int16)
+    held, begin = 0, 0
+    for i in range(n):
+        place = places[i] if places.shape[0] > 0 else first + i
+        if held > 0 and (place != begin + held or held == ROWS):
+            if held == ROWS and begin % ROWS == 0:
+                _store_block(pairs, flip, blocks[begin // ROWS])
+            else:
+                _store(pairs, flip, begin, held, blocks)
+            held = 0
+        if held == 0:
+            begin = place
+        entry = _largest_entry(rows[i], centre, unit)
+        # A little above, so that no code is larger than it may be.
+        scale = float(np.float32(entry / (127.0 + zero) * (1.0 + 2.0**-22)))
+        scale = scale if scale >= 2.0**-126 else 0.0
+        inverse = 1.0 / scale if scale > 0.0 else 0.0
+        residual, square = _code(rows[i], centre, unit, scale, inverse, lowest, codes[held])
+        # Rounding: of the sum and the root; of y itself; to float32 and where squares vanish.
+        error = np.sqrt(residual) * (1.0 + (d + 8) * UNIT) + 4.0 * UNIT * np.sqrt(np.float64(d)) * entry
+        errors[place] = np.float32(error * (1.0 + 2.0**-22) + 2.0**-148)
+        scales[place] = np.float32(scale)
+        top = max(top, entry)
+        height = max(height, scale * np.sqrt(square) * (1.0 + 8.0 * UNIT))
+        worst = max(worst, np.float64(errors[place]))
+        bad += error - error  # nan once one is not finite
+        held += 1
+    _store(pairs, flip, begin, held, blocks)
+    return top, height, worst + bad
+
+
+# ---------------------------------------------------------------- the sweep
+
+Rules = np.dtype([("start", np.int32), ("step", np.float32), ("size", np.float32), ("floor", np.float32)])
+"""One query: its bound is ``scale step (sum + start) + error size``; below the floor rows are dropped."""
+
+
+@kernel
+def below(value: float) -> Any:
+    """Round down to float32."""
+    out = np.float32(value)
+    return np.nextafter(out, np.float32(-np.inf)) if np.float64(out) > value else out
+
+
+@kernel
+def largest(values: Vector, k: int) -> float:
+    """Return the k-th largest value, 1 <= k <= size; reorders the values.
+
+    Hoare's selection: np.partition takes seconds to compile.
+    """
+    low, high, place = 0, values.shape[0] - 1, k - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+    return float(values[place])
+
+
+@kernel
+def _raise_floor(
+    q: int, k: int, slack: float, rules: Any, errors: Singles, keys: Singles, places: Ids, fill: Ints
+) -> None:
+    """Set the floor to what the k-th best entry surely reaches; drop what is below."""
+    size = fill[q]
+    if size > k:
+        lows = np.empty(size)
+        for j in range(size):
+            lows[j] = np.float64(keys[q, j]) - 2.0 * np.float64(rules[q].size) * np.float64(
+                errors[places[q, j]]
+            )
+        floor = below(largest(lows, k) - 2.0 * slack)
+        rules[q].floor = max(rules[q].floor, floor)
+    kept = 0
+    for j in range(size):
+        if keys[q, j] >= rules[q].floor:
+            keys[q, kept] = keys[q, j]
+            places[q, kept] = places[q, j]
+            kept += 1
+    fill[q] = kept
+
+
+@kernel
+def _take(
+    q: int,
+    block: int,
+    uppers: Singles,
+    ids: Ids,
+    n: int,
+    exclude: Ids,
+    floor: Any,
+    keys: Singles,
+    places: Ids,
+    fill: Ints,
+) -> None:
+    """Keep the rows of a block that reach the floor and are not excluded."""
+    for row in range(ROWS):
+        place = ROWS * block + row
+        if uppers[row] >= floor and place < n:
+            atom = ids[place] if ids.shape[0] > 0 else place
+            if exclude.shape[1] == 0 or not listed(exclude, q, atom):
+                keys[q, fill[q]] = uppers[row]
+                places[q, fill[q]] = place
+                fill[q] += 1
+
+
+@kernel
+def sweep(
+    blocks: Shorts,
+    scales: Singles,
+    errors: Singles,
+    ids: Ids,
+    n: int,
+    span: tuple[int, int, int],
+    levels: Shorts,
+    rules: Any,
+    slacks: Vector,
+    k: int,
+    exclude: Ids,
+    keys: Singles,
+    places: Ids,
+    fill: Ints,
+) -> None:
+    """Bound the rows of the blocks range(*span); keep, per query, all that can be among the k best.
+
+    `keys` and `places` (m, room) and `fill` (m,) receive upper bounds and places, `rules`
+    the raised floors. A query whose candidates do not fit gets ``fill = -1``.
+    """
+    pairs, m, room = blocks.shape[1], levels.shape[0], keys.shape[1]
+    limits = np.full(m, min(2 * (k + ROWS), room - ROWS))
+    uppers = np.empty((GROUP, ROWS), np.float32)
+    out = uppers.ctypes.data
+    for block in range(span[0], span[1], span[2]):
+        codes = blocks.ctypes.data + block * 2 * ROWS * pairs
+        scale, error = scales.ctypes.data + 4 * ROWS * block, errors.ctypes.data + 4 * ROWS * block
+        q = 0
+        while q < m:
+            level, rule = levels.ctypes.data + 4 * pairs * q, rules.ctypes.data + 16 * q
+            group = GROUP if q + GROUP <= m else 1
+            if group > 1:
+                flags = block_of_many(codes, level, pairs, scale, error, rule, out)
+            else:
+                flags = block_of_one(codes, level, pairs, scale, error, rule, out)
+            if flags != 0:
+                for g in range(group):
+                    if (flags >> g) & 1 and fill[q + g] >= 0:
+                        if fill[q + g] >= limits[q + g]:
+                            _raise_floor(q + g, k, slacks[q + g], rules, errors, keys, places, fill)
+                            if 2 * fill[q + g] > room:
+                                fill[q + g] = -1
+                                rules[q + g].floor = np.float32(np.inf)
+                                continue
+                            # Twice what is left: raising costs a few operations per entry in all.
+                            limits[q + g] = min(2 * (fill[q + g] + ROWS), room - ROWS)
+                        _take(
+                            q + g, block, uppers[g], ids, n, exclude, rules[q + g].floor, keys, places, fill
+                        )
+            q += group
+    for q in range(m):
+        if fill[q] >= 0:
+            _raise_floor(q, k, slacks[q], rules, errors, keys, places, fill)

@@ -1,0 +1,146 @@
+"""`Int8Scan`: a certified pass that reads a quarter of the bytes, or an eighth."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+from typing import final
+
+import numpy as np
+
+from wolfhound import store
+from wolfhound.atoms import as_atoms, fingerprint
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
+from wolfhound.oracles._codes import Codes, coded, encoded, room, swept
+from wolfhound.oracles._hits import Asked, asked, joined, patched, settle
+from wolfhound.oracles.scan import Scan
+
+KIND = "int8 codes"
+
+_MEMORY = 128 << 20
+_PER_ENTRY = 32
+
+
+@final
+class Int8Scan:
+    """Exact oracle that reads int8 codes and only the rows that can still win.
+
+    A pass over the codes bounds every score from above and below; rows that can
+    be among the k best are scored again in float64 from the atoms. Answers are
+    those of `Scan`, to the bit. A query that the codes cannot decide, as where
+    all atoms are equal, is answered by a pass over the atoms.
+
+    Made by `build` or `load`; n (d + 8) bytes.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).standard_normal((1000, 8))
+    >>> hits = Int8Scan.build(rows).query(rows[:1], k=3)
+    >>> int(hits.ids[0, 0]), bool(hits.bounds[0] < hits.scores[0, 0] + 1e-12)
+    (0, True)
+    """
+
+    def __init__(self, atoms: Atoms, codes: Codes) -> None:
+        self._atoms = atoms
+        self._codes = codes
+        self._scan = Scan(atoms, screen=False)
+
+    @classmethod
+    def build(cls, atoms: object) -> Int8Scan:
+        """Encode the atoms in one pass, which also checks that they are finite.
+
+        Parameters
+        ----------
+        atoms
+            Atoms, an array or a path.
+        """
+        rows = as_atoms(atoms)
+        return cls(rows, encoded(rows))
+
+    @property
+    def atoms(self) -> Atoms:
+        """The atoms that are searched."""
+        return self._atoms
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the codes take."""
+        return self._codes.nbytes
+
+    def query(
+        self,
+        queries: Matrix,
+        *,
+        k: int = 1,
+        thresholds: Vector | None = None,
+        exclude: Ids | None = None,
+    ) -> Hits:
+        """Answer m queries, see `Oracle.query`; thresholds are ignored."""
+        ask = asked(self._atoms, queries, k, exclude)
+        return certified(self._atoms, self._codes, self._scan, ask)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the codes to a folder, whole or not at all; see `load`."""
+        store.save(folder, KIND, self._codes.arrays(), self._codes.numbers(), fingerprint(self._atoms))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], atoms: object) -> Int8Scan:
+        """Map codes that `save` wrote; the atoms must be the same.
+
+        Raises
+        ------
+        StoreError
+            If the folder is damaged, or was made from other atoms.
+        """
+        rows = as_atoms(atoms)
+        stored = store.load(folder, KIND)
+        store.check_fingerprint(stored, rows)
+        return cls(rows, Codes.of(stored.arrays, stored.params))
+
+    def __repr__(self) -> str:
+        """The atoms and the memory."""
+        return f"Int8Scan({self._atoms!r}, {self.nbytes / 2**20:.1f} MiB)"
+
+
+def certified(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
+    """Answer from one pass over the codes per group of queries.
+
+    Parameters
+    ----------
+    atoms, codes
+        What is searched.
+    scan
+        Answers what the codes cannot decide.
+    ask
+        The queries.
+    """
+    k = min(ask.k, codes.n)
+    step = max(1, _MEMORY // (_PER_ENTRY * room(k)))
+    starts = range(0, len(ask.queries), step)
+    return joined([_group(atoms, codes, scan, ask.only(slice(start, start + step)), k) for start in starts])
+
+
+def _group(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, k: int) -> Hits:
+    queries = coded(codes, ask)
+    found = swept(codes, queries, k, ask.exclude)
+    order = np.argsort(-found.keys, axis=1, kind="stable")
+    keys = np.take_along_axis(found.keys, order, 1)
+    width = int((keys >= found.floors[:, None]).sum(axis=1).max(initial=1))
+    keys, places = keys[:, :width], np.take_along_axis(found.places, order[:, :width], 1)
+    ids = places if not len(codes.ids) else np.where(places >= 0, codes.ids[places], -1)
+    hits = settle(
+        atoms,
+        ask,
+        ids,
+        queries.scores(keys),
+        rest=np.where(np.isfinite(found.floors), queries.scores(found.floors[:, None])[:, 0], -np.inf),
+        scored=codes.n + (ids >= 0).sum(axis=1),
+        passes=1.0,
+        radius=codes.radius,
+    )
+    undecided = np.flatnonzero(found.floors == np.inf)
+    if not len(undecided):
+        return hits
+    return patched(
+        hits, undecided, scan.query(ask.queries[undecided], k=ask.k, exclude=ask.exclude[undecided])
+    )
