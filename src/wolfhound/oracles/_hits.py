@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import TINY, Atoms, Hits, Ids, Ints, Matrix, Vector, gamma
-from wolfhound.validate import count, matrix, require
+from wolfhound.validate import count, matrix, real_array, require
 
 _GATHER = 64 << 20
 """Bytes of rows that are gathered at once to be re-scored."""
@@ -74,6 +74,16 @@ def asked(atoms: Atoms, queries: Any, k: int, exclude: Any) -> Asked:
         low, high = out.min(), out.max()
         require(bool(low >= -1 and high < n), "exclude", f"ids in [0, {n}) or -1", f"{low} .. {high}")
     return Asked(rows, k, np.sort(out.astype(np.int64), axis=1), lengths(rows))
+
+
+def wanted(thresholds: Any, m: int) -> Vector | None:
+    """Check the thresholds of m queries; infinite ones are allowed."""
+    if thresholds is None:
+        return None
+    out = np.ascontiguousarray(real_array(thresholds, "thresholds", 1), np.float64)
+    require(len(out) == m, "thresholds", f"a vector of length {m}", f"length {len(out)}")
+    require(not np.isnan(out).any(), "thresholds", "numbers", "nan")
+    return out
 
 
 def lengths(rows: Vector) -> Vector:
@@ -207,7 +217,7 @@ def _locked(rows: Matrix) -> Matrix:
     return view
 
 
-def _rescore_pairs(atoms: Atoms, queries: Vector, ids: Ids) -> Vector:
+def rescore_pairs(atoms: Atoms, queries: Vector, ids: Ids) -> Vector:
     """Scores of ``ids[i, j]`` with query i, -inf where padded."""
     from wolfhound.oracles import _scan_kernels as kernels  # noqa: PLC0415 - numba is slow to load
 
@@ -289,12 +299,12 @@ def settle(
 
 
 def _settle_some(atoms: Atoms, queries: Vector, ids: Ids, uppers: Vector, k: int) -> tuple[Vector, Ids]:
-    scores = _rescore_pairs(atoms, queries, ids[:, :k])
+    scores = rescore_pairs(atoms, queries, ids[:, :k])
     worst = scores.min(axis=1) if scores.shape[1] == k else np.full(len(ids), -np.inf)
     can_win = uppers[:, k:] >= worst[:, None]
     width = int(can_win.sum(axis=1).max(initial=0))  # uppers descend, so these come first
     near = np.where(can_win, ids[:, k:], -1)[:, :width]
-    scores = np.concatenate([scores, _rescore_pairs(atoms, queries, near)], axis=1)
+    scores = np.concatenate([scores, rescore_pairs(atoms, queries, near)], axis=1)
     return rank(scores, np.concatenate([ids[:, :k], near], axis=1), k)
 
 
@@ -317,7 +327,7 @@ def offered(atoms: Atoms, ask: Asked, ids: Ids, *, scored: Ints) -> Hits:
     Hits
         The best k candidates; bounds and radius are inf, passes 0.
     """
-    scores, best = rank(_rescore_pairs(atoms, ask.queries, ids), ids, ask.k)
+    scores, best = rank(rescore_pairs(atoms, ask.queries, ids), ids, ask.k)
     require(
         bool((scores < np.inf).all()),  # also if one is nan
         "queries",
@@ -395,7 +405,7 @@ def patched(hits: Hits, which: Ints, other: Hits) -> Hits:
         slots=slots,
         scored=scored,
         passes=hits.passes + other.passes,
-        radius=hits.radius,
+        radius=min(hits.radius, other.radius),
     )
 
 
@@ -413,5 +423,5 @@ def joined(parts: Sequence[Hits]) -> Hits:
         slots=np.concatenate(slots),
         scored=np.concatenate([part.scored for part in parts]),
         passes=sum(part.passes for part in parts),
-        radius=parts[0].radius,
+        radius=min(part.radius for part in parts),
     )

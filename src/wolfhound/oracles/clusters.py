@@ -1,0 +1,225 @@
+"""`ClusterIndex`: buckets of k-means, probed in the order of their promise."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound import store
+from wolfhound.atoms import ArrayAtoms, as_atoms, check_finite, fingerprint
+from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
+from wolfhound.oracles import _probe_kernels as kernels
+from wolfhound.oracles._codes import Codes, coded, encoded
+from wolfhound.oracles._hits import Asked, asked, patched, wanted
+from wolfhound.oracles._kmeans import kmeans, nearest
+from wolfhound.oracles.buckets import Buckets, filled, probed
+from wolfhound.oracles.int8 import certified
+from wolfhound.oracles.scan import Scan
+from wolfhound.validate import count
+
+KIND = "cluster index"
+
+_PER_CLUSTER = 40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clusters:
+    """A `Bucketing` by the nearest of some centres.
+
+    Attributes
+    ----------
+    centres : (c, d) float32
+    codes : Codes
+        Of the centres; the "error" of each is what the best of its atoms can be
+        expected to lie above it, per unit of the query.
+    """
+
+    centres: NDArray[np.float32]
+    codes: Codes
+
+    @property
+    def buckets(self) -> int:
+        """How many centres there are."""
+        return len(self.centres)
+
+    def assign(self, rows: Matrix) -> Ints:
+        """Return the nearest centre of each row."""
+        return nearest(self.centres, rows)[0]
+
+    def promises(self, queries: Vector, sizes: Vector) -> NDArray[np.float32]:
+        """Score of the centre, and what its best atom adds to it."""
+        ask = Asked(queries, 1, np.empty((len(queries), 0), np.int64), sizes)
+        rounded = coded(self.codes, ask)
+        out = np.empty((len(queries), self.buckets), np.float32)
+        kernels.bound_all(
+            self.codes.blocks, self.codes.scales, self.codes.errors, rounded.levels, rounded.rules, out
+        )
+        return out
+
+    @classmethod
+    def trained(cls, rows: Matrix, clusters: int, n: int, *, seed: int) -> Clusters:
+        """Run k-means on a sample of n atoms.
+
+        What the best of k normal scores of deviation s adds is about
+        ``s sqrt(2 log k)``.
+        """
+        centres = kmeans(rows, clusters, seed=seed)
+        owner, squares = nearest(centres, rows)
+        sizes = np.bincount(owner, minlength=clusters)
+        total = np.bincount(owner, squares, minlength=clusters)
+        mean = np.where(sizes > 0, total / np.maximum(sizes, 1), squares.mean(dtype=np.float64))
+        expected = np.maximum(sizes * (n / len(rows)), 2.0)
+        above = np.sqrt(mean / rows.shape[1] * 2.0 * np.log(expected))
+        codes = encoded(ArrayAtoms(centres), centre=centres.mean(axis=0, dtype=np.float64))
+        errors = np.zeros_like(codes.errors)
+        errors[:clusters] = np.ldexp(above, -codes.exponent)
+        return cls(centres, replace(codes, errors=errors))
+
+
+@final
+class ClusterIndex:
+    """Probes the clusters of atoms that promise the highest scores.
+
+    Int8 codes of the atoms, cluster after cluster, are scanned from the most
+    promising cluster on, and the best few are scored again in float64. With
+    thresholds, the number of atoms probed doubles until the score is reached, up
+    to a quarter of all. Nothing is proved (bounds are inf), except with `proof`.
+
+    Made by `build` or `load`.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).standard_normal((2000, 8))
+    >>> hits = ClusterIndex.build(rows).query(rows[:1])
+    >>> hits.scores.shape, bool(hits.scored[0] < 2000), hits.bounds
+    ((1, 1), True, array([inf]))
+    """
+
+    def __init__(
+        self, atoms: Atoms, clusters: Clusters, buckets: Buckets, *, budget: int, proof: bool = False
+    ) -> None:
+        self._atoms = atoms
+        self._clusters = clusters
+        self._buckets = buckets
+        self._budget = budget
+        self._proof = proof
+        self._scan = Scan(atoms, screen=False)
+
+    @classmethod
+    def build(
+        cls,
+        atoms: object,
+        *,
+        clusters: int | None = None,
+        budget: int | None = None,
+        proof: bool = False,
+        seed: int = 0,
+    ) -> ClusterIndex:
+        """Train k-means on a sample, then assign and encode all atoms.
+
+        Parameters
+        ----------
+        atoms
+            Atoms, an array or a path.
+        clusters
+            How many; default 2 sqrt(n).
+        budget
+            Atoms to probe for a query, with thresholds in the first round;
+            default 4 sqrt(n).
+        proof
+            Whether a query that misses its threshold, or has none, is answered
+            by a certified pass over the codes.
+        seed
+            Of the sample and of k-means.
+        """
+        rows = as_atoms(atoms)
+        n = rows.shape[0]
+        root = math.sqrt(n)
+        chosen = min(n, max(1, round(2.0 * root)) if clusters is None else count(clusters, "clusters", low=1))
+        first = max(1, round(4.0 * root)) if budget is None else count(budget, "budget", low=1)
+        rng = np.random.default_rng(count(seed, "seed"))
+        sample = rows.take(np.sort(rng.permutation(n)[: _PER_CLUSTER * chosen])).astype(np.float32)
+        check_finite(sample, 0)
+        made = Clusters.trained(sample, chosen, n, seed=seed)
+        buckets = filled(rows, made, sample.mean(axis=0, dtype=np.float64))
+        return cls(rows, made, buckets, budget=first, proof=proof)
+
+    @property
+    def atoms(self) -> Atoms:
+        """The atoms that are searched."""
+        return self._atoms
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the index takes."""
+        return self._buckets.nbytes + self._clusters.codes.nbytes + self._clusters.centres.nbytes
+
+    def query(
+        self,
+        queries: Matrix,
+        *,
+        k: int = 1,
+        thresholds: Vector | None = None,
+        exclude: Ids | None = None,
+    ) -> Hits:
+        """Answer m queries, see `Oracle.query`."""
+        ask = asked(self._atoms, queries, k, exclude)
+        scores = wanted(thresholds, len(ask.queries))
+        if self._proof and scores is None:
+            return self._certified(ask)
+        hits = probed(self._atoms, self._buckets, self._clusters, ask, thresholds=scores, budget=self._budget)
+        if not self._proof or scores is None:
+            return hits
+        missed = np.flatnonzero(hits.scores[:, 0] < scores)
+        return patched(hits, missed, self._certified(ask.only(missed))) if len(missed) else hits
+
+    def _certified(self, ask: Asked) -> Hits:
+        return certified(self._atoms, self._buckets.codes, self._scan, ask)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the index to a folder, whole or not at all; see `load`."""
+        centres = {f"centre_{name}": array for name, array in self._clusters.codes.arrays().items()}
+        params = {
+            "budget": self._budget,
+            "proof": self._proof,
+            "codes": self._buckets.codes.numbers(),
+            "centre_codes": self._clusters.codes.numbers(),
+        }
+        arrays = self._buckets.arrays() | centres | {"centres": self._clusters.centres}
+        store.save(folder, KIND, arrays, params, fingerprint(self._atoms))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], atoms: object) -> ClusterIndex:
+        """Map an index that `save` wrote; the atoms must be the same.
+
+        Raises
+        ------
+        StoreError
+            If the folder is damaged, or was made from other atoms.
+        """
+        rows = as_atoms(atoms)
+        stored = store.load(folder, KIND)
+        store.check_fingerprint(stored, rows)
+        arrays, params = stored.arrays, stored.params
+        inner = {name.removeprefix("centre_"): array for name, array in arrays.items() if name != "centres"}
+        centres = {name: array for name, array in inner.items() if f"centre_{name}" in arrays}
+        return cls(
+            rows,
+            Clusters(arrays["centres"], Codes.of(centres, params["centre_codes"])),
+            Buckets.of(arrays, params["codes"]),
+            budget=params["budget"],
+            proof=params["proof"],
+        )
+
+    def __repr__(self) -> str:
+        """The atoms, the options and the memory."""
+        return (
+            f"ClusterIndex({self._atoms!r}, clusters={self._clusters.buckets}, budget={self._budget}, "
+            f"proof={self._proof}, {self.nbytes / 2**20:.1f} MiB)"
+        )
