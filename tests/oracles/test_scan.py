@@ -147,7 +147,7 @@ def test_top_k_of_a_batch_over_several_blocks() -> None:
     expected = np.argsort(-(queries @ rows.astype(np.float64).T), axis=1)[:, :20]
     np.testing.assert_array_equal(hits.ids, expected)
     assert hits.passes == 1.0
-    assert (hits.scored == 6000).all()
+    assert ((hits.scored >= 6020) & (hits.scored < 6030)).all()  # and the best again in float64
 
 
 def test_queries_that_products_cannot_decide_take_one_more_pass() -> None:

@@ -22,17 +22,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.atoms import block_rows, check_finite
-from wolfhound.core import TINY, Atoms, Ids, Ints, Matrix, Vector, gamma, pulse
+from wolfhound.core import TINY, Ids, Ints, Vector, gamma, pulse
 from wolfhound.oracles import _int8_kernels as kernels
 from wolfhound.oracles._block import ROWS
-from wolfhound.oracles._hits import Asked, lengths
+from wolfhound.oracles._hits import Asked
 from wolfhound.threads import ordered
 
-_SAMPLE = 4096
 _SINGLE = 2.0**-24
-_RANGE = 2.0**60
 _UNDERFLOW = 2.0**-100
+_LOWEST = -900
 
 CHUNK = 32 << 20
 """Bytes of codes that are swept between two pulses."""
@@ -82,131 +80,26 @@ class Codes:
         """Memory that it takes."""
         return sum(array.nbytes for array in (self.blocks, self.scales, self.errors, self.ids))
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self, prefix: str = "codes") -> dict[str, NDArray[Any]]:
         """What is to be saved, with `numbers`."""
-        names = ("blocks", "scales", "errors", "ids", "centre")
-        return {f"codes_{name}": getattr(self, name) for name in names}
+        return {f"{prefix}_{name}": getattr(self, name) for name in _ARRAYS}
 
     def numbers(self) -> dict[str, float]:
         """What is to be saved, with `arrays`."""
         return {name: getattr(self, name) for name in _NUMBERS}
 
     @classmethod
-    def of(cls, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> Codes:
+    def of(
+        cls, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any], prefix: str = "codes"
+    ) -> Codes:
         """Put together what was saved."""
-        parts: dict[str, Any] = {
-            name.removeprefix("codes_"): array for name, array in arrays.items() if name.startswith("codes_")
-        }
+        # Kernels know no np.memmap.
+        parts: dict[str, Any] = {name: np.asarray(arrays[f"{prefix}_{name}"]) for name in _ARRAYS}
         return cls(**parts, **{name: numbers[name] for name in _NUMBERS})
 
 
+_ARRAYS = ("blocks", "scales", "errors", "ids", "centre")
 _NUMBERS = ("zero", "exponent", "height", "error", "radius", "n")
-
-
-# ---------------------------------------------------------------- encoding
-
-
-def encoded(atoms: Atoms, *, ids: Ids | None = None, centre: Vector | None = None) -> Codes:
-    """Encode all atoms in one pass, exceptionally in two.
-
-    Parameters
-    ----------
-    atoms
-        What is encoded; all rows are checked to be finite.
-    ids : (n,), optional
-        Which atom is at each place.
-    centre : (d,), optional
-        Subtracted from every atom; any vector is right, one that makes the
-        atoms small makes the errors small.
-    """
-    n, d = atoms.shape
-    rows = atoms.take(np.unique(np.random.default_rng(0).integers(0, n, min(n, _SAMPLE))))
-    check_finite(rows, 0)
-    middle = np.zeros(d) if centre is None else np.asarray(centre, np.float64)
-    zero = 128 if centre is None and rows.min() >= 0.0 and rows.max() > 0.0 else 0
-    draft = _Draft(atoms, ids, middle, zero)
-    top = draft.fill(_exponent(float(np.abs(rows - middle).max())))
-    if top > 0.0 and not (1.0 / _RANGE < top < _RANGE and draft.error < math.inf):
-        # The sample did not tell the scale of the rest: float32 would lose too much.
-        draft.fill(draft.exponent + _exponent(top))
-    return draft.codes()
-
-
-def _exponent(size: float) -> int:
-    return math.frexp(size)[1]
-
-
-class _Draft:
-    """Codes that are being filled."""
-
-    def __init__(self, atoms: Atoms, ids: Ids | None, centre: Vector, zero: int) -> None:
-        n, d = atoms.shape
-        self._atoms = atoms
-        self._ids = np.empty(0, np.int64) if ids is None else ids
-        self._places = np.empty(len(self._ids), np.int64)
-        self._places[self._ids] = np.arange(len(self._ids))
-        self._centre, self._zero = centre, zero
-        blocks, pairs = -(-n // ROWS), -(-d // 2)
-        self._blocks = aligned((blocks, pairs, ROWS), np.int16)
-        self._blocks[-1] = 0
-        self._scales = np.zeros(ROWS * blocks, np.float32)
-        self._errors = np.zeros(ROWS * blocks, np.float32)
-        self.exponent, self.height, self.error = 0, 0.0, 0.0
-
-    def fill(self, exponent: int) -> float:
-        """Encode all rows; return the largest entry in units of 2**exponent."""
-        unit = math.ldexp(1.0, -exponent)
-        centre = unit * self._centre
-
-        def work(task: tuple[int, Matrix]) -> tuple[int, float, float, float]:
-            first, block = task
-            top, height, error = kernels.encode(
-                block,
-                self._places[first : first + len(block)],
-                first,
-                centre,
-                unit,
-                self._zero,
-                self._blocks,
-                self._scales,
-                self._errors,
-            )
-            if math.isnan(error):
-                check_finite(block, first)  # else only its scale is out of range
-                error = math.inf
-            return len(block), top, height, error
-
-        tops = []
-        for size, *found in ordered(work, self._atoms.blocks(block_rows(self._atoms))):
-            pulse(size)
-            tops.append(found)
-        top, self.height, self.error = (float(max(column)) for column in zip(*tops, strict=True))
-        self.exponent = exponent
-        return top
-
-    def codes(self) -> Codes:
-        size = math.ldexp(self.height + self.error, self.exponent)
-        return Codes(
-            blocks=self._blocks,
-            scales=self._scales,
-            errors=self._errors,
-            ids=self._ids,
-            centre=self._centre,
-            zero=self._zero,
-            exponent=self.exponent,
-            height=self.height,
-            error=self.error,
-            radius=(size + float(lengths(self._centre[None])[0])) * (1.0 + 1e-15) + TINY,
-            n=self._atoms.shape[0],
-        )
-
-
-def aligned(shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
-    """Return an empty array that starts at a cache line."""
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    buffer = np.empty(size + 64, np.uint8)
-    start = -buffer.ctypes.data % 64
-    return buffer[start : start + size].view(dtype).reshape(shape)
 
 
 # ---------------------------------------------------------------- queries
@@ -225,6 +118,8 @@ class Coded:
         and the computed float64 score; ``base + upper - 2 size error - slack`` at most.
     exponents : (m,)
         All are in units of ``2**exponent``.
+    hopeless : (m,) bool
+        Queries that are zero, or so small that products underflow.
     """
 
     levels: kernels.Shorts
@@ -232,6 +127,7 @@ class Coded:
     base: Vector
     slack: Vector
     exponents: Ints
+    hopeless: NDArray[np.bool_]
 
     def scores(self, keys: kernels.Singles) -> Vector:
         """Turn (m, c) keys of the kernel into upper bounds in the caller's units."""
@@ -246,33 +142,27 @@ def coded(codes: Codes, ask: Asked) -> Coded:
 
     The float32 operations of the kernel lose at most ``(1 + u)**4 - 1`` of
     ``scale step sum`` and ``(1 + u)**2 - 1`` of ``|q| error``, u = 2**-24; 8u is more.
+    The float64 terms, gamma(d + 2) |q| radius each: the loop that defines a score, the
+    product with the centre, and what cancels when base, key and slack are added.
     """
-    d = ask.queries.shape[1]
-    pairs = codes.blocks.shape[1]
+    m, d = ask.queries.shape
     exponents = np.frexp(ask.sizes)[1].astype(np.int64)
-    queries = np.ldexp(ask.queries, -exponents[:, None])
-    sizes = lengths(queries)
-    most = min(32767, (2**31 - 1) // ((127 + codes.zero) * d))
-    steps = _above(np.abs(queries).max(axis=1) / most)
-    levels = np.zeros((len(queries), 2 * pairs), np.int16)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        whole = np.rint(queries / steps[:, None].astype(np.float64))
-    levels[:, :d] = np.where(steps[:, None] > 0.0, whole, 0.0)
-    lost = lengths(queries - steps[:, None].astype(np.float64) * levels[:, :d]) + 4e-16
-    slack = lost * codes.height + 8.0 * _SINGLE * ((sizes + lost) * codes.height + sizes * codes.error)
+    sizes = np.ldexp(ask.sizes, -exponents)
+    levels = np.zeros((m, 2 * codes.blocks.shape[1]), np.int16)
+    steps, lost, base = np.empty(m, np.float32), np.empty(m), np.empty(m)
     middle = np.ldexp(codes.centre, -codes.exponent)
-    loop = gamma(d + 2) * sizes * math.ldexp(codes.radius, -codes.exponent)
-    slack += _UNDERFLOW + 4.0 * loop + gamma(d + 2) * sizes * float(lengths(middle[None])[0])
-    rules = np.empty(len(queries), kernels.Rules)
-    rules["start"] = codes.zero * levels.sum(axis=1, dtype=np.int64)
-    rules["step"], rules["size"], rules["floor"] = steps, _above(sizes), -np.inf
-    return Coded(levels, rules, queries @ middle, 1.001 * slack, exponents + codes.exponent)
-
-
-def _above(values: Vector) -> kernels.Singles:
-    """Round up to float32; 0 stays 0."""
-    out = values.astype(np.float32)
-    return np.asarray(np.where(out < values, np.nextafter(out, np.float32(np.inf)), out))
+    most = min(32767, (2**31 - 1) // ((127 + codes.zero) * d))
+    kernels.round_queries(ask.queries, exponents, middle, most, levels, steps, lost, base)
+    lost += 4e-16
+    slack = lost * codes.height + 8.0 * _SINGLE * ((sizes + lost) * codes.height + sizes * codes.error)
+    # The centre is no longer than the radius.
+    slack += 5.0 * gamma(d + 2) * sizes * math.ldexp(codes.radius, -codes.exponent) + d * _UNDERFLOW
+    rules = np.empty(m, kernels.Rules)
+    rules["start"] = codes.zero * levels.sum(axis=1, dtype=np.int64) if codes.zero else 0
+    rules["step"], rules["floor"] = steps, -np.inf
+    rules["size"] = np.nextafter(sizes.astype(np.float32), np.float32(np.inf))
+    exponents += codes.exponent
+    return Coded(levels, rules, base, 1.001 * slack, exponents, (ask.sizes == 0.0) | (exponents < _LOWEST))
 
 
 # ---------------------------------------------------------------- a pass
@@ -307,16 +197,21 @@ def swept(codes: Codes, queries: Coded, k: int, exclude: Ids) -> Found:
     """
     blocks = len(codes.blocks)
     step = max(1, CHUNK // codes.blocks[0].nbytes)
-    floors = np.full(len(queries.levels), -np.inf, np.float32)
+    lowest = np.where(queries.hopeless, np.inf, -np.inf).astype(np.float32)
+    floors = lowest
     apart = blocks // max(blocks // _APART, _ENOUGH * k // ROWS, 1)
     if apart > 1:
         # A few blocks, far apart, tell what the k best reach at least.
         floors = _sweep(codes, queries, (0, blocks, apart), k, exclude, floors).floors
-        floors[floors == np.inf] = -np.inf
-    parts = []
+        floors = np.where(floors == np.inf, lowest, floors)
     spans = [(start, min(start + step, blocks), 1) for start in range(0, blocks, step)]
-    for part in ordered(lambda span: _sweep(codes, queries, span, k, exclude, floors), spans):
-        pulse(min(ROWS * step, codes.n))
+
+    def work(span: tuple[int, int, int]) -> Found:
+        return _sweep(codes, queries, span, k, exclude, floors)
+
+    parts = []
+    for span, part in zip(spans, map(work, spans) if len(spans) == 1 else ordered(work, spans), strict=True):
+        pulse(min(ROWS * span[1], codes.n) - ROWS * span[0])
         parts.append(part)
     return Found(
         np.concatenate([part.keys for part in parts], axis=1),

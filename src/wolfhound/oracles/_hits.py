@@ -219,11 +219,16 @@ def _locked(rows: Matrix) -> Matrix:
 
 def rescore_pairs(atoms: Atoms, queries: Vector, ids: Ids) -> Vector:
     """Scores of ``ids[i, j]`` with query i, -inf where padded."""
+    unique, slots = _unique(ids)
+    return _score_pairs(atoms.take(unique), slots, queries)
+
+
+def _score_pairs(rows: Matrix, slots: Ints, queries: Vector) -> Vector:
+    """Scores of ``rows[slots[i, j]]`` with query i, -inf where a slot is -1."""
     from wolfhound.oracles import _scan_kernels as kernels  # noqa: PLC0415 - numba is slow to load
 
-    scores = np.empty(ids.shape)
-    unique, slots = _unique(ids)
-    kernels.score_pairs(_locked(atoms.take(unique)), slots, queries, scores)
+    scores = np.empty(slots.shape)
+    kernels.score_pairs(_locked(rows), slots, queries, scores)
     return scores
 
 
@@ -236,10 +241,24 @@ def _unique(ids: Ids) -> tuple[Ids, Ints]:
 
 def rank(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
     """Return the k best of each row: score descending, id ascending, padded."""
-    order = np.lexsort((ids, -scores), axis=1)[:, :k]
-    scores, ids = np.take_along_axis(scores, order, 1), np.take_along_axis(ids, order, 1)
-    more = ((0, 0), (0, k - ids.shape[1]))
-    return np.pad(scores, more, constant_values=-np.inf), np.pad(ids, more, constant_values=-1)
+    order = _best_first(scores, ids, k)
+    return _wide(np.take_along_axis(scores, order, 1), k, -np.inf), _wide(
+        np.take_along_axis(ids, order, 1), k, -1
+    )
+
+
+def _best_first(scores: Vector, ids: Ids, k: int) -> Ints:
+    """Columns of the k best of each row."""
+    return np.lexsort((ids, -scores), axis=1)[:, :k]
+
+
+def _wide(entries: Any, k: int, pad: float) -> Any:
+    """Pad rows to k entries."""
+    if entries.shape[1] == k:
+        return entries
+    out = np.full((len(entries), k), pad, entries.dtype)
+    out[:, : entries.shape[1]] = entries
+    return out
 
 
 def row(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
@@ -277,7 +296,7 @@ def settle(
     rest : (m,)
         The same for all atoms that are no candidates and not excluded.
     scored, passes, radius
-        As in `Hits`.
+        As in `Hits`; the re-scored are added to `scored`.
 
     Returns
     -------
@@ -292,20 +311,22 @@ def settle(
     for start in range(0, len(ids), step):
         here = slice(start, start + step)
         parts.append(_settle_some(atoms, ask.queries[here], ids[here], uppers[here], ask.k))
-    scores, best = (np.concatenate(part) for part in zip(*parts, strict=True))
+    scores, best, again = (np.concatenate(part) for part in zip(*parts, strict=True))
     return packed(
-        atoms.take, scores, best, slack=slack, rest=rest, scored=scored, passes=passes, radius=radius
+        atoms.take, scores, best, slack=slack, rest=rest, scored=scored + again, passes=passes, radius=radius
     )
 
 
-def _settle_some(atoms: Atoms, queries: Vector, ids: Ids, uppers: Vector, k: int) -> tuple[Vector, Ids]:
+def _settle_some(atoms: Atoms, queries: Vector, ids: Ids, uppers: Vector, k: int) -> tuple[Vector, Ids, Ints]:
+    """Return scores and ids of the k best, and how many were re-scored."""
     scores = rescore_pairs(atoms, queries, ids[:, :k])
     worst = scores.min(axis=1) if scores.shape[1] == k else np.full(len(ids), -np.inf)
     can_win = uppers[:, k:] >= worst[:, None]
     width = int(can_win.sum(axis=1).max(initial=0))  # uppers descend, so these come first
     near = np.where(can_win, ids[:, k:], -1)[:, :width]
     scores = np.concatenate([scores, rescore_pairs(atoms, queries, near)], axis=1)
-    return rank(scores, np.concatenate([ids[:, :k], near], axis=1), k)
+    ids = np.concatenate([ids[:, :k], near], axis=1)
+    return (*rank(scores, ids, k), (ids >= 0).sum(axis=1))
 
 
 def offered(atoms: Atoms, ask: Asked, ids: Ids, *, scored: Ints) -> Hits:
@@ -327,20 +348,26 @@ def offered(atoms: Atoms, ask: Asked, ids: Ids, *, scored: Ints) -> Hits:
     Hits
         The best k candidates; bounds and radius are inf, passes 0.
     """
-    scores, best = rank(rescore_pairs(atoms, ask.queries, ids), ids, ask.k)
+    unique, slots = _unique(ids)
+    rows = atoms.take(unique)
+    scores = _score_pairs(rows, slots, ask.queries)
+    order = _best_first(scores, ids, ask.k)
+    scores, slots = np.take_along_axis(scores, order, 1), np.take_along_axis(slots, order, 1)
+    ids = np.take_along_axis(ids, order, 1)
     require(
         bool((scores < np.inf).all()),  # also if one is nan
         "queries",
         "so small that no score overflows",
-        f"|query| up to {ask.sizes.max(initial=0.0):.3g}",
+        f"|query| up to {ask.sizes.max():.3g}",
     )
-    m = len(ids)
-    return packed(
-        atoms.take,
-        scores,
-        best,
-        slack=np.zeros(m),
-        rest=np.full(m, np.inf),
+    found = ids >= 0
+    places = np.where(found, np.cumsum(found).reshape(ids.shape) - 1, 0)
+    return Hits(
+        ids=_wide(ids, ask.k, -1),
+        scores=_wide(scores, ask.k, -np.inf),
+        bounds=np.full(len(ids), np.inf),
+        rows=rows[slots[found]],
+        slots=_wide(places, ask.k, 0),
         scored=scored,
         passes=0.0,
         radius=math.inf,

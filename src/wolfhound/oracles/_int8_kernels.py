@@ -7,6 +7,7 @@ to the emitted instructions of `_block`, so arrays must be C-ordered.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numba
@@ -127,6 +128,51 @@ def encode(
         held += 1
     _store(pairs, flip, begin, held, blocks)
     return top, height, worst + bad
+
+
+@kernel
+def above(value: float) -> Any:
+    """Round up to float32."""
+    out = np.float32(value)
+    return np.nextafter(out, np.float32(np.inf)) if np.float64(out) < value else out
+
+
+@kernel
+def round_queries(
+    queries: Vector,
+    exponents: Ints,
+    middle: Vector,
+    most: int,
+    levels: Shorts,
+    steps: Singles,
+    lost: Vector,
+    base: Vector,
+) -> None:
+    """Round ``y = 2**-exponent query`` to step * level with |level| <= most.
+
+    `lost` becomes at least |y - step level| as computed, `base` <y, middle>.
+    """
+    m, d = queries.shape
+    for i in range(m):
+        # In two steps: a tiny query needs a factor that overflows.
+        half = exponents[i] // 2
+        first, second = math.ldexp(1.0, -half), math.ldexp(1.0, half - exponents[i])
+        top = 0.0
+        for j in range(d):
+            top = max(top, abs(queries[i, j] * first * second))
+        steps[i] = above(top / most)
+        step = np.float64(steps[i])
+        inverse = 1.0 / step if step > 0.0 else 0.0
+        square, inner = 0.0, 0.0
+        for j in range(d):
+            y = queries[i, j] * first * second
+            level = min(max(np.rint(y * inverse), -np.float64(most)), np.float64(most))
+            rest = y - step * level
+            square += rest * rest
+            inner += y * middle[j]
+            levels[i, j] = np.int16(np.int32(level))
+        lost[i] = np.sqrt(square) * (1.0 + (d + 8) * UNIT)
+        base[i] = inner
 
 
 # ---------------------------------------------------------------- the sweep

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector, pulse
 from wolfhound.oracles import _probe_kernels as kernels
-from wolfhound.oracles._codes import Codes, coded, encoded
+from wolfhound.oracles._codes import Codes, coded
+from wolfhound.oracles._encoding import encoded
 from wolfhound.oracles._hits import Asked, offered, rescore_pairs
 from wolfhound.threads import ordered
 
@@ -69,7 +70,7 @@ class Buckets:
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> Buckets:
         """Put together what was saved."""
-        return cls(Codes.of(arrays, numbers), arrays["offsets"])
+        return cls(Codes.of(arrays, numbers), np.asarray(arrays["offsets"]))
 
     @property
     def nbytes(self) -> int:
@@ -156,6 +157,9 @@ class _Probe:
     def round(self, which: Ints, budget: int) -> None:
         """Go on with some queries until their buckets hold `budget` atoms."""
         parts = [which[start : start + _TOGETHER] for start in range(0, len(which), _TOGETHER)]
+        if len(parts) == 1:
+            self._go_on(which, budget)
+            return
         for _ in ordered(lambda part: self._go_on(part, budget), parts):
             pulse(0)
 

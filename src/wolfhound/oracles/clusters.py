@@ -15,7 +15,8 @@ from wolfhound import store
 from wolfhound.atoms import ArrayAtoms, as_atoms, check_finite, fingerprint
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
-from wolfhound.oracles._codes import Codes, coded, encoded
+from wolfhound.oracles._codes import Codes, coded
+from wolfhound.oracles._encoding import encoded
 from wolfhound.oracles._hits import Asked, asked, patched, wanted
 from wolfhound.oracles._kmeans import kmeans, nearest
 from wolfhound.oracles.buckets import Buckets, filled, probed
@@ -26,6 +27,7 @@ from wolfhound.validate import count
 KIND = "cluster index"
 
 _PER_CLUSTER = 40
+_FAR = 1e15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,12 +37,15 @@ class Clusters:
     Attributes
     ----------
     centres : (c, d) float32
+    unit : float
+        The power of two by which atoms are multiplied, so that float32 holds them.
     codes : Codes
         Of the centres; the "error" of each is what the best of its atoms can be
         expected to lie above it, per unit of the query.
     """
 
     centres: NDArray[np.float32]
+    unit: float
     codes: Codes
 
     @property
@@ -50,7 +55,7 @@ class Clusters:
 
     def assign(self, rows: Matrix) -> Ints:
         """Return the nearest centre of each row."""
-        return nearest(self.centres, rows)[0]
+        return nearest(self.centres, _small(rows, self.unit))[0]
 
     def promises(self, queries: Vector, sizes: Vector) -> NDArray[np.float32]:
         """Score of the centre, and what its best atom adds to it."""
@@ -69,8 +74,10 @@ class Clusters:
         What the best of k normal scores of deviation s adds is about
         ``s sqrt(2 log k)``.
         """
-        centres = kmeans(rows, clusters, seed=seed)
-        owner, squares = nearest(centres, rows)
+        unit = math.ldexp(1.0, -min(max(math.frexp(float(np.abs(rows).max()))[1], -1000), 1000))
+        small = _small(rows, unit)
+        centres = kmeans(small, clusters, seed=seed)
+        owner, squares = nearest(centres, small)
         sizes = np.bincount(owner, minlength=clusters)
         total = np.bincount(owner, squares, minlength=clusters)
         mean = np.where(sizes > 0, total / np.maximum(sizes, 1), squares.mean(dtype=np.float64))
@@ -79,7 +86,12 @@ class Clusters:
         codes = encoded(ArrayAtoms(centres), centre=centres.mean(axis=0, dtype=np.float64))
         errors = np.zeros_like(codes.errors)
         errors[:clusters] = np.ldexp(above, -codes.exponent)
-        return cls(centres, replace(codes, errors=errors))
+        return cls(centres, unit, replace(codes, errors=errors))
+
+
+def _small(rows: Matrix, unit: float) -> NDArray[np.float32]:
+    """Scale to float32; what is far too large for it is cut off."""
+    return np.clip(rows * rows.dtype.type(unit), -_FAR, _FAR).astype(np.float32, copy=False)
 
 
 @final
@@ -144,8 +156,10 @@ class ClusterIndex:
         chosen = min(n, max(1, round(2.0 * root)) if clusters is None else count(clusters, "clusters", low=1))
         first = max(1, round(4.0 * root)) if budget is None else count(budget, "budget", low=1)
         rng = np.random.default_rng(count(seed, "seed"))
-        sample = rows.take(np.sort(rng.permutation(n)[: _PER_CLUSTER * chosen])).astype(np.float32)
-        check_finite(sample, 0)
+        ids = np.sort(rng.permutation(n)[: _PER_CLUSTER * chosen])
+        sample = rows.take(ids)
+        for bad in np.flatnonzero(~np.isfinite(sample).all(axis=1)):
+            check_finite(sample[bad : bad + 1], int(ids[bad]))
         made = Clusters.trained(sample, chosen, n, seed=seed)
         buckets = filled(rows, made, sample.mean(axis=0, dtype=np.float64))
         return cls(rows, made, buckets, budget=first, proof=proof)
@@ -184,14 +198,15 @@ class ClusterIndex:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the index to a folder, whole or not at all; see `load`."""
-        centres = {f"centre_{name}": array for name, array in self._clusters.codes.arrays().items()}
         params = {
             "budget": self._budget,
             "proof": self._proof,
             "codes": self._buckets.codes.numbers(),
             "centre_codes": self._clusters.codes.numbers(),
+            "unit": self._clusters.unit,
         }
-        arrays = self._buckets.arrays() | centres | {"centres": self._clusters.centres}
+        arrays = self._buckets.arrays() | self._clusters.codes.arrays("centre_codes")
+        arrays["centres"] = self._clusters.centres
         store.save(folder, KIND, arrays, params, fingerprint(self._atoms))
 
     @classmethod
@@ -207,11 +222,10 @@ class ClusterIndex:
         stored = store.load(folder, KIND)
         store.check_fingerprint(stored, rows)
         arrays, params = stored.arrays, stored.params
-        inner = {name.removeprefix("centre_"): array for name, array in arrays.items() if name != "centres"}
-        centres = {name: array for name, array in inner.items() if f"centre_{name}" in arrays}
+        codes = Codes.of(arrays, params["centre_codes"], "centre_codes")
         return cls(
             rows,
-            Clusters(arrays["centres"], Codes.of(centres, params["centre_codes"])),
+            Clusters(np.asarray(arrays["centres"]), params["unit"], codes),
             Buckets.of(arrays, params["codes"]),
             budget=params["budget"],
             proof=params["proof"],

@@ -11,8 +11,9 @@ import numpy as np
 from wolfhound import store
 from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
-from wolfhound.oracles._codes import Codes, coded, encoded, room, swept
-from wolfhound.oracles._hits import Asked, asked, joined, patched, settle
+from wolfhound.oracles._codes import Codes, coded, room, swept
+from wolfhound.oracles._encoding import encoded
+from wolfhound.oracles._hits import Asked, asked, joined, patched, settle, slacks
 from wolfhound.oracles.scan import Scan
 
 KIND = "int8 codes"
@@ -114,6 +115,7 @@ def certified(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
     ask
         The queries.
     """
+    slacks(ask.sizes, codes.centre.size, codes.radius)  # refuses queries that are too long
     k = min(ask.k, codes.n)
     step = max(1, _MEMORY // (_PER_ENTRY * room(k)))
     starts = range(0, len(ask.queries), step)
@@ -134,7 +136,7 @@ def _group(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, k: int) -> Hits:
         ids,
         queries.scores(keys),
         rest=np.where(np.isfinite(found.floors), queries.scores(found.floors[:, None])[:, 0], -np.inf),
-        scored=codes.n + (ids >= 0).sum(axis=1),
+        scored=np.full(len(ids), codes.n, np.int64),
         passes=1.0,
         radius=codes.radius,
     )

@@ -1,0 +1,138 @@
+"""From atoms to int8 codes, in one streaming pass on all threads."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.atoms import block_rows, check_finite
+from wolfhound.core import TINY, Atoms, Ids, Matrix, Vector, pulse
+from wolfhound.oracles import _int8_kernels as kernels
+from wolfhound.oracles._block import ROWS
+from wolfhound.oracles._codes import Codes
+from wolfhound.oracles._hits import lengths
+from wolfhound.threads import ordered
+from wolfhound.validate import require
+
+_SAMPLE = 4096
+_RANGE = 2.0**60
+_WIDEST = 1 << 20
+_LARGEST = 2.0**511
+_LOWEST = -1000
+_APART = 400
+
+
+def encoded(atoms: Atoms, *, ids: Ids | None = None, centre: Vector | None = None) -> Codes:
+    """Encode all atoms in one pass, exceptionally in two.
+
+    Parameters
+    ----------
+    atoms
+        What is encoded; all rows are checked to be finite.
+    ids : (n,), optional
+        Which atom is at each place.
+    centre : (d,), optional
+        Subtracted from every atom; any vector is right, one that makes the
+        atoms small makes the errors small.
+    """
+    n, d = atoms.shape
+    require(d <= _WIDEST, "atoms", f"of dimension <= {_WIDEST:,}", d)
+    rows = atoms.take(np.unique(np.random.default_rng(0).integers(0, n, min(n, _SAMPLE))))
+    rows = np.where(np.isfinite(rows), rows, 0.0)  # the pass names the row that is not finite
+    middle = np.zeros(d) if centre is None else np.asarray(centre, np.float64)
+    zero = 128 if centre is None and rows.min() >= 0.0 and rows.max() > 0.0 else 0
+    draft = _Draft(atoms, ids, middle, zero)
+    guess = float(np.abs(rows - middle).max())
+    top = draft.fill(guess)
+    if top > 0.0 and not (top / _RANGE < guess < top * _RANGE and draft.error < math.inf):
+        # The sample did not tell the scale of the rest: float32 would lose too much.
+        draft.fill(top)
+    return draft.codes()
+
+
+class _Draft:
+    """Codes that are being filled."""
+
+    def __init__(self, atoms: Atoms, ids: Ids | None, centre: Vector, zero: int) -> None:
+        n, d = atoms.shape
+        self._atoms = atoms
+        self._ids = np.empty(0, np.int64) if ids is None else ids
+        self._places = np.empty(len(self._ids), np.int64)
+        self._places[self._ids] = np.arange(len(self._ids))
+        self._centre, self._zero = centre, zero
+        blocks, pairs = -(-n // ROWS), -(-d // 2)
+        self._blocks = aligned((blocks, pairs, ROWS), np.int16)
+        self._blocks[-1] = 0
+        self._scales = np.zeros(ROWS * blocks, np.float32)
+        self._errors = np.zeros(ROWS * blocks, np.float32)
+        self.exponent, self.height, self.error = 0, 0.0, 0.0
+
+    def fill(self, top: float) -> float:
+        """Encode all rows, best if the largest entry is near `top`; return the largest."""
+        far = math.frexp(float(np.abs(self._centre).max()))[1] - _APART
+        self.exponent = max(math.frexp(top)[1], far, _LOWEST)
+        unit = math.ldexp(1.0, -self.exponent)
+        centre = unit * self._centre
+
+        def work(task: tuple[int, Matrix]) -> tuple[int, float, float, float]:
+            first, block = task
+            top, height, error = kernels.encode(
+                block,
+                self._places[first : first + len(block)],
+                first,
+                centre,
+                unit,
+                self._zero,
+                self._blocks,
+                self._scales,
+                self._errors,
+            )
+            if math.isnan(error) or height > math.ldexp(_LARGEST, -max(self.exponent, -500)):
+                _check_norms(block, first)
+                # Only its scale is out of range.
+                return len(block), float(np.abs(block).max()), height, math.inf
+            return len(block), math.ldexp(top, self.exponent), height, error
+
+        found = []
+        for size, *tops in ordered(work, self._atoms.blocks(block_rows(self._atoms))):
+            pulse(size)
+            found.append(tops)
+        top, self.height, self.error = (float(max(column)) for column in zip(*found, strict=True))
+        return top
+
+    def codes(self) -> Codes:
+        size = math.ldexp(self.height + self.error, self.exponent)
+        return Codes(
+            blocks=self._blocks,
+            scales=self._scales,
+            errors=self._errors,
+            ids=self._ids,
+            centre=self._centre,
+            zero=self._zero,
+            exponent=self.exponent,
+            height=self.height,
+            error=self.error,
+            radius=(size + float(lengths(self._centre[None])[0])) * (1.0 + 1e-15) + TINY,
+            n=self._atoms.shape[0],
+        )
+
+
+def _check_norms(block: Matrix, first: int) -> None:
+    """Raise ValueError if a row is not finite, or too long for float64 sums of squares."""
+    check_finite(block, first)
+    long = np.abs(block).max(axis=1) > _LARGEST / math.sqrt(block.shape[1])
+    if long.any():
+        row = first + int(np.flatnonzero(long)[0])
+        raise ValueError(f"`atoms` must have norms below 1e154. Got a larger one in row {row}.")
+
+
+def aligned(shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
+    """Return an empty array that starts at a cache line."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    buffer = np.empty(size + 64, np.uint8)
+    start = -buffer.ctypes.data % 64
+    return buffer[start : start + size].view(dtype).reshape(shape)
