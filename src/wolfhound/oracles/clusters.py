@@ -143,7 +143,7 @@ class ClusterIndex:
             How many; default 2 sqrt(n).
         budget
             Atoms to probe for a query, with thresholds in the first round;
-            default 4 sqrt(n).
+            default 8 sqrt(n).
         proof
             Whether a query that misses its threshold, or has none, is answered
             by a certified pass over the codes.
@@ -154,7 +154,7 @@ class ClusterIndex:
         n = rows.shape[0]
         root = math.sqrt(n)
         chosen = min(n, max(1, round(2.0 * root)) if clusters is None else count(clusters, "clusters", low=1))
-        first = max(1, round(4.0 * root)) if budget is None else count(budget, "budget", low=1)
+        first = max(1, round(8.0 * root)) if budget is None else count(budget, "budget", low=1)
         rng = np.random.default_rng(count(seed, "seed"))
         ids = np.sort(rng.permutation(n)[: _PER_CLUSTER * chosen])
         sample = rows.take(ids)
@@ -163,6 +163,11 @@ class ClusterIndex:
         made = Clusters.trained(sample, chosen, n, seed=seed)
         buckets = filled(rows, made, sample.mean(axis=0, dtype=np.float64))
         return cls(rows, made, buckets, budget=first, proof=proof)
+
+    def with_budget(self, budget: int) -> ClusterIndex:
+        """Return the same index with another budget; nothing is copied."""
+        first = count(budget, "budget", low=1)
+        return ClusterIndex(self._atoms, self._clusters, self._buckets, budget=first, proof=self._proof)
 
     @property
     def atoms(self) -> Atoms:
