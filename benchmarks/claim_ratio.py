@@ -1,0 +1,134 @@
+"""Claim: how good the answers of every oracle are along real Frank-Wolfe runs.
+
+The gap ratio of an answer is c = (its score - <q, x>) / (the best score - <q, x>): with
+ratio c, Frank-Wolfe needs 1/c times the steps. All oracles with their default
+parameters, on glove100, fashion_mnist and a Gaussian mixture of 1e6 x 128, for queries
+of runs towards a target inside the hull and outside, early (first tenth), middle and
+late (last third).
+
+Protocol: one thread; queries of two runs of 300 steps, in one batch and one by one,
+medians of interleaved rounds; ratios of all answers, mean and 10th percentile; atoms
+scored per query, codes and rows alike.
+
+Threshold: exact oracles have the ratio 1; every index that does not score all codes beats
+a random subset of as many atoms as it scores, in the mean ratio over all queries of a kind.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import walks
+from claim_clusters import atom_sets
+from reference import Matrix, Vector
+from rig import Claim, held_threads, interleave
+from walks import Walk
+
+import wolfhound
+from wolfhound.core import Hits, Oracle
+
+EXACT = ("Scan", "Int8Scan")
+RANDOM = "RandomSubset"
+
+
+def oracles() -> dict[str, Callable[[Matrix], Oracle]]:
+    """All oracles by name, with default parameters."""
+    return {
+        "Scan": functools.partial(wolfhound.Scan, screen=False),
+        "Int8Scan": wolfhound.Int8Scan.build,
+        "ClusterIndex": wolfhound.ClusterIndex.build,
+        "FaissIndex Pq": functools.partial(wolfhound.FaissIndex.build, kind=wolfhound.Pq()),
+        "FaissIndex IvfPq": functools.partial(wolfhound.FaissIndex.build, kind=wolfhound.IvfPq()),
+        "FaissIndex Hnsw": functools.partial(wolfhound.FaissIndex.build, kind=wolfhound.Hnsw()),
+        RANDOM: wolfhound.RandomSubset,
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the claim; return the exit code."""
+    claim = Claim(__file__, __doc__, argv, repeats=3)
+    for name, make in atom_sets(claim.options.tiny).items():
+        if claim.wants(name):
+            judge(claim, name, make())
+    return claim.finish()
+
+
+def judge(claim: Claim, name: str, atoms: Matrix) -> None:
+    """Measure all oracles on one data set; add rows and checks."""
+    steps = 60 if claim.options.tiny else 300
+    built: dict[str, Oracle] = {}
+    for label, build in oracles().items():
+        begin = time.perf_counter()
+        built[label] = build(atoms)
+        claim.row(data=name, oracle=label, build_seconds=time.perf_counter() - begin)
+    exact = built["Int8Scan"]
+    with held_threads(1):
+        for kind in walks.SHARES:
+            runs = [walks.walk(atoms, exact, kind, steps=steps, seed=seed) for seed in (6, 7)]
+            measure(claim, f"{name} {kind}", built, runs)
+
+
+def measure(claim: Claim, what: str, built: dict[str, Oracle], runs: Sequence[Walk]) -> None:
+    """Ask all oracles the queries of the runs."""
+    everything = walks.joined(runs)
+    singles = everything.queries[:: max(1, len(everything.queries) // 30)]
+    calls: dict[str, Callable[[], Hits]] = {}
+    for label, oracle in built.items():
+        oracle.query(everything.queries[:20])
+        oracle.query(everything.queries[:1])
+        calls[label] = functools.partial(oracle.query, everything.queries)
+        calls[f"{label}, single"] = functools.partial(_one_by_one, oracle, singles)
+    timed = interleave(calls, repeats=claim.options.repeats)
+    for label, oracle in built.items():
+        hits = timed[label].last
+        ratios = everything.ratios(hits.scores[:, 0])
+        claim.row(
+            data=what,
+            oracle=label,
+            **by_phase(ratios.reshape(len(runs), -1)),
+            scored=float(hits.scored.mean()),
+            microseconds=1e6 * timed[label].median / len(hits.ids),
+            microseconds_single=1e6 * timed[f"{label}, single"].median / len(singles),
+        )
+        if label in EXACT:
+            claim.holds(f"{what}: {label} finds the best atom", bool((np.abs(ratios - 1.0) < 1e-6).all()))
+        elif label != RANDOM and hits.scored.mean() < oracle.atoms.shape[0]:
+            better = ratios.mean() - subset_ratio(oracle, everything, int(hits.scored.mean()))
+            claim.at_least(f"{what}: {label}, ratio above a random subset's", better, 0.0, full_size=True)
+
+
+def by_phase(ratios: Vector) -> dict[str, float]:
+    """Mean and 10th percentile over the first tenth, the middle, the last third of runs."""
+    steps = ratios.shape[1]
+    cuts = {
+        "early": (0, steps // 10),
+        "middle": (steps // 10, 2 * steps // 3),
+        "late": (2 * steps // 3, steps),
+    }
+    cells = {}
+    for phase, cut in cuts.items():
+        part = ratios[:, slice(*cut)]
+        cells[phase], cells[f"{phase}_p10"] = float(part.mean()), float(np.quantile(part, 0.1))
+    return cells
+
+
+def subset_ratio(oracle: Oracle, walk: Walk, size: int) -> float:
+    """Mean ratio of a fresh random subset per query."""
+    subset = wolfhound.RandomSubset(oracle.atoms, size=max(1, min(size, oracle.atoms.shape[0])), seed=1)
+    scores = np.array([subset.query(query[None]).scores[0, 0] for query in walk.queries])
+    return float(walk.ratios(scores).mean())
+
+
+def _one_by_one(oracle: Oracle, queries: Matrix) -> Hits:
+    for query in queries:
+        hits = oracle.query(query[None])
+    return hits
+
+
+if __name__ == "__main__":
+    sys.exit(main())
