@@ -157,6 +157,17 @@ def test_other_formats_and_kinds_are_refused(tmp_path: Path) -> None:
         load(tmp_path / "absent", "index")
 
 
+def test_the_kind_is_told_from_the_manifest_alone(tmp_path: Path) -> None:
+    for path in save_small(tmp_path).glob("*.npy"):
+        path.unlink()
+    assert store.kind(tmp_path) == "index"
+    rewrite(tmp_path, lambda manifest: manifest.update(version=0))
+    with pytest.raises(StoreError, match="Got version 0"):
+        store.kind(tmp_path)
+    with pytest.raises(StoreError, match=r"`folder` must hold manifest.json"):
+        store.kind(tmp_path / "absent")
+
+
 def test_an_array_that_differs_from_its_entry_is_refused(tmp_path: Path) -> None:
     rewrite(save_small(tmp_path), lambda manifest: manifest["arrays"]["ids"].update(shape=[1, 2]))
     with pytest.raises(StoreError, match="is damaged: it holds int64 of shape"):

@@ -136,6 +136,17 @@ def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True) -> Sto
     )
 
 
+def kind(folder: str | os.PathLike[str]) -> str:
+    """What a folder holds, as `load` must be asked for it; reads the manifest only.
+
+    Raises
+    ------
+    StoreError
+        If the manifest is missing, altered or of another format version.
+    """
+    return str(_read_manifest(Path(folder))["kind"])
+
+
 def check_fingerprint(stored: Stored, atoms: Atoms) -> None:
     """Raise StoreError, saying what differs, if it was made from other atoms."""
     given, saved = fingerprint(atoms), stored.fingerprint

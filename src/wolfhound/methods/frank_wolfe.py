@@ -69,27 +69,28 @@ class FrankWolfe:
         # The origin need not lie in the hull: there f bounds nothing.
         first = point if len(active) else replace(point, value_error=math.inf)
         yield ask.state(start.t, first, active.ids, active.weights, kind="start")
-        memory, nulls, still = self.step.init(), 0, 0
+        memory, nulls, still, stuck = self.step.init(), 0, 0, False
         for t in itertools.count(start.t):
             move, hit, proved = None, -1, False
-            if self.lazy and nulls == 0 and len(active):
+            if self.lazy and not stuck and len(active):
                 move = self._inside(active, point, ask.lower)
             asked = move is None
             if move is None:
                 if active.age:
                     active.refresh()
                     point = _evaluate(objective, active, t)
-                move, hit, proved = self._ask(ask, active, point)
+                move, hit, proved = self._ask(ask, active, point, best=stuck)
             s, memory = self._length(objective, active, point, move=move, t=t, memory=memory)
             nulls = 0 if s > 0.0 else nulls + 1
             if s > 0.0:
                 before = point.value
                 active.step(move, s, fresh=asked)
                 point = _evaluate(objective, active, t + 1)
-                unproved = math.isinf(ask.slack)
-                still = still + 1 if unproved and abs(point.value - before) <= point.value_error else 0
+                stuck = abs(point.value - before) <= point.value_error
+                still = still + 1 if stuck and math.isinf(ask.slack) else 0
             else:
                 active.drop()
+                stuck = True
             kind = move.kind if s > 0.0 else "null"
             yield ask.state(t + 1, point, active.ids, active.weights, kind=kind, hit=hit)
             if max(nulls, still) >= self.patience or (nulls and proved):
@@ -103,9 +104,13 @@ class FrankWolfe:
         move = self.direction.inside(*_scores(active, point))
         return move if move.gap >= wanted else None
 
-    def _ask(self, ask: Asker, active: ActiveSet, point: Point) -> tuple[Move, int, bool]:
-        """Query; return the move, the atom that was hit, whether it is proved best."""
-        hits = ask(point, wanted=_wanted(point, ask.lower) if len(active) else None)
+    def _ask(self, ask: Asker, active: ActiveSet, point: Point, *, best: bool) -> tuple[Move, int, bool]:
+        """Query; return the move, the atom that was hit, whether it is proved best.
+
+        After a step that led nowhere only the best will do: an atom that is
+        good enough would be answered, and lead nowhere, again and again.
+        """
+        hits = ask(point, wanted=_wanted(point, ask.lower) if len(active) and not best else None)
         hit, proved = int(hits.ids[0, 0]), math.isfinite(hits.bounds[0])
         if proved and len(active) and point.upper - ask.lower <= 2.0 * ask.slack:
             return Move(0.0), hit, True  # all that is left is rounding

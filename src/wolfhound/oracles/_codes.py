@@ -32,12 +32,10 @@ _SINGLE = 2.0**-24
 _UNDERFLOW = 2.0**-100
 _LOWEST = -900
 
-CHUNK = 32 << 20
+CHUNK = 16 << 20
 """Bytes of codes that are swept between two pulses."""
 
 _ROOM = 8192
-_APART = 64
-_ENOUGH = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -193,24 +191,21 @@ def room(k: int) -> int:
 def swept(codes: Codes, queries: Coded, k: int, exclude: Ids) -> Found:
     """Read all codes once; keep all rows that can be among the k best.
 
-    The chunks and the floors that they begin with do not depend on the threads.
+    The chunks, and the floors that they begin with, do not depend on the threads.
     """
     blocks = len(codes.blocks)
     step = max(1, CHUNK // codes.blocks[0].nbytes)
+    spans = [(start, min(start + step, blocks)) for start in range(0, blocks, step)]
     lowest = np.where(queries.hopeless, np.inf, -np.inf).astype(np.float32)
-    floors = lowest
-    apart = blocks // max(blocks // _APART, _ENOUGH * k // ROWS, 1)
-    if apart > 1:
-        # A few blocks, far apart, tell what the k best reach at least.
-        floors = _sweep(codes, queries, (0, blocks, apart), k, exclude, floors).floors
-        floors = np.where(floors == np.inf, lowest, floors)
-    spans = [(start, min(start + step, blocks), 1) for start in range(0, blocks, step)]
+    parts = [_sweep(codes, queries, spans[0], k, exclude, lowest)]
+    pulse(min(ROWS * step, codes.n))
+    # What the first chunk tells of the k best holds for all.
+    floors = np.where(parts[0].floors == np.inf, lowest, parts[0].floors)
 
-    def work(span: tuple[int, int, int]) -> Found:
+    def work(span: tuple[int, int]) -> Found:
         return _sweep(codes, queries, span, k, exclude, floors)
 
-    parts = []
-    for span, part in zip(spans, map(work, spans) if len(spans) == 1 else ordered(work, spans), strict=True):
+    for span, part in zip(spans[1:], ordered(work, spans[1:]), strict=True):
         pulse(min(ROWS * span[1], codes.n) - ROWS * span[0])
         parts.append(part)
     return Found(
@@ -221,9 +216,9 @@ def swept(codes: Codes, queries: Coded, k: int, exclude: Ids) -> Found:
 
 
 def _sweep(
-    codes: Codes, queries: Coded, span: tuple[int, int, int], k: int, exclude: Ids, floors: kernels.Singles
+    codes: Codes, queries: Coded, span: tuple[int, int], k: int, exclude: Ids, floors: kernels.Singles
 ) -> Found:
-    """Sweep the blocks range(*span); rows below the floors are not wanted."""
+    """Sweep the blocks of a span; rows below the floors are not wanted."""
     m = len(queries.levels)
     keys, places = np.empty((m, room(k)), np.float32), np.empty((m, room(k)), np.int64)
     fill, rules = np.zeros(m, np.int64), queries.rules.copy()

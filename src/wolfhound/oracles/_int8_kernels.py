@@ -270,7 +270,7 @@ def sweep(
     errors: Singles,
     ids: Ids,
     n: int,
-    span: tuple[int, int, int],
+    span: tuple[int, int],
     levels: Shorts,
     rules: Any,
     slacks: Vector,
@@ -280,7 +280,7 @@ def sweep(
     places: Ids,
     fill: Ints,
 ) -> None:
-    """Bound the rows of the blocks range(*span); keep, per query, all that can be among the k best.
+    """Bound the rows of the blocks of a span; keep, per query, all that can be among the k best.
 
     `keys` and `places` (m, room) and `fill` (m,) receive upper bounds and places, `rules`
     the raised floors. A query whose candidates do not fit gets ``fill = -1``.
@@ -289,7 +289,7 @@ def sweep(
     limits = np.full(m, min(2 * (k + ROWS), room - ROWS))
     uppers = np.empty((GROUP, ROWS), np.float32)
     out = uppers.ctypes.data
-    for block in range(span[0], span[1], span[2]):
+    for block in range(span[0], span[1]):
         codes = blocks.ctypes.data + block * 2 * ROWS * pairs
         scale, error = scales.ctypes.data + 4 * ROWS * block, errors.ctypes.data + 4 * ROWS * block
         q = 0
