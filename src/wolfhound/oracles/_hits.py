@@ -95,6 +95,8 @@ def lengths(rows: Vector) -> Vector:
     True
     """
     largest = np.abs(rows).max(axis=1, initial=0.0)
+    if 2.0**-400 < largest.min() and largest.max() < 2.0**400:  # nothing to fear from squares
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)) * (1.0 + gamma(rows.shape[1] + 4)))
     exponents = np.frexp(largest)[1]
     unit = np.ldexp(rows, -exponents[:, None])
     with np.errstate(over="ignore"):
@@ -140,8 +142,8 @@ class Best:
 
     def floor_for(self, scores: Vector) -> float:
         """Return a floor for the next scores; before there is one, from a few of them."""
-        few = 8 * self.limit
-        if self.floor == self._guess == -math.inf and len(scores) > few:
+        few = min(32 * self.limit, len(scores))
+        if self.floor == self._guess == -math.inf and few >= 8 * self.limit:
             # These alone hold `limit` entries at or above it. Ties are still taken, so it
             # holds for blocks in any order.
             floor = np.partition(scores[:few], few - self.limit)[few - self.limit]
@@ -348,30 +350,42 @@ def offered(atoms: Atoms, ask: Asked, ids: Ids, *, scored: Ints) -> Hits:
     Hits
         The best k candidates; bounds and radius are inf, passes 0.
     """
+    scores, best, rows, slots = (_offer_one if len(ids) == 1 else _offer)(atoms, ask, ids)
+    if not (scores < np.inf).all():  # also if one is nan
+        size = f"|query| up to {ask.sizes.max():.3g}"
+        require(False, "queries", "so small that no score overflows", size)
+    return Hits(
+        ids=_wide(best, ask.k, -1),
+        scores=_wide(scores, ask.k, -np.inf),
+        bounds=np.full(len(ids), np.inf),
+        rows=rows,
+        slots=_wide(slots, ask.k, 0),
+        scored=scored,
+        passes=0.0,
+        radius=math.inf,
+    )
+
+
+def _offer(atoms: Atoms, ask: Asked, ids: Ids) -> tuple[Vector, Ids, Matrix, Ints]:
+    """Scores and ids of the best candidates, their rows and slots."""
     unique, slots = _unique(ids)
     rows = atoms.take(unique)
     scores = _score_pairs(rows, slots, ask.queries)
     order = _best_first(scores, ids, ask.k)
     scores, slots = np.take_along_axis(scores, order, 1), np.take_along_axis(slots, order, 1)
     ids = np.take_along_axis(ids, order, 1)
-    require(
-        bool((scores < np.inf).all()),  # also if one is nan
-        "queries",
-        "so small that no score overflows",
-        f"|query| up to {ask.sizes.max():.3g}",
-    )
     found = ids >= 0
     places = np.where(found, np.cumsum(found).reshape(ids.shape) - 1, 0)
-    return Hits(
-        ids=_wide(ids, ask.k, -1),
-        scores=_wide(scores, ask.k, -np.inf),
-        bounds=np.full(len(ids), np.inf),
-        rows=rows[slots[found]],
-        slots=_wide(places, ask.k, 0),
-        scored=scored,
-        passes=0.0,
-        radius=math.inf,
-    )
+    return scores, ids, rows[slots[found]], places
+
+
+def _offer_one(atoms: Atoms, ask: Asked, ids: Ids) -> tuple[Vector, Ids, Matrix, Ints]:
+    """As `_offer`, for one query: few calls of numpy, as these are most of the time."""
+    mine = ids[0][ids[0] >= 0]
+    rows = atoms.take(mine)
+    scores = rescore(rows, ask.queries[0])
+    order = np.lexsort((mine, -scores))[: ask.k]
+    return scores[order][None], mine[order][None], rows[order], np.arange(len(order))[None]
 
 
 def packed(

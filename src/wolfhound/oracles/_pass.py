@@ -43,11 +43,11 @@ class Watch:
     def look(self, first: int, scores: Vector) -> tuple[Vector, Ids]:
         """Pick what matters from the scores of a block; on any thread."""
         stop = first + len(scores)
-        low, high = np.searchsorted(self.banned, (first, stop))
+        copy = kernels.NOTHING if self.copy is None else self.copy[first:stop]
+        low, high = np.searchsorted(self.banned, (first, stop)) if len(self.banned) else (0, 0)
         hidden = self.banned[low:high] - first
         true = scores[hidden]
         scores[hidden] = -np.inf
-        copy = kernels.NOTHING if self.copy is None else self.copy[first:stop]
         found = kernels.collect(scores, self.best.floor_for(scores), self.scale, copy)
         if self.copy is not None:
             copy[hidden] = self.scale * true

@@ -138,19 +138,25 @@ def collect(scores: Vector, floor: float, scale: float, copy: Singles) -> Ids:
 
     On the way ``scale * scores`` is kept in float32, unless `copy` is empty.
     """
-    found = np.empty(scores.shape[0], np.int64)
-    count = 0
+    total = 0
     for start in range(0, scores.shape[0], _CHUNK):
         stop = min(start + _CHUNK, scores.shape[0])
         if copy.shape[0] > 0:
             shrink(scores[start:stop], scale, copy[start:stop])
+        total += count_scores(scores[start:stop], floor)
+    found = np.empty(total, np.int64)
+    count = 0
+    for start in range(0, scores.shape[0], _CHUNK):
+        stop = min(start + _CHUNK, scores.shape[0])
+        if count == total:
+            break
         if count_scores(scores[start:stop], floor) == 0:
             continue
         for i in range(start, stop):
             if scores[i] > floor:
                 found[count] = i
                 count += 1
-    return found[:count]
+    return found
 
 
 @kernel
