@@ -37,20 +37,11 @@ if TYPE_CHECKING:
     from wolfhound.oracles.faiss_index import IvfPq as IvfPq
     from wolfhound.oracles.faiss_index import Pq as Pq
     from wolfhound.oracles.int8 import Int8Scan as Int8Scan
-    from wolfhound.oracles.clusters import ClusterIndex as ClusterIndex
-    from wolfhound.oracles.faiss_index import FaissIndex as FaissIndex
-    from wolfhound.oracles.faiss_index import Hnsw as Hnsw
-    from wolfhound.oracles.faiss_index import IvfPq as IvfPq
-    from wolfhound.oracles.faiss_index import Pq as Pq
-    from wolfhound.oracles.int8 import Int8Scan as Int8Scan
     from wolfhound.oracles.scan import Scan as Scan
     from wolfhound.oracles.subset import RandomSubset as RandomSubset
     from wolfhound.oracles.wrappers import Audited as Audited
     from wolfhound.oracles.wrappers import Tiered as Tiered
     from wolfhound.planning.choose import choose_oracle as choose_oracle
-    from wolfhound.oracles.subset import RandomSubset as RandomSubset
-    from wolfhound.oracles.wrappers import Audited as Audited
-    from wolfhound.oracles.wrappers import Tiered as Tiered
     from wolfhound.readers import read_atoms as read_atoms
     from wolfhound.result import Result as Result
     from wolfhound.result import Trace as Trace
@@ -73,15 +64,10 @@ _NAMES = {
     "oracles.clusters": ("ClusterIndex",),
     "oracles.faiss_index": ("FaissIndex", "Hnsw", "IvfPq", "Pq"),
     "oracles.int8": ("Int8Scan",),
-    "oracles.clusters": ("ClusterIndex",),
-    "oracles.faiss_index": ("FaissIndex", "Hnsw", "IvfPq", "Pq"),
-    "oracles.int8": ("Int8Scan",),
     "oracles.scan": ("Scan",),
     "oracles.subset": ("RandomSubset",),
     "oracles.wrappers": ("Audited", "Tiered"),
     "planning.choose": ("choose_oracle",),
-    "oracles.subset": ("RandomSubset",),
-    "oracles.wrappers": ("Audited", "Tiered"),
     "readers": ("read_atoms",),
     "result": ("Result", "Trace", "load"),
     "solve": ("minimize",),

@@ -22,8 +22,9 @@ _SAMPLE = 4096
 _RANGE = 2.0**60
 _WIDEST = 1 << 20
 _LARGEST = 2.0**511
-_LOWEST = -1000
-_APART = 400
+# Exponents by size of a float: 2**-exponent must fit, and squares of a centre in these units.
+_EXTREME = {4: 120, 8: 1000}
+_APART = {4: 60, 8: 400}
 
 
 def encoded(atoms: Atoms, *, ids: Ids | None = None, centre: Vector | None = None) -> Codes:
@@ -43,7 +44,7 @@ def encoded(atoms: Atoms, *, ids: Ids | None = None, centre: Vector | None = Non
     require(d <= _WIDEST, "atoms", f"of dimension <= {_WIDEST:,}", d)
     rows = atoms.take(np.unique(np.random.default_rng(0).integers(0, n, min(n, _SAMPLE))))
     rows = np.where(np.isfinite(rows), rows, 0.0)  # the pass names the row that is not finite
-    middle = np.zeros(d) if centre is None else np.asarray(centre, np.float64)
+    middle = np.zeros(d) if centre is None else centre.astype(atoms.dtype).astype(np.float64)
     zero = 128 if centre is None and rows.min() >= 0.0 and rows.max() > 0.0 else 0
     draft = _Draft(atoms, ids, middle, zero)
     guess = float(np.abs(rows - middle).max())
@@ -73,13 +74,17 @@ class _Draft:
 
     def fill(self, top: float) -> float:
         """Encode all rows, best if the largest entry is near `top`; return the largest."""
-        far = math.frexp(float(np.abs(self._centre).max()))[1] - _APART
-        self.exponent = max(math.frexp(top)[1], far, _LOWEST)
-        unit = math.ldexp(1.0, -self.exponent)
-        centre = unit * self._centre
+        kind = self._atoms.dtype.type
+        size = self._atoms.dtype.itemsize
+        far = float(np.abs(self._centre).max())
+        least = max(math.frexp(far)[1] - _APART[size] if far > 0.0 else -math.inf, -_EXTREME[size])
+        self.exponent = int(min(max(math.frexp(top)[1], least), _EXTREME[size]))
+        unit = kind(math.ldexp(1.0, -self.exponent))
+        centre = np.asarray(unit * self._centre.astype(kind))
 
         def work(task: tuple[int, Matrix]) -> tuple[int, float, float, float]:
             first, block = task
+            scratch = np.empty(block.shape[1] + 1, kind)
             top, height, error = kernels.encode(
                 block,
                 self._places[first : first + len(block)],
@@ -87,19 +92,21 @@ class _Draft:
                 centre,
                 unit,
                 self._zero,
+                scratch,
+                scratch.view(np.int32 if size == 4 else np.int64),
                 self._blocks,
                 self._scales,
                 self._errors,
             )
             if math.isnan(error) or height > math.ldexp(_LARGEST, -max(self.exponent, -500)):
                 _check_norms(block, first)
-                # Only its scale is out of range.
-                return len(block), float(np.abs(block).max()), height, math.inf
+            if math.isnan(error):  # only its scale is out of range
+                return len(block), float(np.abs(block).max()), 0.0, math.inf
             return len(block), math.ldexp(top, self.exponent), height, error
 
         found = []
-        for size, *tops in ordered(work, self._atoms.blocks(block_rows(self._atoms))):
-            pulse(size)
+        for rows, *tops in ordered(work, self._atoms.blocks(block_rows(self._atoms))):
+            pulse(rows)
             found.append(tops)
         top, self.height, self.error = (float(max(column)) for column in zip(*found, strict=True))
         return top

@@ -307,6 +307,19 @@ def settle(
         the first j + 1 are proved to be the best, ties included.
     """
     slack = slacks(ask.sizes, atoms.shape[1], radius)
+    if len(ids) == 1:
+        best, scores, rows = _settle_one(atoms, ask.queries[0], ids[0], uppers[0], ask.k)
+        order = np.lexsort((best, -scores))[: ask.k]
+        return Hits(
+            ids=_wide(best[order][None], ask.k, -1),
+            scores=_wide(scores[order][None], ask.k, -np.inf),
+            bounds=_bounds(scores[order[:1]], slack, rest),
+            rows=rows[order],
+            slots=_wide(np.arange(len(order))[None], ask.k, 0),
+            scored=scored + len(best),
+            passes=passes,
+            radius=radius,
+        )
     wide = max(1, min(ids.shape[1], ask.k + 64))
     step = max(1, _GATHER // (atoms.shape[1] * atoms.dtype.itemsize * wide))
     parts = []
@@ -317,6 +330,28 @@ def settle(
     return packed(
         atoms.take, scores, best, slack=slack, rest=rest, scored=scored + again, passes=passes, radius=radius
     )
+
+
+def _settle_one(atoms: Atoms, query: Vector, ids: Ids, uppers: Vector, k: int) -> tuple[Ids, Vector, Matrix]:
+    """Return the atoms that had to be scored, their scores and rows: few calls of numpy."""
+    found = int((ids >= 0).sum())
+    best = np.sort(ids[: min(k, found)])
+    rows = atoms.take(best)
+    scores = rescore(rows, query)
+    if found > k:
+        near = np.sort(ids[k:found][uppers[k:found] >= scores.min()])
+        more = atoms.take(near)
+        best, rows = np.concatenate([best, near]), np.concatenate([rows, more])
+        scores = np.concatenate([scores, rescore(more, query)])
+    return best, scores, rows
+
+
+def _bounds(best: Vector, slack: Vector, rest: Vector) -> Vector:
+    """Bounds from the best scores, the error of a score, and a bound on other atoms."""
+    if not len(best):
+        return rest
+    above = np.where(best > -np.inf, np.nextafter(best + slack, np.inf), -np.inf)
+    return np.maximum(above, rest)
 
 
 def _settle_some(atoms: Atoms, queries: Vector, ids: Ids, uppers: Vector, k: int) -> tuple[Vector, Ids, Ints]:
@@ -413,11 +448,10 @@ def packed(
         As in `settle`.
     """
     unique, slots = _unique(ids)
-    bounds = np.where(scores[:, 0] > -np.inf, np.nextafter(scores[:, 0] + slack, np.inf), -np.inf)
     return Hits(
         ids=ids,
         scores=scores,
-        bounds=np.maximum(bounds, rest),
+        bounds=_bounds(scores[:, 0], slack, rest),
         rows=take(unique),
         slots=np.maximum(slots, 0),
         scored=scored,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,30 +23,32 @@ Shorts = NDArray[np.int16]
 
 # ---------------------------------------------------------------- encoding
 
-# Largest entries need "no nan" to be vectorised; a row that is not finite is found by its residual.
-_largest_loop = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nnan", "nsz"})
 
+@kernel
+def _centred(row: Matrix, centre: Matrix, unit: Any, y: Matrix, bits: Any, mask: Any) -> Any:
+    """Write y = unit row - centre; return max|y|.
 
-@_largest_loop
-def _largest_entry(row: Matrix, centre: Vector, unit: float) -> float:
-    """Return max|unit row - centre|."""
-    top = 0.0
-    for j in range(row.shape[0]):
-        top = max(top, abs(unit * np.float64(row[j]) - centre[j]))
-    return top
+    `bits` are those of y, as integers: without their sign these have the order of |y|, and
+    integers have the largest found in vector registers. `y` has one place more.
+    """
+    d = row.shape[0]
+    for j in range(d):
+        y[j] = unit * row[j] - centre[j]
+    top = mask & bits[0]
+    for j in range(d):
+        top = max(top, mask & bits[j])
+    bits[d] = top
+    return y[d]
 
 
 @fast_kernel
-def _code(
-    row: Matrix, centre: Vector, unit: float, scale: float, inverse: float, lowest: float, codes: Any
-) -> tuple[float, float]:
+def _code(y: Matrix, scale: Any, inverse: Any, lowest: Any, codes: Any) -> tuple[Any, Any]:
     """Write codes modulo 256; return the sums of squares of residuals and codes."""
-    residual, square = 0.0, 0.0
-    for j in range(row.shape[0]):
-        y = unit * np.float64(row[j]) - centre[j]
-        code = np.rint(y * inverse)
+    residual = square = y.dtype.type(0.0)
+    for j in range(y.shape[0]):
+        code = np.rint(y[j] * inverse)
         code = code if code > lowest else lowest
-        rest = y - scale * code
+        rest = y[j] - scale * code
         residual += rest * rest
         square += code * code
         codes[j] = np.int8(np.int32(code))
@@ -76,9 +77,11 @@ def encode(
     rows: Matrix,
     places: Ids,
     first: int,
-    centre: Vector,
-    unit: float,
+    centre: Matrix,
+    unit: Any,
     zero: int,
+    y: Matrix,
+    bits: Any,
     blocks: Shorts,
     scales: Singles,
     errors: Singles,
@@ -87,7 +90,11 @@ def encode(
 
     A code is the nearest integer to y/scale, y = unit row - centre, from -127 to 127,
     or from 0 to 255 if `zero` is 128, which is then subtracted. The error of a row is
-    at least |y - scale code|.
+    at least |y - scale code|. All is computed in the dtype of rows, centre, unit and y, a
+    scratch of d + 1 places, of which `bits` is a view as integers; u is its unit roundoff.
+
+    Each entry of y - scale code is off by less than 4u max|y|, the sum of its squares
+    by less than (d + 8) u of itself, and by 2**-149 d where squares underflow.
 
     Returns
     -------
@@ -96,8 +103,14 @@ def encode(
     """
     n, d = rows.shape
     top, height, worst, bad = 0.0, 0.0, 0.0, 0.0
-    lowest = 0.0 if zero > 0 else -127.0
+    kind = rows.dtype.type
+    mask = bits.dtype.type(0x7FFFFFFF if y.itemsize == 4 else 0x7FFFFFFFFFFFFFFF)  # all but the sign
+    roundoff = 2.0**-24 if y.itemsize == 4 else UNIT
+    lowest = kind(0.0) if zero > 0 else kind(-127.0)
     flip = np.int16(-32640 if zero > 0 else 0)  # 128 in either byte
+    inflate = 1.0 + 2.0 * (d + 8) * roundoff
+    lost = 8.0 * roundoff * np.sqrt(np.float64(d))
+    vanished = np.sqrt(np.float64(d)) * (2.0**-74 if y.itemsize == 4 else 2.0**-148)
     codes = np.zeros((ROWS, 2 * blocks.shape[1]), np.int8)
     pairs = codes.view(np.int16)
     held, begin = 0, 0
@@ -111,18 +124,18 @@ def encode(
             held = 0
         if held == 0:
             begin = place
-        entry = _largest_entry(rows[i], centre, unit)
+        entry = np.float64(_centred(rows[i], centre, unit, y, bits, mask))
         # A little above, so that no code is larger than it may be.
-        scale = float(np.float32(entry / (127.0 + zero) * (1.0 + 2.0**-22)))
-        scale = scale if scale >= 2.0**-126 else 0.0
-        inverse = 1.0 / scale if scale > 0.0 else 0.0
-        residual, square = _code(rows[i], centre, unit, scale, inverse, lowest, codes[held])
-        # Rounding: of the sum and the root; of y itself; to float32 and where squares vanish.
-        error = np.sqrt(residual) * (1.0 + (d + 8) * UNIT) + 4.0 * UNIT * np.sqrt(np.float64(d)) * entry
+        single = np.float32(entry / (127.0 + zero) * (1.0 + 2.0**-21))
+        single = single if single >= np.float32(2.0**-126) else np.float32(0.0)
+        scale = kind(single)
+        inverse = kind(1.0) / scale if single > 0 else kind(0.0)
+        residual, square = _code(y[:d], scale, inverse, lowest, codes[held])
+        error = np.sqrt(np.float64(residual)) * inflate + lost * entry + vanished
         errors[place] = np.float32(error * (1.0 + 2.0**-22) + 2.0**-148)
-        scales[place] = np.float32(scale)
+        scales[place] = single
         top = max(top, entry)
-        height = max(height, scale * np.sqrt(square) * (1.0 + 8.0 * UNIT))
+        height = max(height, np.float64(single) * np.sqrt(np.float64(square)) * inflate)
         worst = max(worst, np.float64(errors[place]))
         bad += error - error  # nan once one is not finite
         held += 1

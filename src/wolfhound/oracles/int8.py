@@ -125,10 +125,11 @@ def certified(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
 def _group(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, k: int) -> Hits:
     queries = coded(codes, ask)
     found = swept(codes, queries, k, ask.exclude)
-    order = np.argsort(-found.keys, axis=1, kind="stable")
-    keys = np.take_along_axis(found.keys, order, 1)
-    width = int((keys >= found.floors[:, None]).sum(axis=1).max(initial=1))
-    keys, places = keys[:, :width], np.take_along_axis(found.places, order[:, :width], 1)
+    # A chunk of its own knew less than all do together.
+    keys = np.where(found.keys >= found.floors[:, None], found.keys, -np.inf)
+    order = np.argsort(-keys, axis=1, kind="stable")[:, : max(1, int((keys > -np.inf).sum(axis=1).max()))]
+    keys = np.take_along_axis(keys, order, 1)
+    places = np.where(keys > -np.inf, np.take_along_axis(found.places, order, 1), -1)
     ids = places if not len(codes.ids) else np.where(places >= 0, codes.ids[places], -1)
     hits = settle(
         atoms,

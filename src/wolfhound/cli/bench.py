@@ -1,0 +1,132 @@
+"""`wolfhound bench`: how fast the oracles are on this machine, and whether they are right."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from wolfhound.cli import _options as opt
+from wolfhound.cli import _output as output
+from wolfhound.cli import _progress as progress
+from wolfhound.planning.calibration import default_path
+from wolfhound.planning.text import seconds_text
+
+if TYPE_CHECKING:
+    from wolfhound.planning.measure import Report, Trial
+
+EXAMPLES = """[bold]Examples:[/]
+
+wolfhound bench
+
+wolfhound --threads 1 bench --no-save --json
+"""
+
+ROWS, COLUMNS, ROUNDS = 400_000, 96, 13
+
+
+def bench(
+    save: Annotated[
+        bool, typer.Option("--save/--no-save", help="Keep the speeds, for choose_oracle and index build.")
+    ] = True,
+    as_json: opt.Json = False,
+) -> None:
+    """Time the oracles on this machine and check their answers, in under a minute.
+
+    The speeds are kept where WOLFHOUND_CALIBRATION says, else in the user's
+    cache folder; estimates use them from then on.
+    """
+    from wolfhound.planning.measure import measure  # noqa: PLC0415 - numba, faiss
+
+    path = _writable(default_path()) if save else None
+    with shown() as say:
+        report = measure(rows=ROWS, columns=COLUMNS, rounds=ROUNDS, say=say)
+    # Speeds of wrong answers are worth nothing.
+    saved = report.calibration.save(path) if path is not None and report.passed else None
+    if as_json:
+        output.print_json(_document(report, saved))
+    else:
+        _print(output.stdout(), report, saved)
+    raise typer.Exit(0 if report.passed else 1)
+
+
+@contextlib.contextmanager
+def shown() -> Iterator[Callable[[float, str], None]]:
+    """Show the share that is done and a text, no more often than can be read."""
+    last = time.monotonic()
+    with progress._display() as (show, interval):
+
+        def say(share: float, text: str) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= interval:
+                last = now
+                show(progress.Report(share, text))
+
+        yield say
+
+
+def _writable(path: Path) -> Path:
+    """Refuse a place that could not be written, before any work is done."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise ValueError(f"`WOLFHOUND_CALIBRATION` must be a file that can be written. Got {path}.")
+    return path
+
+
+def _document(report: Report, saved: Path | None) -> dict[str, object]:
+    return {
+        "rows": report.rows,
+        "columns": report.columns,
+        "seconds": report.seconds,
+        "passed": report.passed,
+        "saved": None if saved is None else str(saved),
+        "oracles": [asdict(trial) for trial in report.trials],
+        "calibration": asdict(report.calibration),
+    }
+
+
+def _print(console: Console, report: Report, saved: Path | None) -> None:
+    threads, read = report.calibration.threads, report.calibration.read
+    console.print(
+        f"[bold]{report.rows:,} x {report.columns} float32 atoms[/], "
+        f"{threads} {'thread' if threads == 1 else 'threads'}, {report.seconds:.0f} s in all\n"
+    )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("oracle")
+    for heading in ("build", "ms a query", "in a batch", "GB/s", "ratio", "pays from"):
+        table.add_column(heading, justify="right")
+    for trial in report.trials:
+        table.add_row(*_row(trial))
+    table.add_row("plain read", "", "", "", f"{1e-9 / read:.1f}", "", "")
+    console.print(table)
+    console.print("\npays from: so many queries, one at a time, cost as much as with Scan, building included")
+    for trial in report.trials:
+        for fault in trial.faults:
+            console.print(f"[bold red]WRONG[/] {trial.name}: {fault}")
+    if report.passed:
+        console.print("All answers are right: the exact oracles agree, and no score exceeds a bound.")
+    if saved is not None:
+        console.print(f"Speeds saved in [bold]{output.plain(str(saved))}[/]")
+
+
+def _row(trial: Trial) -> tuple[str, ...]:
+    return (
+        trial.name,
+        seconds_text(trial.build),
+        f"{1e3 * trial.one:.3g}",
+        f"{1e3 * trial.many:.3g}",
+        f"{1e-9 * trial.speed:.1f}",
+        "1" if trial.ratio == 1.0 else f"{trial.ratio:.3f}",
+        "-" if math.isinf(trial.pays_from) else f"{trial.pays_from:,.0f}",
+    )

@@ -1,0 +1,242 @@
+"""`RandomSubset`: answers from fresh random atoms, the baseline of every index."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, final
+
+import numpy as np
+
+from wolfhound.atoms import ArrayAtoms, as_atoms, block_rows, check_finite
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector, pulse
+from wolfhound.jit import kernel
+from wolfhound.oracles._hits import Asked, asked, highest, offered
+from wolfhound.oracles._scan_kernels import dots
+from wolfhound.oracles.scan import Scan
+from wolfhound.threads import ordered
+from wolfhound.validate import count, require, rng
+
+LEAST = 1000
+"""Atoms of a sample by default, if that is more than 1 % of them."""
+
+_RUN = 32 << 10
+"""Bytes of a run of neighbours: single rows miss the cache (measured: twice as slow)."""
+
+_RUNS = 64
+"""A sample has at least so many runs, lest it show one corner of an ordered file."""
+
+_FEW = 4
+"""So many queries are faster one by one than as a product of matrices."""
+
+
+@final
+class RandomSubset:
+    """Scores a fresh random sample of the atoms at every call; proves nothing.
+
+    Every atom is in a sample with the same chance, ``size / n``. For speed a
+    sample is made of short runs of neighbours (32 KiB, 64 rows of 128 float32)
+    at uniformly random places, none overlapping; in a file whose neighbours are
+    alike it is worth as little as one atom per run. The queries of one call
+    share the sample. The answer is exact within it, ties included.
+
+    Parameters
+    ----------
+    atoms
+        Atoms, an array or a path.
+    size
+        Atoms of a sample, at most n; default: 1 % of them, but at least 1000.
+    seed
+        Of the samples. The same seed gives the same answers, in order.
+
+    Examples
+    --------
+    >>> subset = RandomSubset(np.eye(3), size=1)
+    >>> queries = np.array([[1.0, 3.0, 2.0]])
+    >>> sorted({float(subset.query(queries).scores[0, 0]) for _ in range(100)})
+    [1.0, 2.0, 3.0]
+    """
+
+    def __init__(
+        self, atoms: object, *, size: int | None = None, seed: int | np.random.Generator = 0
+    ) -> None:
+        self._atoms = as_atoms(atoms)
+        n, d = self._atoms.shape
+        wanted = max(LEAST, n // 100) if size is None else count(size, "size", low=1)
+        self._size = min(n, wanted)
+        row = d * self._atoms.dtype.itemsize
+        self._run = max(1, min(_RUN // row, self._size // _RUNS))
+        self._rng = rng(seed)
+
+    @property
+    def atoms(self) -> Atoms:
+        """The atoms that are searched."""
+        return self._atoms
+
+    @property
+    def size(self) -> int:
+        """Atoms of a sample."""
+        return self._size
+
+    def query(
+        self,
+        queries: Matrix,
+        *,
+        k: int = 1,
+        thresholds: Vector | None = None,
+        exclude: Ids | None = None,
+    ) -> Hits:
+        """Answer m queries from one sample, see `Oracle.query`; thresholds are ignored."""
+        ask = asked(self._atoms, queries, k, exclude)
+        sample = _Sample(self._atoms, _draw(self._rng, self._atoms.shape[0], self._size, self._run))
+        scored = np.full(len(ask.queries), self._size, np.int64)
+        if len(ask.queries) <= _FEW:
+            return offered(self._atoms, ask, _best(sample, ask), scored=scored)
+        hits = Scan(sample, screen=False).query(ask.queries, k=ask.k, exclude=sample.places(ask.exclude))
+        return replace(
+            hits,
+            ids=np.where(hits.ids >= 0, sample.ids[hits.ids], -1),
+            bounds=np.full(len(scored), math.inf),
+            scored=scored,
+            passes=0.0,
+            radius=math.inf,
+        )
+
+    def __repr__(self) -> str:
+        """The atoms and the size of a sample."""
+        return f"RandomSubset({self._atoms!r}, size={self._size})"
+
+
+def _draw(rng: np.random.Generator, n: int, size: int, run: int) -> Ids:
+    """Return `size` distinct ids, ascending, in runs of neighbours.
+
+    The atoms lie on a ring. Where its runs are shrunk to points, the sample is
+    a plain random one; a random rotation then gives every atom the same chance.
+    """
+    runs = -(-size // run)
+    points = np.sort(rng.choice(n - size + runs, runs, replace=False, shuffle=False))
+    ring = np.repeat(points - np.arange(runs), run)[:size] + np.arange(size)
+    turn = int(rng.integers(n))
+    over = np.searchsorted(ring, n - turn)  # from here on a turn leads past the end
+    return np.concatenate([ring[over:] + (turn - n), ring[:over] + turn])
+
+
+class _Sample:
+    """Some atoms, as atoms; their ids here are places in the sample."""
+
+    def __init__(self, atoms: Atoms, ids: Ids) -> None:
+        self.atoms = atoms
+        self.ids = ids
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.ids), self.atoms.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.atoms.dtype
+
+    def take(self, ids: Ids) -> Matrix:
+        return self.atoms.take(self.ids[ids])
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
+        for start in range(0, len(self.ids), rows):
+            ids = self.ids[start : start + rows]
+            block = self.atoms.take(ids)
+            _check(block, ids)
+            yield start, _locked(block)
+
+    def places(self, ids: Ids) -> Ids:
+        """Where these atoms are in the sample; -1 if they are not."""
+        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        return np.where(self.ids[at] == ids, at, -1)
+
+
+def _check(rows: Matrix, ids: Ids) -> None:
+    """Raise ValueError if an entry is not finite, naming the atom."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(rows.sum()):
+            return
+    for row, atom in zip(rows, ids, strict=True):
+        check_finite(row[None], int(atom))
+
+
+# ---------------------------------------------------------------- a few queries: the float64 loop
+
+
+def _best(sample: _Sample, ask: Asked) -> Ids:
+    """(m, c) best atoms of the sample, at most k, padded with -1, in no order."""
+    scores = _scores(sample, ask.queries)
+    out = np.full((len(scores), min(ask.k, len(sample.ids))), -1, np.int64)
+    for i, mine in enumerate(scores):
+        banned = sample.places(ask.banned(i))
+        mine[banned[banned >= 0]] = -np.inf
+        found = np.flatnonzero(highest(mine, ask.k)) if ask.k > 1 else mine.argmax(keepdims=True)
+        out[i] = np.where(mine[found] > -np.inf, sample.ids[found], -1)
+    return out
+
+
+def _scores(sample: _Sample, queries: Vector) -> Vector:
+    """(m, size) scores, by fixed chunks: the same bits at any thread count."""
+    scores = np.empty((len(queries), len(sample.ids)))
+    step = block_rows(sample)
+
+    def work(at: int) -> int:
+        ids = sample.ids[at : at + step]
+        rows, places = _in_memory(sample.atoms), ids
+        if rows is None:
+            rows, places = _locked(sample.atoms.take(ids)), np.arange(len(ids))
+        for query, out in zip(queries, scores[:, at : at + step], strict=True):
+            score_some(rows, places, query, out)
+        return len(ids)
+
+    tasks = range(0, len(sample.ids), step)
+    for size in ordered(work, tasks) if len(tasks) > 1 else map(work, tasks):
+        pulse(size)
+    _check_scores(sample, scores)
+    return scores
+
+
+def _in_memory(atoms: Atoms) -> Matrix | None:
+    """Rows that a kernel can read where they are, if there are."""
+    if not isinstance(atoms, ArrayAtoms):
+        return None
+    plain = atoms.rows.dtype == atoms.dtype and atoms.rows.flags.c_contiguous
+    return _locked(atoms.rows) if plain else None
+
+
+def _locked(rows: Matrix) -> Matrix:
+    """View that cannot be written: one specialisation of the kernel."""
+    view = rows.view()
+    view.flags.writeable = False
+    return view
+
+
+@kernel
+def score_some(rows: Matrix, ids: Ids, query: Vector, scores: Vector) -> None:
+    """Score some of the rows in place: four at once, then the last few.
+
+    The four come from distant places, so four runs are under way at a time; a
+    copy of the rows would take as long as reading them.
+    """
+    n = ids.shape[0]
+    step = n // 4
+    for i in range(step):
+        a, b, c, d = dots(rows, (ids[i], ids[i + step], ids[i + 2 * step], ids[i + 3 * step]), query)
+        scores[i] = a
+        scores[i + step] = b
+        scores[i + 2 * step] = c
+        scores[i + 3 * step] = d
+    for i in range(4 * step, n):
+        scores[i] = dots(rows, (ids[i], ids[i], ids[i], ids[i]), query)[0]
+
+
+def _check_scores(sample: _Sample, scores: Vector) -> None:
+    """Raise ValueError if a score is not finite, naming the atom or the queries."""
+    bad = ~np.isfinite(scores)
+    if bad.any():
+        ids = sample.ids[bad.any(axis=0)]
+        _check(sample.atoms.take(ids), ids)
+        require(False, "queries", "so small that no score overflows", f"{scores[bad][0]} for atom {ids[0]}")

@@ -1,0 +1,294 @@
+"""Oracles around oracles: `Tiered` escalates to a proof, `Audited` measures.
+
+They know nothing of how the oracles inside find their atoms.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TypeAlias, final
+
+import numpy as np
+
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Vector
+from wolfhound.oracles import _scan_kernels as kernels
+from wolfhound.oracles._hits import Asked, asked, held, packed, patched, rank, wanted
+from wolfhound.oracles.scan import Scan
+from wolfhound.validate import count, require
+
+_COMPARED = 64
+"""Rows that are compared to see whether two oracles have the same atoms."""
+
+_Tier: TypeAlias = Callable[[Asked, Vector], Hits]
+"""Answers queries, given their thresholds."""
+
+
+@final
+class Tiered:
+    """Asks an index first, and an exact oracle when the index finds too little.
+
+    A query with a threshold is answered by the first tier that reaches it: the
+    atoms that were returned last, the index, the exact oracle. So an answer is
+    either good enough or the best there is, with its proof; a method that asks
+    for half of the gap that is left converges wherever it does with the exact
+    oracle. Without thresholds the exact oracle is asked.
+
+    Answers of the first two tiers prove nothing (unless the index does): their
+    bounds are inf.
+
+    Parameters
+    ----------
+    index
+        Any oracle, fast and unproved.
+    exact
+        An oracle over the same atoms that proves its answers; default:
+        ``Scan(index.atoms)``.
+    cache
+        How many of the atoms that were returned last are kept, with their rows.
+        A pass of the exact oracle brings up to half as many, its best.
+
+    Examples
+    --------
+    >>> from wolfhound.oracles.subset import RandomSubset
+    >>> tiered = Tiered(RandomSubset(np.eye(3), size=1))
+    >>> queries = np.array([[1.0, 3.0, 2.0]])
+    >>> tiered.query(queries).ids, tiered.query(queries, thresholds=np.array([2.5])).bounds
+    (array([[1]]), array([inf]))
+    >>> tiered.served
+    {'cache': 1, 'index': 0, 'exact': 1}
+    """
+
+    def __init__(self, index: Oracle, exact: Oracle | None = None, *, cache: int = 256) -> None:
+        self._index = index
+        self._exact = Scan(index.atoms) if exact is None else exact
+        check_same_atoms(index.atoms, self._exact.atoms, "exact")
+        self._cache = _Cache(index.atoms, count(cache, "cache"))
+        self._served = {"cache": 0, "index": 0, "exact": 0}
+
+    @property
+    def atoms(self) -> Atoms:
+        """The atoms that are searched."""
+        return self._index.atoms
+
+    @property
+    def served(self) -> dict[str, int]:
+        """How many queries each tier has answered so far, a copy."""
+        return dict(self._served)
+
+    def query(
+        self,
+        queries: Matrix,
+        *,
+        k: int = 1,
+        thresholds: Vector | None = None,
+        exclude: Ids | None = None,
+    ) -> Hits:
+        """Answer m queries, see `Oracle.query`; each escalates on its own.
+
+        An answer below its threshold is the best of all, with a finite bound.
+        """
+        ask = asked(self.atoms, queries, k, exclude)
+        floors = wanted(thresholds, len(ask.queries))
+        hits = self._prove(ask) if floors is None else self._escalate(ask, floors)
+        self._cache.remember(hits)
+        return hits
+
+    def __repr__(self) -> str:
+        """The tiers, and what each has answered."""
+        served = ", ".join(f"{name} {times}" for name, times in self._served.items())
+        return f"Tiered({self._index!r}, {self._exact!r}, cache={self._cache.room}; served: {served})"
+
+    def _escalate(self, ask: Asked, floors: Vector) -> Hits:
+        hits, left = None, np.arange(len(floors))
+        for name, tier in self._tiers(ask.k):
+            found = tier(ask.only(left), floors[left])
+            hits = found if hits is None else patched(hits, left, found)
+            best = found.scores[:, 0]
+            # Not an overflow to inf: the exact oracle has an error for that.
+            good = (found.ids[:, 0] >= 0) & (best >= floors[left]) & (best < np.inf)
+            self._served[name] += int(good.sum())
+            left = left[~good]
+            if not len(left):
+                return hits
+        proved = self._prove(ask.only(left))
+        return proved if hits is None else patched(hits, left, proved)
+
+    def _tiers(self, k: int) -> Iterator[tuple[str, _Tier]]:
+        if k <= len(self._cache):
+            yield "cache", self._cache.query
+        yield "index", functools.partial(_query, self._index)
+
+    def _prove(self, ask: Asked) -> Hits:
+        """Ask the exact oracle, also for the atoms that the next queries will want.
+
+        A pass costs hardly more for them, and far fewer passes are needed (on
+        fashion_mnist 14 instead of 155).
+        """
+        m, k = len(ask.queries), ask.k
+        self._served["exact"] += m
+        wide = max(k, self._cache.room // (2 * m))
+        hits = _query(self._exact, replace(ask, k=wide), None)
+        if wide > k:
+            self._cache.remember(hits)
+            hits = replace(hits, ids=hits.ids[:, :k], scores=hits.scores[:, :k], slots=hits.slots[:, :k])
+        return hits
+
+
+@final
+class Audited:
+    """Answers as an oracle does, with a proved bound at every so many calls.
+
+    From the bound a method computes the true gap ratio of the answer, (score -
+    <q, x>) / (bound - <q, x>), which the trace of a run records. Audits are
+    counted in `scored` and `passes`.
+
+    Parameters
+    ----------
+    oracle
+        The oracle that is measured; its atoms and scores are returned.
+    exact
+        An oracle over the same atoms that proves its answers; default:
+        ``Scan(oracle.atoms)``.
+    every
+        A call is audited, all its queries, if so many calls came since the
+        last audit; the first call is.
+
+    Examples
+    --------
+    >>> from wolfhound.oracles.subset import RandomSubset
+    >>> audited = Audited(RandomSubset(np.eye(3), size=1), every=2)
+    >>> queries = np.array([[1.0, 3.0, 2.0]])
+    >>> [round(float(audited.query(queries).bounds[0]), 9) for _ in range(4)]
+    [3.0, inf, 3.0, inf]
+    """
+
+    def __init__(self, oracle: Oracle, exact: Oracle | None = None, *, every: int = 10) -> None:
+        self._oracle = oracle
+        self._exact = Scan(oracle.atoms) if exact is None else exact
+        check_same_atoms(oracle.atoms, self._exact.atoms, "exact")
+        self._every = count(every, "every", low=1)
+        self._calls = 0
+
+    @property
+    def atoms(self) -> Atoms:
+        """The atoms that are searched."""
+        return self._oracle.atoms
+
+    @property
+    def audits(self) -> int:
+        """How many calls were audited so far."""
+        return -(-self._calls // self._every)
+
+    def query(
+        self,
+        queries: Matrix,
+        *,
+        k: int = 1,
+        thresholds: Vector | None = None,
+        exclude: Ids | None = None,
+    ) -> Hits:
+        """Answer m queries, see `Oracle.query`, and audit the answers if it is time."""
+        hits = self._oracle.query(queries, k=k, thresholds=thresholds, exclude=exclude)
+        self._calls += 1
+        if (self._calls - 1) % self._every:
+            return hits
+        truth = self._exact.query(queries, exclude=exclude)
+        return replace(
+            hits,
+            # Both are proved. An oracle with sums of its own may err above a bound by rounding.
+            bounds=np.maximum(np.minimum(hits.bounds, truth.bounds), hits.scores[:, 0]),
+            scored=hits.scored + truth.scored,
+            passes=hits.passes + truth.passes,
+            radius=min(hits.radius, truth.radius),
+        )
+
+    def __repr__(self) -> str:
+        """The oracles and how often they are compared."""
+        return f"Audited({self._oracle!r}, {self._exact!r}, every={self._every})"
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def check_same_atoms(mine: Atoms, other: Atoms, name: str) -> None:
+    """Raise ValueError if oracle `name` searches other atoms; some rows are compared."""
+    if mine is other:
+        return
+    what = f"{mine.shape[0]} x {mine.shape[1]} {mine.dtype}"
+    got = f"{other.shape[0]} x {other.shape[1]} {other.dtype}"
+    require(what == got, name, f"an oracle over the same atoms, {what}", got)
+    ids = np.unique(np.linspace(0, mine.shape[0] - 1, _COMPARED).astype(np.int64))
+    same = np.array_equal(mine.take(ids), other.take(ids))
+    require(same, name, f"an oracle over the same atoms, {what}", "other rows")
+
+
+# ---------------------------------------------------------------- tiers
+
+
+def _query(oracle: Oracle, ask: Asked, thresholds: Vector | None) -> Hits:
+    exclude = ask.exclude if ask.exclude.shape[1] else None
+    return oracle.query(ask.queries, k=ask.k, thresholds=thresholds, exclude=exclude)
+
+
+class _Cache:
+    """The distinct atoms that were returned last, with their rows.
+
+    Attributes
+    ----------
+    room : int
+        How many are kept; the one that was returned longest ago goes first.
+    """
+
+    def __init__(self, atoms: Atoms, room: int) -> None:
+        self.room = min(room, atoms.shape[0])
+        self._ids = np.full(self.room, -1, np.int64)
+        self._rows = np.empty((self.room, atoms.shape[1]), atoms.dtype)
+        self._used = np.zeros(self.room, np.int64)
+        self._clock = 0
+
+    def __len__(self) -> int:
+        return int((self._used > 0).sum())
+
+    def query(self, ask: Asked, thresholds: Vector) -> Hits:
+        """Answer from the atoms kept; all scores are exact, nothing is proved."""
+        m, size = len(ask.queries), len(self)
+        order = np.argsort(self._ids)[self.room - size :]  # empty places come first
+        kept, rows = self._ids[order], self._rows[order]
+        rows.flags.writeable = False
+        slots = np.tile(np.arange(size), (m, 1))
+        for i in range(m):
+            slots[i, np.isin(kept, ask.banned(i))] = -1
+        scores = np.empty((m, size))
+        kernels.score_pairs(rows, slots, ask.queries, scores)
+        scores, ids = rank(scores, np.where(slots >= 0, kept, -1), ask.k)
+        short = ids[:, -1] < 0  # other atoms could fill the rest
+        ids[short], scores[short] = -1, -np.inf
+        return packed(
+            held(kept, rows),
+            scores,
+            ids,
+            slack=np.zeros(m),
+            rest=np.full(m, np.inf),
+            scored=np.full(m, size),
+            passes=0.0,
+            radius=math.inf,
+        )
+
+    def remember(self, hits: Hits) -> None:
+        """Keep the atoms of an answer, the best of each query first."""
+        if not self.room:
+            return
+        self._clock += 1
+        _, places = np.unique(hits.ids.T, return_index=True)
+        columns = np.sort(places)  # in the order of their first appearance
+        ids, slots = hits.ids.T.ravel()[columns], hits.slots.T.ravel()[columns]
+        ids, slots = ids[ids >= 0][: self.room], slots[ids >= 0][: self.room]
+        self._used[np.isin(self._ids, ids)] = self._clock
+        fresh = ~np.isin(ids, self._ids)
+        oldest = np.argsort(self._used, kind="stable")[: int(fresh.sum())]
+        self._ids[oldest], self._rows[oldest] = ids[fresh], hits.rows[slots[fresh]]
+        self._used[oldest] = self._clock

@@ -1,0 +1,61 @@
+"""Numbers as people say them."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+
+def seconds_text(seconds: float) -> str:
+    """Return "270 us", "12 ms", "1.3 s", "2.5 h"; "-" for none.
+
+    Examples
+    --------
+    >>> [seconds_text(s) for s in (0.0, 2.7e-4, 0.0123, 1.34, 86400.0)]
+    ['-', '270 us', '12 ms', '1.3 s', '24 h']
+    """
+    if seconds == 0.0:
+        return "-"
+    for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{_digits(seconds / size)} {unit}"
+    return f"{_digits(seconds / 1e-6)} us"
+
+
+def bytes_text(nbytes: float) -> str:
+    """Return "136 MB"; "-" for none.
+
+    Examples
+    --------
+    >>> [bytes_text(b) for b in (0, 900, 136e6)]
+    ['-', '900 B', '136 MB']
+    """
+    if nbytes == 0:
+        return "-"
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if nbytes >= size:
+            return f"{_digits(nbytes / size)} {unit}"
+    return f"{nbytes:.0f} B"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.1f}" if value < 9.95 else f"{value:,.0f}"
+
+
+def rounded(number: float) -> str:
+    """Return a count of an estimate, to two digits.
+
+    Examples
+    --------
+    >>> [rounded(count) for count in (7, 42, 2345)]
+    ['7', '42', '2,300']
+    """
+    return f"{float(f'{number:.2g}'):,.0f}"
+
+
+def queries_text(number: int) -> str:
+    """Return "1 query", "2,345 queries"."""
+    return f"{number:,} {'query' if number == 1 else 'queries'}"
+
+
+def about_text(number: float) -> str:
+    """Return "the first query", "about 2,300 queries"."""
+    return "the first query" if number <= 1.0 else f"about {rounded(number)} queries"

@@ -1,0 +1,293 @@
+"""Saved oracles: the same answers as before, or a refusal that says what differs.
+
+To have another oracle tested, add one line to `SAVABLE`.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import faiss
+import numpy as np
+import pytest
+
+import wolfhound
+from tests.conformance.oracle import _same
+from tests.test_store import failing, names, rewrite
+from wolfhound import store
+from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
+from wolfhound.core import Atoms, Matrix, Oracle
+from wolfhound.oracles import faiss_index
+from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
+from wolfhound.store import StoreError
+
+DAMAGES = 1000
+KILLS = 25
+"""Per oracle: more than 100 in all."""
+
+
+class Savable(Oracle, Protocol):
+    """An oracle that can be saved."""
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder."""
+
+
+class Case(NamedTuple):
+    """How an oracle is made and read back."""
+
+    build: Callable[[Atoms], Savable]
+    load: Callable[[Path, Atoms], Savable]
+
+
+def wrapped(atoms: Atoms) -> FaissIndex:
+    index = faiss.IndexFlatL2(atoms.shape[1])
+    index.add(atoms.take(np.arange(atoms.shape[0])))
+    return FaissIndex.wrap(index, atoms, rerank=8)
+
+
+SAVABLE = {
+    "pq": Case(lambda atoms: FaissIndex.build(atoms, kind=Pq(rerank=8)), FaissIndex.load),
+    "ivf pq": Case(lambda atoms: FaissIndex.build(atoms, kind=IvfPq(rerank=8)), FaissIndex.load),
+    "hnsw": Case(lambda atoms: FaissIndex.build(atoms, kind=Hnsw(rerank=8)), FaissIndex.load),
+    "wrapped": Case(wrapped, FaissIndex.load),
+}
+every_oracle = pytest.mark.parametrize("case", SAVABLE.values(), ids=SAVABLE)
+
+
+def rows_of(seed: int) -> Matrix:
+    return np.random.default_rng(seed).standard_normal((300, 6)).astype(np.float32)
+
+
+ATOMS, CHANGED = ArrayAtoms(rows_of(0)), ArrayAtoms(rows_of(9))
+QUERIES = np.random.default_rng(1).standard_normal((40, 6))
+
+
+# ---------------------------------------------------------------- what is saved is loaded
+
+
+@every_oracle
+def test_the_loaded_answers_as_the_saved(case: Case, tmp_path: Path) -> None:
+    saved = case.build(ATOMS)
+    saved.save(tmp_path / "a" / "b")
+    np.save(tmp_path / "rows.npy", ATOMS.rows)
+    exclude = np.arange(160).reshape(40, 4)
+    for atoms in (ATOMS, wolfhound.FileAtoms(tmp_path / "rows.npy")):
+        loaded = case.load(tmp_path / "a" / "b", atoms)
+        assert loaded.atoms is atoms
+        for k, m in ((1, 1), (1, 40), (20, 3)):
+            _same(loaded.query(QUERIES[:m], k=k), saved.query(QUERIES[:m], k=k))
+            given: dict[str, Any] = {"k": k, "thresholds": np.zeros(m), "exclude": exclude[:m]}
+            _same(loaded.query(QUERIES[:m], **given), saved.query(QUERIES[:m], **given))
+
+
+@every_oracle
+def test_the_loaded_can_be_saved_again(case: Case, tmp_path: Path) -> None:
+    case.build(ATOMS).save(tmp_path / "one")
+    loaded = case.load(tmp_path / "one", ATOMS)
+    loaded.save(tmp_path / "two")
+    loaded.save(tmp_path / "one")  # over the files that it may have mapped
+    one, two = (store.load(tmp_path / name, store.kind(tmp_path / name)) for name in ("one", "two"))
+    assert one.params == two.params
+    assert one.arrays.keys() == two.arrays.keys()
+    assert all(one.arrays[name].tobytes() == two.arrays[name].tobytes() for name in one.arrays)
+    _same(loaded.query(QUERIES), case.load(tmp_path / "one", ATOMS).query(QUERIES))
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="maps of a process are told by Linux only")
+@every_oracle
+def test_arrays_are_mapped_not_read(case: Case, tmp_path: Path) -> None:
+    case.build(ATOMS).save(tmp_path)
+    before = Path("/proc/self/maps").read_text()
+    loaded = case.load(tmp_path, ATOMS)
+    assert str(tmp_path) not in before
+    assert str(tmp_path) in Path("/proc/self/maps").read_text()
+    assert loaded.atoms is ATOMS
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+OTHERS: dict[str, Atoms] = {
+    "n = 299 instead of 300": ArrayAtoms(ATOMS.rows[:299]),
+    "d = 5 instead of 6": ArrayAtoms(ATOMS.rows[:, :5]),
+    "dtype = float64 instead of float32": ArrayAtoms(ATOMS.rows.astype(np.float64)),
+    "other rows": ArrayAtoms(np.where(np.arange(300)[:, None] == 7, 2 * ATOMS.rows, ATOMS.rows)),
+    r"2 part\(s\) instead of 1": ConcatAtoms([ATOMS.rows[:9], ATOMS.rows[9:]]),
+}
+
+
+@every_oracle
+@pytest.mark.parametrize("differs", OTHERS)
+def test_other_atoms_are_refused(case: Case, differs: str, tmp_path: Path) -> None:
+    case.build(ATOMS).save(tmp_path)
+    with pytest.raises(StoreError, match=f"`atoms` must be the atoms that .* Got {differs}"):
+        case.load(tmp_path, OTHERS[differs])
+
+
+@every_oracle
+def test_other_folders_are_refused(case: Case, tmp_path: Path) -> None:
+    case.build(ATOMS).save(tmp_path / "mine")
+    kind = store.kind(tmp_path / "mine")
+    store.save(tmp_path / "other", "recipe", {}, {}, fingerprint(ATOMS))
+    with pytest.raises(StoreError, match=f"`folder` must hold a saved {kind}. Got a recipe in .*other"):
+        case.load(tmp_path / "other", ATOMS)
+    with pytest.raises(StoreError, match=r"`folder` must hold manifest.json. Got .*absent: No such file"):
+        case.load(tmp_path / "absent", ATOMS)
+
+
+@every_oracle
+@pytest.mark.parametrize("version", [store.VERSION - 1, store.VERSION + 1])
+def test_older_and_newer_formats_are_refused(case: Case, version: int, tmp_path: Path) -> None:
+    case.build(ATOMS).save(tmp_path)
+    rewrite(tmp_path, lambda manifest: manifest.update(version=version))
+    with pytest.raises(StoreError, match=f"format version {store.VERSION}.* Got version {version}"):
+        case.load(tmp_path, ATOMS)
+
+
+@every_oracle
+def test_every_file_is_needed(case: Case, tmp_path: Path) -> None:
+    case.build(ATOMS).save(tmp_path)
+    for path in sorted(tmp_path.iterdir()):
+        good = path.read_bytes()
+        path.unlink()
+        with pytest.raises(StoreError, match=f"{path.name}.* No such file"):
+            case.load(tmp_path, ATOMS)
+        path.write_bytes(good)
+    case.load(tmp_path, ATOMS)
+
+
+def damaged(data: bytes, rng: np.random.Generator) -> bytes:
+    """Return data with a flipped bit, cut short, or with bytes added."""
+    at, bit = int(rng.integers(len(data))), int(rng.integers(8))
+    flipped = bytearray(data)
+    flipped[at] ^= 1 << bit
+    return [bytes(flipped), bytes(flipped), data[:at], data + data[: at + 1]][int(rng.integers(4))]
+
+
+@every_oracle
+def test_all_damage_is_refused(case: Case, tmp_path: Path) -> None:
+    case.build(ATOMS).save(tmp_path)
+    rng = np.random.default_rng(4)
+    files = {path: path.read_bytes() for path in sorted(tmp_path.iterdir())}
+    for path in rng.choice(np.array(list(files), object), DAMAGES):
+        path.write_bytes(damaged(files[path], rng))
+        with pytest.raises(StoreError):
+            case.load(tmp_path, ATOMS)
+        path.write_bytes(files[path])
+    case.load(tmp_path, ATOMS)
+
+
+# ---------------------------------------------------------------- what fails while saving
+
+
+@every_oracle
+@pytest.mark.parametrize("owner", [os, store._Hashing], ids=["fsync", "write"])
+def test_a_full_disk_leaves_the_old(
+    case: Case, owner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = {os: "fsync", store._Hashing: "write"}[owner]
+    old = case.build(ATOMS)
+    old.save(tmp_path)
+    before = names(tmp_path)
+    new = case.build(CHANGED)
+    for after in range(len(before)):
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+            patch.setattr(owner, call, failing(getattr(owner, call), after))
+            new.save(tmp_path)
+        assert names(tmp_path) == before
+        _same(case.load(tmp_path, ATOMS).query(QUERIES), old.query(QUERIES))
+
+
+KEEPER = """
+import os, random, signal, sys, time
+from pathlib import Path
+from tests.oracles.test_persistence import ATOMS, CHANGED, QUERIES, SAVABLE
+from wolfhound.store import StoreError
+from wolfhound.threads import set_threads
+
+def answer(oracle):
+    hits = oracle.query(QUERIES, k=3)
+    return hits.ids.tobytes() + hits.scores.tobytes()
+
+def held():
+    try:
+        return 0, answer(case.load(folder, ATOMS))
+    except StoreError:
+        return 1, answer(case.load(folder, CHANGED))
+
+set_threads(1)  # a process with threads should not be forked
+case, kills, folder = SAVABLE[sys.argv[1]], int(sys.argv[2]), Path(sys.argv[3])
+random.seed(sys.argv[1])
+oracles = [case.build(atoms) for atoms in (ATOMS, CHANGED)]
+answers = list(enumerate(map(answer, oracles)))
+begin, seen = time.perf_counter(), [0]
+oracles[0].save(folder)
+lasts = time.perf_counter() - begin
+for _ in range(kills):
+    child = os.fork()
+    if not child:
+        try:
+            while True:
+                oracles[1 - seen[-1]].save(folder)
+                oracles[seen[-1]].save(folder)
+        finally:
+            os._exit(1)
+    time.sleep(random.uniform(0.0, 3.0 * lasts))
+    os.kill(child, signal.SIGKILL)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    seen.append(answers.index(held()))
+print(*seen[1:])
+"""
+
+
+@pytest.mark.parametrize("name", SAVABLE)
+def test_a_killed_save_leaves_the_old_or_the_new(name: str, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", KEEPER, name, str(KILLS), str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stderr == ""
+    assert len(run.stdout.split()) == KILLS
+
+
+# ---------------------------------------------------------------- faiss alone
+
+
+def test_bytes_that_faiss_cannot_read_are_refused(tmp_path: Path) -> None:
+    FaissIndex.build(ATOMS).save(tmp_path)
+    stored = store.load(tmp_path, faiss_index.SAVED_AS, mmap=False)
+    arrays = {**stored.arrays, "index": np.frombuffer(b"later" * 99, np.uint8)}
+    store.save(tmp_path, faiss_index.SAVED_AS, arrays, {**stored.params, "faiss": "99"}, stored.fingerprint)
+    with pytest.raises(StoreError, match=r"an index that faiss .* reads. Got one of faiss 99 in "):
+        FaissIndex.load(tmp_path, ATOMS)
+
+
+@pytest.mark.parametrize("change", [{"kind": "Later"}, {"settings": {"later": 1}}, {"settings": None}])
+def test_kinds_that_are_not_known_are_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    FaissIndex.build(ATOMS).save(tmp_path)
+    rewrite(tmp_path, lambda manifest: manifest["params"].update(change))
+    with pytest.raises(StoreError, match=r"a kind of index that this wolfhound knows. Got "):
+        FaissIndex.load(tmp_path, ATOMS)
+
+
+def test_an_index_that_faiss_cannot_write(tmp_path: Path) -> None:
+    index: Any = faiss.IndexShards(6)
+    index.successive_ids = True
+    parts = [faiss.IndexFlatIP(6) for _ in range(2)]
+    for part in parts:
+        part.add(ATOMS.rows[:150])
+        index.add_shard(part)
+    with pytest.raises(ValueError, match=r"`index` must be one that faiss can write. Got "):
+        FaissIndex.wrap(index, ATOMS).save(tmp_path)
+    assert names(tmp_path) == set()

@@ -1,0 +1,325 @@
+"""`choose_oracle`: the cheapest that will do, the same every time, and why."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pickle
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wolfhound as wh
+from tests.planning.test_calibration import MEASURED
+from wolfhound.atoms import ArrayAtoms
+from wolfhound.core import Ids, Matrix
+from wolfhound.planning.calibration import Calibration, CalibrationError, Speed
+from wolfhound.planning.choose import Choice, choose_oracle
+
+FIXED = Calibration()
+SLOW = replace(FIXED, int8=Speed(call=1.0, query=1.0, first=1.0, more=1.0))
+ROWS = np.random.default_rng(0).standard_normal((3000, 6)).astype(np.float32)
+MANY = np.random.default_rng(0).standard_normal((40_000, 24)).astype(np.float32)
+
+
+class Shape:
+    """Atoms of any size, without rows: only the shape may be looked at."""
+
+    def __init__(self, n: int, d: int) -> None:
+        self.shape = (n, d)
+        self.dtype = np.dtype(np.float32)
+
+    def take(self, ids: Ids) -> Matrix:
+        raise AssertionError("a row was read")
+
+    def blocks(self, rows: int) -> Any:
+        raise AssertionError("all rows were read")
+
+
+MILLION = Shape(1_000_000, 128)
+
+
+def chosen(**wanted: Any) -> str:
+    return choose_oracle(MILLION, **({"calibration": FIXED} | wanted)).chosen.name
+
+
+# ---------------------------------------------------------------- what is chosen
+
+
+def test_one_query_is_a_scan() -> None:
+    assert chosen() == "Scan"
+
+
+def test_many_proved_queries_are_scans_of_codes() -> None:
+    assert chosen(queries=1000) == "Int8Scan"
+
+
+def test_few_proved_queries_do_not_pay_for_codes() -> None:
+    assert chosen(queries=5) == "Scan"
+
+
+def test_very_many_unproved_queries_are_probes() -> None:
+    assert chosen(queries=10**6, ratio=0.9, proof=False) == "ClusterIndex"
+
+
+def test_inside_the_hull_random_atoms_serve_a_low_ratio() -> None:
+    assert chosen(queries=100, ratio=0.6, proof=False, interior=True) == "RandomSubset"
+    assert chosen(queries=10**6, ratio=0.9, proof=False, interior=True) == "ClusterIndex"
+
+
+@pytest.mark.parametrize("queries", [1, 1000, 10**9])
+def test_the_best_atom_takes_an_exact_oracle(queries: int) -> None:
+    choice = choose_oracle(MILLION, queries=queries, ratio=1.0, proof=False, calibration=FIXED)
+    assert choice.chosen.proves
+    assert {each.objection for each in choice.candidates if not each.proves} == {"ratio too low"}
+
+
+@pytest.mark.parametrize("queries", [1, 1000, 10**9])
+def test_a_proof_takes_an_exact_oracle(queries: int) -> None:
+    choice = choose_oracle(MILLION, queries=queries, ratio=0.5, calibration=FIXED)
+    assert choice.chosen.proves
+    assert {each.objection for each in choice.candidates if not each.proves} == {"proves nothing"}
+
+
+def test_memory_is_a_limit() -> None:
+    assert chosen(queries=1000, memory=130e6) == "Scan"  # the codes take 136 MB
+    assert chosen(queries=1000, memory=140e6) == "Int8Scan"
+    assert chosen(queries=10**6, ratio=0.9, proof=False, memory=140e6) == "FaissIndex Pq"
+    assert choose_oracle(MILLION, memory=0.0, calibration=FIXED).chosen.nbytes == 0
+
+
+def test_an_index_that_can_be_saved() -> None:
+    choice = choose_oracle(MILLION, savable=True, calibration=FIXED)
+    assert choice.chosen.name == "Int8Scan"
+    objections = {each.name: each.objection for each in choice.candidates}
+    assert objections["Scan"] == "nothing to save"
+    with pytest.raises(ValueError, match=r"`memory` must be enough for one of the oracles\. Got 1000 bytes"):
+        choose_oracle(MILLION, savable=True, memory=1000, calibration=FIXED)
+
+
+def test_the_model_is_asked_with_the_speeds_given() -> None:
+    assert chosen(queries=10**6, calibration=SLOW) == "Scan"
+
+
+def test_the_saved_speeds_count() -> None:
+    replace(MEASURED, int8=Speed(call=1.0, query=1.0, first=1.0, more=1.0)).save()
+    assert choose_oracle(MILLION, queries=10**6).chosen.name == "Scan"
+    assert chosen(queries=10**6) == "Int8Scan"
+
+
+def test_damaged_speeds_are_never_overlooked(place: Path) -> None:
+    MEASURED.save().write_text("{")
+    with pytest.raises(CalibrationError, match="run `wolfhound bench` again, or delete the file"):
+        choose_oracle(MILLION)
+
+
+# ---------------------------------------------------------------- properties
+
+
+wishes = st.fixed_dictionaries(
+    {
+        "ratio": st.floats(0.05, 1.0),
+        "proof": st.booleans(),
+        "interior": st.booleans(),
+        "batch": st.sampled_from([1, 2, 64, 1000]),
+        "memory": st.none() | st.floats(0.0, 1e10),
+    }
+)
+shapes = st.builds(Shape, st.integers(1, 10**9), st.integers(1, 4096))
+
+
+@settings(max_examples=300)
+@given(atoms=shapes, wish=wishes, few=st.integers(1, 10**6), more=st.integers(0, 10**10))
+def test_more_queries_never_lead_back(atoms: Shape, wish: dict[str, Any], few: int, more: int) -> None:
+    first = choose_oracle(atoms, queries=few, calibration=FIXED, **wish).chosen
+    later = choose_oracle(atoms, queries=few + more, calibration=FIXED, **wish).chosen
+    assert later.query_seconds <= first.query_seconds
+    assert later.build_seconds >= first.build_seconds
+
+
+@settings(max_examples=300)
+@given(atoms=shapes, wish=wishes, queries=st.integers(1, 10**9))
+def test_the_chosen_is_eligible_and_the_cheapest(atoms: Shape, wish: dict[str, Any], queries: int) -> None:
+    choice = choose_oracle(atoms, queries=queries, calibration=FIXED, **wish)
+    eligible = [each for each in choice.candidates if not each.objection]
+    assert choice.chosen in eligible
+    assert choice.chosen.total_seconds == min(each.total_seconds for each in eligible)
+    assert choice.chosen.nbytes <= choice.memory
+    assert choice.chosen.ratio >= wish["ratio"] * (1.0 - 1e-9)
+    for each in choice.candidates:
+        assert each.total_seconds == each.build_seconds + queries * each.query_seconds
+
+
+@settings(max_examples=300)
+@given(atoms=shapes, wish=wishes)
+def test_the_break_even_is_where_totals_meet(atoms: Shape, wish: dict[str, Any]) -> None:
+    scan, *others = choose_oracle(atoms, calibration=FIXED, **wish).candidates
+    for each in [each for each in others if each.pays_from < 1e15]:
+        start = each.pays_from
+        assert each.build_seconds + start * each.query_seconds <= start * scan.query_seconds * (1.0 + 1e-9)
+        before = max(start - 1.0, 0.0)
+        assert each.build_seconds + before * each.query_seconds >= before * scan.query_seconds * (1.0 - 1e-9)
+    for each in [each for each in others if each.pays_from == float("inf")]:
+        assert each.query_seconds >= scan.query_seconds
+
+
+def test_the_same_calibration_gives_the_same_choice_without_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_clock() -> float:
+        raise AssertionError("a clock was read")
+
+    first = choose_oracle(MILLION, queries=10**5, ratio=0.9, proof=False, calibration=MEASURED)
+    for name in ("time", "monotonic", "perf_counter", "process_time"):
+        monkeypatch.setattr(time, name, no_clock)
+    again = choose_oracle(MILLION, queries=10**5, ratio=0.9, proof=False, calibration=MEASURED)
+    assert again == first
+    assert repr(again) == repr(first)
+
+
+# ---------------------------------------------------------------- building
+
+
+@pytest.mark.parametrize(
+    ("wish", "kind"),
+    [
+        ({}, wh.Scan),
+        ({"queries": 10**6, "batch": 64}, wh.Int8Scan),
+        ({"queries": 10**9, "ratio": 0.8, "proof": False}, wh.ClusterIndex),
+        ({"queries": 10, "ratio": 0.5, "proof": False, "interior": True}, wh.RandomSubset),
+    ],
+)
+def test_what_is_chosen_is_built(wish: dict[str, Any], kind: type) -> None:
+    oracle = choose_oracle(MANY, calibration=FIXED, **wish).build()
+    assert isinstance(oracle, kind)
+    assert oracle.query(MANY[:1].astype(np.float64)).ids.shape == (1, 1)
+
+
+def test_all_candidates_can_be_built() -> None:
+    choice = choose_oracle(ROWS, ratio=0.9, proof=False, calibration=FIXED)
+    queries = ROWS[:20].astype(np.float64)
+    truth = wh.Scan(ROWS).query(queries).scores
+    for each in choice.candidates:
+        scores = each.make(choice.atoms, 0).query(queries).scores
+        assert (scores <= truth).all()
+        assert np.array_equal(scores, truth) or not each.proves
+
+
+def test_the_seed_decides() -> None:
+    choice = choose_oracle(ROWS, ratio=0.5, proof=False, interior=True, calibration=FIXED)
+    ids = [choice.build(seed=seed).query(ROWS[:40].astype(np.float64)).ids.tolist() for seed in (3, 3, 4)]
+    assert ids[0] == ids[1] != ids[2]
+    with pytest.raises(ValueError, match="`seed` must be an integer >= 0"):
+        choice.build(seed=-1)
+
+
+def test_atoms_are_kept_as_they_are() -> None:
+    atoms = ArrayAtoms(ROWS)
+    assert choose_oracle(atoms, calibration=FIXED).build().atoms is atoms
+
+
+def test_a_choice_can_be_pickled() -> None:
+    choice = choose_oracle(MANY, queries=10**9, ratio=0.8, proof=False, calibration=FIXED)
+    back: Choice = pickle.loads(pickle.dumps(choice))
+    assert back == choice
+    assert isinstance(back.build(), wh.ClusterIndex)
+
+
+# ---------------------------------------------------------------- text
+
+
+TEXT = """\
+ClusterIndex, for 200,000 queries one at a time: gap ratio 0.9, no proof needed
+1,000,000 x 128 float32
+
+  oracle              build  per query   in all  memory  ratio  pays from
+  Scan                    -      34 ms    1.9 h  8.0 MB      1          -
+  Int8Scan           512 ms     7.3 ms   24 min  136 MB      1         20
+* ClusterIndex         24 s     366 us  1.6 min  145 MB  ~0.90        740
+  RandomSubset            -      13 ms   44 min       -  ~0.90          1
+  FaissIndex Pq       7.0 s     1.7 ms  5.7 min   32 MB  ~0.95        220
+  FaissIndex IvfPq  1.5 min     597 us  3.5 min   42 MB  ~0.85      2,800    ratio too low
+
+ClusterIndex pays from about 13,000 queries on (740 against Scan alone).
+Made by ClusterIndex.build(atoms, budget=12251)
+Ratios ~ are typical, not promised. Speeds are fixed defaults; `wolfhound bench` measures this machine."""
+
+
+def test_the_text_explains_the_choice() -> None:
+    choice = choose_oracle(MILLION, queries=200_000, ratio=0.9, proof=False, calibration=FIXED)
+    assert repr(choice) == TEXT
+    assert str(choice) == TEXT
+
+
+INSIDE = {"queries": 9, "ratio": 0.5, "proof": False, "interior": True}
+
+
+@pytest.mark.parametrize(
+    ("wish", "line"),
+    [
+        ({}, "Scan, for 1 query one at a time: the best atom, with proof"),
+        ({}, "Int8Scan would pay from about 20 queries on."),
+        ({"memory": 1e6}, "Nothing that will do pays, however many queries there are."),
+        ({"memory": 1e6}, "Scan, for 1 query one at a time: the best atom, with proof, at most 1.0 MB"),
+        ({"queries": 1000}, "Int8Scan pays from about 20 queries on."),
+        ({"savable": True}, "Int8Scan pays from about 20 queries on."),
+        (
+            {"savable": True, "calibration": SLOW},
+            "Int8Scan never pays against Scan, which needs no building.",
+        ),
+        (
+            INSIDE,
+            "RandomSubset, for 9 queries one at a time: gap ratio 0.5, no proof needed, from inside the hull",
+        ),
+        (INSIDE, "RandomSubset pays from the first query on."),
+        (INSIDE, "Made by RandomSubset(atoms, size=32)"),
+        (
+            {"queries": 2560, "batch": 256},
+            "Int8Scan, for 2,560 queries 256 at a time: the best atom, with proof",
+        ),
+    ],
+)
+def test_lines_of_the_text(wish: dict[str, Any], line: str) -> None:
+    assert line in repr(choose_oracle(MILLION, **({"calibration": FIXED} | wish))).splitlines()
+
+
+@pytest.mark.parametrize(("now", "note"), [(3, ""), (1, " (now 1)")])
+def test_the_text_says_what_was_measured(now: int, note: str) -> None:
+    wh.set_threads(now)
+    try:
+        text = repr(choose_oracle(MILLION, calibration=MEASURED))
+    finally:
+        wh.set_threads(None)
+    assert text.endswith(f"Speeds: box, 2026-01-02, threads 3{note}.")
+
+
+def test_the_text_says_that_rows_are_in_files(tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", ROWS)
+    choice = choose_oracle(wh.FileAtoms(tmp_path / "rows.npy"), calibration=FIXED)
+    assert repr(choice).splitlines()[1] == "3,000 x 6 float32 in files"
+
+
+# ---------------------------------------------------------------- wrong use
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ({"queries": 0}, "`queries` must be an integer >= 1. Got 0"),
+        ({"batch": 0}, "`batch` must be an integer >= 1. Got 0"),
+        ({"ratio": 0.0}, r"`ratio` must be in \(0, 1\]. Got 0.0"),
+        ({"ratio": 1.1}, r"`ratio` must be in \(0, 1\]. Got 1.1"),
+        ({"memory": -1}, "`memory` must be a number >= 0. Got -1"),
+    ],
+)
+def test_wrong_arguments_are_named(wish: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        choose_oracle(ROWS, calibration=FIXED, **wish)
+
+
+def test_queries_are_a_whole_number() -> None:
+    with pytest.raises(TypeError, match=r"`queries` must be an integer >= 1\. Got 1\.5"):
+        choose_oracle(ROWS, queries=1.5, calibration=FIXED)  # type: ignore[arg-type]

@@ -1,0 +1,170 @@
+"""The cost model against what oracles really take, and its formulas."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+import pytest
+
+from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, MappedAtoms
+from wolfhound.core import Matrix
+from wolfhound.planning import costs
+from wolfhound.planning.calibration import Calibration
+from wolfhound.planning.costs import MODELS, Estimate, Task
+
+ROWS = np.random.default_rng(0).standard_normal((5000, 11)).astype(np.float32)
+
+
+class Sized(Protocol):
+    """An index that knows its size."""
+
+    nbytes: int
+
+
+def task(**changes: Any) -> Task:
+    base = Task(
+        n=5000,
+        d=11,
+        row=44,
+        in_files=False,
+        ratio=0.9,
+        interior=False,
+        batch=1,
+        memory=math.inf,
+        speeds=Calibration(),
+    )
+    return replace(base, **changes)
+
+
+def estimate(name: str, **changes: Any) -> Estimate:
+    return next(each for each in (model(task(**changes)) for model in MODELS) if each.name == name)
+
+
+# ---------------------------------------------------------------- against real ones
+
+
+@pytest.mark.parametrize("name", ["Int8Scan", "ClusterIndex", "FaissIndex Pq", "FaissIndex IvfPq"])
+def test_bytes_are_those_of_the_index(name: str) -> None:
+    expected = estimate(name)
+    built = cast(Sized, expected.make(ArrayAtoms(ROWS), 0))
+    assert built.nbytes == pytest.approx(expected.nbytes, rel=0.25, abs=20_000)
+
+
+def test_bytes_of_codes_are_exact() -> None:
+    built = cast(Sized, estimate("Int8Scan", n=4992).make(ArrayAtoms(ROWS[:4992]), 0))
+    assert built.nbytes == costs.code_bytes(4992, 11)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.9, 1.0])
+def test_recipes_make_what_is_made(ratio: float) -> None:
+    import wolfhound as wh
+
+    for model in MODELS:
+        expected = model(task(ratio=ratio))
+        names = {name: getattr(wh, name) for name in wh.__all__}
+        by_hand = eval(expected.recipe, {"atoms": ArrayAtoms(ROWS), **names})
+        assert repr(by_hand) == repr(expected.make(ArrayAtoms(ROWS), 0))
+
+
+# ---------------------------------------------------------------- ratios
+
+
+@pytest.mark.parametrize("interior", [True, False])
+@pytest.mark.parametrize("ratio", [0.3, 0.7, 0.9, 0.93])
+@pytest.mark.parametrize("name", ["ClusterIndex", "RandomSubset"])
+def test_sizes_are_set_for_the_ratio(name: str, ratio: float, interior: bool) -> None:
+    assert estimate(name, ratio=ratio, interior=interior, n=10**6).ratio >= ratio - 1e-12
+
+
+def test_a_subset_inside_the_hull_takes_a_power_of_n() -> None:
+    assert "size=1585)" in estimate("RandomSubset", n=10**5, ratio=0.8, interior=True).recipe  # 1e5 ^ 0.64
+
+
+def test_at_the_boundary_a_subset_must_be_large() -> None:
+    inside, outside = (estimate("RandomSubset", n=10**6, interior=interior) for interior in (True, False))
+    assert outside.query > 2.0 * inside.query
+
+
+@pytest.mark.parametrize("name", ["ClusterIndex", "RandomSubset", "FaissIndex Pq", "FaissIndex IvfPq"])
+@pytest.mark.parametrize("interior", [True, False])
+def test_nothing_unproved_claims_the_best_atom(name: str, interior: bool) -> None:
+    found = estimate(name, ratio=1.0, interior=interior, n=10**6)
+    assert 0.0 <= found.ratio < 1.0
+    assert not found.proves
+
+
+@pytest.mark.parametrize("n", [1, 2, 17])
+@pytest.mark.parametrize("ratio", [0.1, 0.9, 1.0])
+@pytest.mark.parametrize("interior", [True, False])
+def test_few_atoms_are_no_trouble(n: int, ratio: float, interior: bool) -> None:
+    for model in MODELS:
+        found = model(task(n=n, ratio=ratio, interior=interior))
+        assert 0.0 <= found.ratio <= 1.0
+        assert 0.0 <= found.build < math.inf
+        assert 0.0 < found.query < math.inf
+
+
+# ---------------------------------------------------------------- seconds
+
+
+def test_scan_takes_what_its_bytes_take() -> None:
+    speeds = Calibration()
+    assert estimate("Scan", n=10**6, row=400).query == speeds.scan.call + speeds.scan.first * 4e8
+    assert estimate("Scan").build == 0.0
+
+
+def test_only_scan_and_subset_need_no_building() -> None:
+    assert [each.name for each in (model(task()) for model in MODELS) if each.build == 0.0] == [
+        "Scan",
+        "RandomSubset",
+    ]
+
+
+def test_clusters_take_longer_to_build_than_their_share() -> None:
+    small, large = (estimate("ClusterIndex", n=n, d=100, row=400).build for n in (10**5, 10**6))
+    assert large > 15.0 * small  # about n^1.5, while codes take n
+
+
+def test_files_slow_passes_and_rows_read_one_by_one() -> None:
+    for name in ("Scan", "RandomSubset", "Int8Scan", "ClusterIndex", "FaissIndex Pq", "FaissIndex IvfPq"):
+        memory, files = (estimate(name, n=10**6, in_files=where) for where in (False, True))
+        assert files.query > memory.query
+        assert files.build >= memory.build
+
+
+def test_a_pass_over_a_file_takes_what_the_file_takes() -> None:
+    speeds = Calibration()
+    expected = speeds.scan.call + speeds.file * 4e8
+    assert estimate("Scan", n=10**6, row=400, in_files=True).query == pytest.approx(expected)
+
+
+def _same(rows: Matrix) -> Matrix:
+    return rows
+
+
+def test_what_lies_in_files(tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", ROWS)
+    file, array = FileAtoms(tmp_path / "rows.npy"), ArrayAtoms(ROWS)
+    assert costs.in_files(file)
+    assert costs.in_files(ConcatAtoms([array, file]))
+    assert costs.in_files(MappedAtoms(file, _same, 11))
+    assert not costs.in_files(array)
+    assert not costs.in_files(ConcatAtoms([array, array]))
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"), [(math.inf, 40_000.0), (40_000.0, 40_000.0), (39_999.0, 0.0)]
+)
+def test_scan_screens_where_memory_allows(memory: float, expected: float) -> None:
+    assert estimate("Scan", memory=memory).nbytes == expected
+
+
+def test_queries_together_are_cheaper() -> None:
+    for name in ("Scan", "Int8Scan", "ClusterIndex", "RandomSubset"):
+        alone, together = (estimate(name, n=10**6, d=100, row=400, batch=batch).query for batch in (1, 256))
+        assert together < alone
