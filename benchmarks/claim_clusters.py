@@ -24,9 +24,10 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import data
-import faiss
+import faiss as untyped_faiss
 import numpy as np
 import walks
 from reference import Matrix, Vector
@@ -36,6 +37,8 @@ from walks import BOUNDARY, INTERIOR, Walk
 import wolfhound
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.oracles import _faiss
+
+faiss: Any = untyped_faiss
 
 WANTED = {INTERIOR: 0.95, BOUNDARY: 0.9}
 Search = Callable[[Vector], Vector]
@@ -168,12 +171,10 @@ def _clusters(atoms: Matrix) -> Built:
 
 
 def _query(index: wolfhound.ClusterIndex, queries: Vector) -> Vector:
-    return index.query(queries).scores[:, 0]
+    return index.query(queries).scores[:, 0].astype(np.float64)
 
 
-def _refined(
-    index: faiss.Index, wide: int, atoms: Matrix, search: faiss.SearchParameters, queries: Vector
-) -> Vector:
+def _refined(index: Any, wide: int, atoms: Matrix, search: Any, queries: Vector) -> Vector:
     """Score of the best of the `wide` candidates of an index, in C++."""
     singles = queries.astype(np.float32)
     if wide <= 1:

@@ -86,7 +86,7 @@ def measure(claim: Claim, what: str, built: dict[str, Oracle], runs: Sequence[Wa
     timed = interleave(calls, repeats=claim.options.repeats)
     for label, oracle in built.items():
         hits = timed[label].last
-        ratios = everything.ratios(hits.scores[:, 0])
+        ratios = everything.ratios(hits.scores[:, 0].astype(np.float64))
         claim.row(
             data=what,
             oracle=label,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.conformance.oracle import check_hits, check_oracle, true_scores
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
-from wolfhound.core import Matrix
+from wolfhound.core import Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles import buckets
 from wolfhound.oracles._kmeans import nearest
@@ -148,7 +149,7 @@ def test_a_row_that_is_not_finite_is_named() -> None:
         ({"clusters": 2.5}, TypeError, "`clusters` must be an integer"),
     ],
 )
-def test_wrong_options_are_named(options: dict[str, int], error: type[Exception], text: str) -> None:
+def test_wrong_options_are_named(options: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         ClusterIndex.build(ROWS, **options)
 
@@ -156,7 +157,7 @@ def test_wrong_options_are_named(options: dict[str, int], error: type[Exception]
 @pytest.mark.parametrize(
     ("thresholds", "text"), [(np.zeros(3), "length 2"), (np.array([0.0, np.nan]), "nan")]
 )
-def test_wrong_thresholds_are_named(thresholds: Matrix, text: str) -> None:
+def test_wrong_thresholds_are_named(thresholds: Vector, text: str) -> None:
     with pytest.raises(ValueError, match=f"`thresholds` must be.*{text}"):
         INDEX.query(np.ones((2, 12)), thresholds=thresholds)
 

@@ -131,7 +131,7 @@ class _Draft:
 def _check_norms(block: Matrix, first: int) -> None:
     """Raise ValueError if a row is not finite, or too long for float64 sums of squares."""
     check_finite(block, first)
-    long = np.abs(block).max(axis=1) > _LARGEST / math.sqrt(block.shape[1])
+    long = np.abs(block).max(axis=1).astype(np.float64) > _LARGEST / math.sqrt(block.shape[1])
     if long.any():
         row = first + int(np.flatnonzero(long)[0])
         raise ValueError(f"`atoms` must have norms below 1e154. Got a larger one in row {row}.")
