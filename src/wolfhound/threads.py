@@ -70,14 +70,15 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
-def ordered(work: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+def ordered(work: Callable[[T], R], tasks: Iterable[T], *, blas: bool = True) -> Iterator[R]:
     """Yield ``work(task)`` in the order of the tasks, run on our threads.
 
     At most two tasks per thread are taken ahead. Leaving the iterator early
-    waits for the tasks under way.
+    waits for the tasks under way. Work that calls no BLAS can say so: holding it
+    to one thread takes longer than a small task.
     """
     threads = get_threads()
-    with one_blas_thread():
+    with one_blas_thread() if blas else contextlib.nullcontext():
         if threads == 1:
             yield from map(work, tasks)
             return

@@ -205,7 +205,7 @@ def swept(codes: Codes, queries: Coded, k: int, exclude: Ids) -> Found:
     def work(span: tuple[int, int]) -> Found:
         return _sweep(codes, queries, span, k, exclude, floors)
 
-    for span, part in zip(spans[1:], ordered(work, spans[1:]), strict=True):
+    for span, part in zip(spans[1:], ordered(work, spans[1:], blas=False), strict=True):
         pulse(min(ROWS * span[1], codes.n) - ROWS * span[0])
         parts.append(part)
     return Found(
@@ -240,6 +240,8 @@ def _sweep(
         fill,
     )
     width = max(0, int(fill.max()))
+    if m == 1:
+        return Found(keys[:, :width], places[:, :width], rules["floor"])
     padded = np.arange(width) >= fill[:, None]
     keys, places = keys[:, :width].copy(), places[:, :width].copy()
     keys[padded], places[padded] = -np.inf, -1

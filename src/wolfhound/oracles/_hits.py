@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound._files import locked
+from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import TINY, Atoms, Hits, Ids, Ints, Matrix, Vector, gamma
 from wolfhound.validate import count, matrix, real_array, require
 
@@ -208,15 +210,27 @@ def rescore(rows: Matrix, query: Vector) -> Vector:
     from wolfhound.oracles import _scan_kernels as kernels  # noqa: PLC0415 - numba is slow to load
 
     scores = np.empty(len(rows))
-    kernels.score(_locked(rows), query, scores)
+    kernels.score(locked(rows.view()), query, scores)
     return scores
 
 
-def _locked(rows: Matrix) -> Matrix:
-    """View that cannot be written: one specialisation of each kernel."""
-    view = rows.view()
-    view.flags.writeable = False
-    return view
+def score_ids(atoms: Atoms, ids: Ids, queries: Vector, scores: Vector) -> None:
+    """Write the (m, r) scores of these atoms; rows in memory are read where they are."""
+    from wolfhound.oracles import _scan_kernels as kernels  # noqa: PLC0415 - numba is slow to load
+
+    rows, places = _in_memory(atoms), ids
+    if rows is None:
+        rows, places = locked(atoms.take(ids)), np.arange(len(ids))
+    for query, out in zip(queries, scores, strict=True):
+        kernels.score_some(rows, places, query, out)
+
+
+def _in_memory(atoms: Atoms) -> Matrix | None:
+    """Rows that a kernel can read where they are, if there are."""
+    if not isinstance(atoms, ArrayAtoms):
+        return None
+    plain = atoms.rows.dtype == atoms.dtype and atoms.rows.flags.c_contiguous
+    return locked(atoms.rows.view()) if plain else None
 
 
 def rescore_pairs(atoms: Atoms, queries: Vector, ids: Ids) -> Vector:
@@ -230,7 +244,7 @@ def _score_pairs(rows: Matrix, slots: Ints, queries: Vector) -> Vector:
     from wolfhound.oracles import _scan_kernels as kernels  # noqa: PLC0415 - numba is slow to load
 
     scores = np.empty(slots.shape)
-    kernels.score_pairs(_locked(rows), slots, queries, scores)
+    kernels.score_pairs(locked(rows.view()), slots, queries, scores)
     return scores
 
 
@@ -308,13 +322,13 @@ def settle(
     """
     slack = slacks(ask.sizes, atoms.shape[1], radius)
     if len(ids) == 1:
-        best, scores, rows = _settle_one(atoms, ask.queries[0], ids[0], uppers[0], ask.k)
+        best, scores = _settle_one(atoms, ask.queries[0], ids[0], uppers[0], ask.k)
         order = np.lexsort((best, -scores))[: ask.k]
         return Hits(
             ids=_wide(best[order][None], ask.k, -1),
             scores=_wide(scores[order][None], ask.k, -np.inf),
             bounds=_bounds(scores[order[:1]], slack, rest),
-            rows=rows[order],
+            rows=atoms.take(best[order]),
             slots=_wide(np.arange(len(order))[None], ask.k, 0),
             scored=scored + len(best),
             passes=passes,
@@ -332,18 +346,22 @@ def settle(
     )
 
 
-def _settle_one(atoms: Atoms, query: Vector, ids: Ids, uppers: Vector, k: int) -> tuple[Ids, Vector, Matrix]:
-    """Return the atoms that had to be scored, their scores and rows: few calls of numpy."""
+def _settle_one(atoms: Atoms, query: Vector, ids: Ids, uppers: Vector, k: int) -> tuple[Ids, Vector]:
+    """Return the atoms that had to be scored, and their scores: few calls of numpy."""
     found = int((ids >= 0).sum())
     best = np.sort(ids[: min(k, found)])
-    rows = atoms.take(best)
-    scores = rescore(rows, query)
+    scores = _scores(atoms, best, query)
     if found > k:
         near = np.sort(ids[k:found][uppers[k:found] >= scores.min()])
-        more = atoms.take(near)
-        best, rows = np.concatenate([best, near]), np.concatenate([rows, more])
-        scores = np.concatenate([scores, rescore(more, query)])
-    return best, scores, rows
+        best = np.concatenate([best, near])
+        scores = np.concatenate([scores, _scores(atoms, near, query)])
+    return best, scores
+
+
+def _scores(atoms: Atoms, ids: Ids, query: Vector) -> Vector:
+    out = np.empty((1, len(ids)))
+    score_ids(atoms, ids, query[None], out)
+    return out.reshape(-1)
 
 
 def _bounds(best: Vector, slack: Vector, rest: Vector) -> Vector:
@@ -417,10 +435,9 @@ def _offer(atoms: Atoms, ask: Asked, ids: Ids) -> tuple[Vector, Ids, Matrix, Int
 def _offer_one(atoms: Atoms, ask: Asked, ids: Ids) -> tuple[Vector, Ids, Matrix, Ints]:
     """As `_offer`, for one query: few calls of numpy, as these are most of the time."""
     mine = ids[0][ids[0] >= 0]
-    rows = atoms.take(mine)
-    scores = rescore(rows, ask.queries[0])
+    scores = _scores(atoms, mine, ask.queries[0])
     order = np.lexsort((mine, -scores))[: ask.k]
-    return scores[order][None], mine[order][None], rows[order], np.arange(len(order))[None]
+    return scores[order][None], mine[order][None], atoms.take(mine[order]), np.arange(len(order))[None]
 
 
 def packed(

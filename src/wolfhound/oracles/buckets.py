@@ -160,7 +160,7 @@ class _Probe:
         if len(parts) == 1:
             self._go_on(which, budget)
             return
-        for _ in ordered(lambda part: self._go_on(part, budget), parts):
+        for _ in ordered(lambda part: self._go_on(part, budget), parts, blas=False):
             pulse(0)
 
     def _go_on(self, which: Ints, budget: int) -> None:

@@ -10,11 +10,10 @@ from typing import Any, final
 
 import numpy as np
 
-from wolfhound.atoms import ArrayAtoms, as_atoms, block_rows, check_finite
+from wolfhound._files import locked
+from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector, pulse
-from wolfhound.jit import kernel
-from wolfhound.oracles._hits import Asked, asked, highest, offered
-from wolfhound.oracles._scan_kernels import dots
+from wolfhound.oracles._hits import Asked, asked, highest, offered, score_ids
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import ordered
 from wolfhound.validate import count, require, rng
@@ -146,7 +145,7 @@ class _Sample:
             ids = self.ids[start : start + rows]
             block = self.atoms.take(ids)
             _check(block, ids)
-            yield start, _locked(block)
+            yield start, locked(block)
 
     def places(self, ids: Ids) -> Ids:
         """Where these atoms are in the sample; -1 if they are not."""
@@ -185,11 +184,7 @@ def _scores(sample: _Sample, queries: Vector) -> Vector:
 
     def work(at: int) -> int:
         ids = sample.ids[at : at + step]
-        rows, places = _in_memory(sample.atoms), ids
-        if rows is None:
-            rows, places = _locked(sample.atoms.take(ids)), np.arange(len(ids))
-        for query, out in zip(queries, scores[:, at : at + step], strict=True):
-            score_some(rows, places, query, out)
+        score_ids(sample.atoms, ids, queries, scores[:, at : at + step])
         return len(ids)
 
     tasks = range(0, len(sample.ids), step)
@@ -197,40 +192,6 @@ def _scores(sample: _Sample, queries: Vector) -> Vector:
         pulse(size)
     _check_scores(sample, scores)
     return scores
-
-
-def _in_memory(atoms: Atoms) -> Matrix | None:
-    """Rows that a kernel can read where they are, if there are."""
-    if not isinstance(atoms, ArrayAtoms):
-        return None
-    plain = atoms.rows.dtype == atoms.dtype and atoms.rows.flags.c_contiguous
-    return _locked(atoms.rows) if plain else None
-
-
-def _locked(rows: Matrix) -> Matrix:
-    """View that cannot be written: one specialisation of the kernel."""
-    view = rows.view()
-    view.flags.writeable = False
-    return view
-
-
-@kernel
-def score_some(rows: Matrix, ids: Ids, query: Vector, scores: Vector) -> None:
-    """Score some of the rows in place: four at once, then the last few.
-
-    The four come from distant places, so four runs are under way at a time; a
-    copy of the rows would take as long as reading them.
-    """
-    n = ids.shape[0]
-    step = n // 4
-    for i in range(step):
-        a, b, c, d = dots(rows, (ids[i], ids[i + step], ids[i + 2 * step], ids[i + 3 * step]), query)
-        scores[i] = a
-        scores[i + step] = b
-        scores[i + 2 * step] = c
-        scores[i + 3 * step] = d
-    for i in range(4 * step, n):
-        scores[i] = dots(rows, (ids[i], ids[i], ids[i], ids[i]), query)[0]
 
 
 def _check_scores(sample: _Sample, scores: Vector) -> None:

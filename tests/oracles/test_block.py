@@ -1,0 +1,242 @@
+"""Kernels of int8 codes against plain numpy; those of `_block` bit for bit."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from wolfhound.core import Vector
+from wolfhound.oracles import _int8_kernels as kernels
+from wolfhound.oracles._block import GROUP, ROWS, block_of_many, block_of_one, prefetch
+
+Array = NDArray[Any]
+
+# Not cached on disk: a cache would not see that `_block` has changed.
+
+
+@numba.njit()
+def _one(codes: Array, levels: Array, scales: Array, errors: Array, rules: Array, out: Array) -> Any:
+    return block_of_one(
+        codes.ctypes.data,
+        levels.ctypes.data,
+        codes.shape[0],
+        scales.ctypes.data,
+        errors.ctypes.data,
+        rules.ctypes.data,
+        out.ctypes.data,
+    )
+
+
+@numba.njit()
+def _many(codes: Array, levels: Array, scales: Array, errors: Array, rules: Array, out: Array) -> Any:
+    return block_of_many(
+        codes.ctypes.data,
+        levels.ctypes.data,
+        codes.shape[0],
+        scales.ctypes.data,
+        errors.ctypes.data,
+        rules.ctypes.data,
+        out.ctypes.data,
+    )
+
+
+def emitted(codes: Array, levels: Array, scales: Array, errors: Array, rules: Array) -> tuple[Array, int]:
+    """Uppers (m, 16) and flags of one query, or of a group."""
+    m = len(levels)
+    out = np.full((m, ROWS), np.nan, np.float32)
+    run = {1: _one, GROUP: _many}[m]
+    return out, int(run(codes, levels, scales, errors, rules, out))
+
+
+def sums_of(codes: Array, levels: Array, rules: Array) -> NDArray[np.int64]:
+    pairs = levels.reshape(len(levels), -1, 2).astype(np.int64)
+    sums = np.einsum("prc,qpc->qr", codes.astype(np.int64), pairs)
+    return np.asarray(sums + rules["start"][:, None])
+
+
+def twin(codes: Array, levels: Array, scales: Array, errors: Array, rules: Array) -> tuple[Array, int]:
+    """What `emitted` must return: exact sums, then one rounding per operation."""
+    total = sums_of(codes, levels, rules).astype(np.int32).astype(np.float32)
+    step, size, floor = (rules[name][:, None] for name in ("step", "size", "floor"))
+    upper = (scales * step) * total + errors * size
+    reached = (upper >= floor).any(axis=1)
+    return upper, int((reached << np.arange(len(levels))).sum())
+
+
+def rules_for(rng: np.random.Generator, m: int) -> Array:
+    rules = np.zeros(m, kernels.Rules)
+    rules["start"] = rng.integers(-(2**20), 2**20, m)
+    rules["step"] = np.exp(rng.uniform(-12.0, -3.0, m))
+    rules["size"] = rng.uniform(0.5, 1.0, m)
+    rules["floor"] = -np.inf
+    return rules
+
+
+def check(codes: Array, levels: Array, scales: Array, errors: Array, rules: Array) -> Array:
+    """Compare with the twin, as a group and one by one; return the uppers."""
+    upper, flags = emitted(codes, levels, scales, errors, rules)
+    expected, expected_flags = twin(codes, levels, scales, errors, rules)
+    np.testing.assert_array_equal(upper, expected)
+    assert flags == expected_flags
+    for q in range(len(levels)):
+        here = slice(q, q + 1)
+        alone, flag = emitted(codes, levels[here], scales, errors, rules[here])
+        np.testing.assert_array_equal(alone, expected[here])
+        assert flag == (expected_flags >> q) & 1
+    return expected
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    d=st.integers(1, 40),
+    exponents=st.tuples(st.integers(-40, 30), st.integers(-40, 30)),
+    m=st.sampled_from([1, GROUP]),
+)
+@settings(max_examples=80)
+def test_every_bit_is_that_of_the_twin(seed: int, d: int, exponents: tuple[int, int], m: int) -> None:
+    rng = np.random.default_rng(seed)
+    pairs = -(-d // 2)
+    codes = rng.integers(-128, 128, (pairs, ROWS, 2)).astype(np.int8)
+    levels = np.zeros((m, 2 * pairs), np.int16)
+    levels[:, :d] = rng.integers(-32767, 32768, (m, d))  # d = 40 cannot overflow
+    scales = (10.0 ** exponents[0] * rng.random(ROWS)).astype(np.float32)
+    errors = (10.0 ** exponents[1] * rng.random(ROWS)).astype(np.float32)
+    rules = rules_for(rng, m)
+    upper = check(codes, levels, scales, errors, rules)
+    # Floors about the largest upper: some queries reach them, some do not.
+    rules["floor"] = np.nextafter(upper.max(axis=1), np.float32(np.inf) * rng.choice([-1, 1], m))
+    check(codes, levels, scales, errors, rules)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("d", [1, 2, 3, 100, 517, 1024, 4097])
+@pytest.mark.parametrize("zero", [0, 128])
+def test_sums_at_the_limit_of_int32_are_exact(d: int, zero: int, sign: int) -> None:
+    pairs, most = -(-d // 2), min(32767, (2**31 - 1) // ((127 + zero) * d))
+    codes = np.full((pairs, ROWS, 2), 127, np.int8)
+    codes[:, 1::2] = -127 - zero // 128
+    levels = np.zeros((GROUP, 2 * pairs), np.int16)
+    levels[:, :d] = sign * most
+    levels[1::2, : d // 2] = -sign * most
+    rules = np.zeros(GROUP, kernels.Rules)
+    rules["start"] = zero * levels.sum(axis=1, dtype=np.int64)
+    rules["step"], rules["size"], rules["floor"] = 1.0, 1.0, 0.0
+    top = np.abs(sums_of(codes, levels, rules)).max()
+    assert 0.999 * min(2**31, 32767 * (127 + zero) * d) < top < 2**31
+    check(codes, levels, np.ones(ROWS, np.float32), np.zeros(ROWS, np.float32), rules)
+
+
+@pytest.mark.parametrize("q", range(GROUP))
+def test_a_flag_says_that_a_row_is_at_or_above_the_floor(q: int) -> None:
+    rng = np.random.default_rng(q)
+    codes = rng.integers(-127, 128, (5, ROWS, 2)).astype(np.int8)
+    levels = rng.integers(-3000, 3000, (GROUP, 10)).astype(np.int16)
+    scales, errors = rng.random((2, ROWS)).astype(np.float32)
+    rules = rules_for(rng, GROUP)
+    rules["floor"] = np.inf
+    upper, flags = emitted(codes, levels, scales, errors, rules)
+    assert flags == 0
+    rules["floor"][q] = upper[q].max()
+    assert emitted(codes, levels, scales, errors, rules)[1] == 1 << q
+    rules["floor"][q] = np.nextafter(upper[q].max(), np.float32(np.inf))
+    assert emitted(codes, levels, scales, errors, rules)[1] == 0
+    rules["floor"] = -np.inf
+    assert emitted(codes, levels, scales, errors, rules)[1] == 2**GROUP - 1
+
+
+def test_each_row_can_raise_the_flag() -> None:
+    codes = np.ones((1, ROWS, 2), np.int8)
+    levels, errors = np.ones((1, 2), np.int16), np.zeros(ROWS, np.float32)
+    rules = np.array([(0, 1.0, 1.0, 6.0)], kernels.Rules)
+    for row in range(ROWS):
+        scales = np.ones(ROWS, np.float32)
+        scales[row] = 3.0  # 3 * (1 + 1)
+        upper, flag = emitted(codes, levels, scales, errors, rules)
+        assert flag == 1
+        np.testing.assert_array_equal(upper[0], 2.0 * scales)
+
+
+def test_products_that_underflow_are_those_of_ieee() -> None:
+    rng = np.random.default_rng(1)
+    codes = rng.integers(-127, 128, (3, ROWS, 2)).astype(np.int8)
+    levels = rng.integers(-32767, 32768, (GROUP, 6)).astype(np.int16)
+    scales = (2.0**-126 * (1.0 + rng.random(ROWS))).astype(np.float32)
+    errors = np.full(ROWS, 2.0**-149, np.float32)
+    upper = check(codes, levels, scales, errors, rules_for(rng, GROUP))
+    assert (np.abs(upper[upper != 0.0]) < 2.0**-100).all()
+    assert (upper != 0.0).any()
+
+
+def test_codes_need_not_be_aligned() -> None:
+    rng = np.random.default_rng(2)
+    bytes_ = rng.integers(-128, 128, 2 * ROWS * 7 + 1).astype(np.int8)
+    levels = rng.integers(-32767, 32768, (GROUP, 14)).astype(np.int16)
+    scales, errors = rng.random((2, ROWS)).astype(np.float32)
+    check(bytes_[1:].reshape(7, ROWS, 2), levels, scales, errors, rules_for(rng, GROUP))
+
+
+@numba.njit()
+def _read_ahead(values: Array) -> Any:
+    return prefetch(values.ctypes.data + 4096) + values[0]
+
+
+def test_prefetch_changes_nothing_even_beyond_the_end() -> None:
+    values = np.arange(3.0)
+    assert _read_ahead(values) == 0.0
+    np.testing.assert_array_equal(values, np.arange(3.0))
+
+
+# ---------------------------------------------------------------- small kernels
+
+singles = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e38, max_value=1e38)
+
+
+@given(value=singles)
+def test_rounding_up_and_down_to_float32(value: float) -> None:
+    up, down = kernels.above(value), kernels.below(value)
+    assert float(down) <= value <= float(up)
+    # As floats: numpy would round the value to float32 before it compares.
+    assert float(np.nextafter(up, np.float32(-np.inf))) < value or float(up) == value
+    assert float(np.nextafter(down, np.float32(np.inf))) > value or float(down) == value
+
+
+@given(
+    values=arrays(
+        np.float64, st.integers(1, 200), elements=st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 2.0, 3.0])
+    ),
+    data=st.data(),
+)
+def test_the_kth_largest(values: Vector, data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(values)))
+    assert kernels.largest(values.copy(), k) == np.sort(values)[::-1][k - 1]
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    d=st.integers(1, 300),
+    exponent=st.integers(-300, 300),
+    most=st.sampled_from([1, 100, 32767]),
+)
+def test_queries_are_rounded_to_levels(seed: int, d: int, exponent: int, most: int) -> None:
+    rng = np.random.default_rng(seed)
+    query, middle = 10.0**exponent * rng.standard_normal((1, d)), rng.standard_normal(d)
+    exponents = np.frexp(np.linalg.norm(query / 10.0**exponent) * 10.0**exponent)[1].reshape(1)
+    levels, steps = np.zeros((1, d + 1), np.int16), np.empty(1, np.float32)
+    lost, base = np.empty(1), np.empty(1)
+    kernels.round_queries(query, exponents.astype(np.int64), middle, most, levels, steps, lost, base)
+    y = np.ldexp(query[0].astype(np.longdouble), -exponents[0])
+    step = np.longdouble(steps[0])
+    assert levels[0, d] == 0
+    assert np.abs(levels).max() == most
+    assert (np.abs(y - step * levels[0, :d]) <= 0.5 * step * (1.0 + 1e-6)).all()
+    distance = np.sqrt(np.square(y - step * levels[0, :d]).sum())
+    assert distance * (1.0 - 1e-15) <= lost[0] <= distance * (1.0 + 1e-12) + 1e-300
+    np.testing.assert_allclose(base[0], float(y @ middle), rtol=1e-12, atol=1e-12)
