@@ -45,18 +45,16 @@ def regression(rows: Matrix) -> LeastSquares:
     return LeastSquares(design, design @ outside(rows).target + 0.1 * rng.standard_normal(2 * d))
 
 
-def logistic(rows: Matrix) -> Logistic:
+def logistic(rows: Matrix, m: int = 200) -> Logistic:
     rng = np.random.default_rng(3)
-    design = rng.standard_normal((200, rows.shape[1]))
-    return Logistic(
-        design, np.where(design @ outside(rows).target + rng.standard_normal(200) > 0.0, 1.0, -1.0)
-    )
+    design = rng.standard_normal((m, rows.shape[1]))
+    return Logistic(design, np.where(design @ outside(rows).target + rng.standard_normal(m) > 0.0, 1.0, -1.0))
 
 
-def huber(rows: Matrix) -> Huber:
+def huber(rows: Matrix, m: int = 200) -> Huber:
     rng = np.random.default_rng(4)
-    design = rng.standard_normal((200, rows.shape[1]))
-    return Huber(design, design @ outside(rows).target + rng.standard_t(2, 200), delta=0.5)
+    design = rng.standard_normal((m, rows.shape[1]))
+    return Huber(design, design @ outside(rows).target + rng.standard_t(2, m), delta=0.5)
 
 
 def quartic(rows: Matrix) -> Custom:

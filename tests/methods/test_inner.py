@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,15 @@ import pytest
 
 from tests.methods.losses import gaussian, huber, inside, logistic, outside, quartic, regression
 from tests.problems import exact_minimum, rational, squared_distance
-from wolfhound import (
-    SquaredDistance,
-    minimize,
-)
+from wolfhound import MixtureLikelihood, SquaredDistance, minimize
 from wolfhound.core import Matrix, Objective, Vector
+from wolfhound.methods import _newton
 from wolfhound.methods._newton import NewtonInner, step_length
 from wolfhound.methods._pairwise import PairwiseInner
 from wolfhound.methods._pool import Pool
 from wolfhound.methods._quadratic import QuadraticInner
 from wolfhound.methods.fully_corrective import Inner
+from wolfhound.oracles._hits import rescore
 
 Make = Callable[..., Inner]
 
@@ -34,6 +34,9 @@ INNERS: tuple[tuple[Make, Callable[[Matrix], Objective]], ...] = (
     (QuadraticInner, regression),
     (NewtonInner, logistic),
     (NewtonInner, huber),
+    # Short lifts are stored, long ones replaced by a matrix.
+    (NewtonInner, partial(logistic, m=20)),
+    (NewtonInner, partial(huber, m=20)),
     (NewtonInner, outside),
     (PairwiseInner, outside),
     (PairwiseInner, quartic),
@@ -137,6 +140,70 @@ def test_a_far_target_costs_no_more_inner_work() -> None:
     result = minimize(SquaredDistance(1e-5 * rng.standard_normal(3)), rows, rtol=0.0, max_passes=20)
     assert result.success
     assert result.steps <= 100
+
+
+# ---------------------------------------------------------------- the Newton solve
+
+
+def locations(order: Vector) -> Matrix:
+    """Likelihoods of normal locations at 40 observations."""
+    seen = np.random.default_rng(0).standard_normal(40) + np.repeat([-3.0, 0.0, 3.0, 5.0], 10)
+    away = order[:, None] - seen
+    return np.asarray(np.exp(-0.5 * away**2), np.float32)
+
+
+def mixture(rows: Matrix) -> MixtureLikelihood:
+    return MixtureLikelihood()
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("tol", [1e-4, 1e-8])
+def test_a_mixture_is_solved_over_a_pool_of_neighbours(shuffled: bool, tol: float) -> None:
+    """The best atoms of a grid are neighbours of one peak; there are several peaks."""
+    grid = np.linspace(-6.0, 8.0, 5000)
+    grid = np.random.default_rng(1).permutation(grid) if shuffled else grid
+    objective, rows = MixtureLikelihood(), locations(grid)
+    pool = Pool(np.arange(5000), rows)
+    inner = begin(NewtonInner, objective, pool, np.full(5000, 1.0 / 5000))
+    joined = inner.improve(stop=-math.inf, tol=tol, budget=math.inf)
+    assert pool_gap(objective, pool, inner) <= 1.01 * tol
+    assert len(inner.positions) <= joined
+
+
+def priced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Record how many atoms each pricing sees."""
+    sizes: list[int] = []
+
+    def recorded(rows: Matrix, query: Vector) -> Vector:
+        sizes.append(len(rows))
+        return rescore(rows, query)
+
+    monkeypatch.setattr(_newton, "rescore", recorded)
+    return sizes
+
+
+@pytest.mark.parametrize("loss", [mixture, partial(logistic, m=20)])
+def test_only_new_atoms_are_scored_after_a_pass(
+    loss: Callable[[Matrix], Objective], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = locations(np.random.default_rng(1).uniform(-6.0, 8.0, 4000))
+    objective = loss(rows)
+    pool = Pool(np.arange(3000), rows[:3000])
+    inner = begin(NewtonInner, objective, pool, np.full(3000, 1.0 / 3000))
+    sizes = priced(monkeypatch)
+    inner.improve(stop=-math.inf, tol=1e-6, budget=math.inf)
+    assert (sizes[0], sizes[-1]) == (3000, 3000)
+    assert min(sizes) < 1000
+    pool.add(np.arange(3000, 4000), rows, np.arange(3000, 4000))
+    sizes.clear()
+    inner.improve(stop=-math.inf, tol=1e-6, budget=math.inf)
+    assert sizes[0] == 1000
+    assert pool_gap(objective, pool, inner) <= 1.01e-6
+    inner.moved(pool.keep(np.union1d(inner.positions, np.arange(2500))))
+    sizes.clear()
+    inner.improve(stop=-math.inf, tol=1e-9, budget=math.inf)
+    assert sizes[0] == pool.size
+    assert pool_gap(objective, pool, inner) <= 1.01e-9
 
 
 class Slopes:
