@@ -12,7 +12,8 @@ import numpy as np
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, State, Vector
-from wolfhound.oracles._hits import asked, offered
+from wolfhound.oracles._asked import asked
+from wolfhound.oracles._hits import offered
 
 
 @dataclass

@@ -18,10 +18,11 @@ from wolfhound.atoms import ArrayAtoms, ConcatAtoms
 from wolfhound.core import Matrix, Vector
 from wolfhound.oracles import _codes, _encoding
 from wolfhound.oracles import _int8_kernels as kernels
+from wolfhound.oracles._asked import Asked, asked
 from wolfhound.oracles._block import ROWS
 from wolfhound.oracles._codes import Coded, Codes, coded, swept
 from wolfhound.oracles._encoding import aligned, encoded
-from wolfhound.oracles._hits import Asked, asked, rescore
+from wolfhound.oracles._hits import rescore
 
 Long = NDArray[np.longdouble]
 

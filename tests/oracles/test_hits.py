@@ -12,19 +12,9 @@ from hypothesis.extra.numpy import arrays
 from tests.conformance.oracle import check_hits, true_scores
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Hits, Vector
-from wolfhound.oracles._hits import (
-    Best,
-    asked,
-    highest,
-    joined,
-    lengths,
-    offered,
-    patched,
-    rank,
-    rescore,
-    settle,
-    slacks,
-)
+from wolfhound.oracles._asked import asked, lengths, slacks
+from wolfhound.oracles._best import Best, highest
+from wolfhound.oracles._hits import joined, offered, patched, rank, rescore, settle
 
 few_values = arrays(np.float64, st.integers(1, 60), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
 

@@ -17,8 +17,8 @@ from tests.conformance.oracle import check_hits, check_oracle, check_proof, lock
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
 from wolfhound.core import TINY, Cut, Hits, Ids, Matrix, Status, gamma, on_pulse
 from wolfhound.oracles import _codes, _encoding, int8
+from wolfhound.oracles._asked import lengths
 from wolfhound.oracles._block import GROUP
-from wolfhound.oracles._hits import lengths
 from wolfhound.oracles.int8 import Int8Scan
 from wolfhound.oracles.scan import Scan
 from wolfhound.store import StoreError
@@ -164,7 +164,6 @@ def test_equal_rows_take_a_pass_over_the_atoms() -> None:
     np.testing.assert_array_equal(hits.scored, 2 * 20001)
 
 
-@pytest.mark.xfail(reason="a batch of Scan promises only the best, not the whole top")
 def test_a_batch_that_codes_cannot_decide_is_exact_in_the_whole_top() -> None:
     rng = np.random.default_rng(0)
     base = rng.standard_normal(8)

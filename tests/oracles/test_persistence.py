@@ -24,7 +24,9 @@ from wolfhound import store
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
 from wolfhound.core import Atoms, Matrix, Oracle
 from wolfhound.oracles import faiss_index
+from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
+from wolfhound.oracles.int8 import Int8Scan
 from wolfhound.store import StoreError
 
 DAMAGES = 1000
@@ -57,6 +59,8 @@ SAVABLE = {
     "ivf pq": Case(lambda atoms: FaissIndex.build(atoms, kind=IvfPq(rerank=8)), FaissIndex.load),
     "hnsw": Case(lambda atoms: FaissIndex.build(atoms, kind=Hnsw(rerank=8)), FaissIndex.load),
     "wrapped": Case(wrapped, FaissIndex.load),
+    "int8": Case(Int8Scan.build, Int8Scan.load),
+    "clusters": Case(ClusterIndex.build, ClusterIndex.load),
 }
 every_oracle = pytest.mark.parametrize("case", SAVABLE.values(), ids=SAVABLE)
 

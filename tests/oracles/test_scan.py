@@ -15,8 +15,9 @@ from tests.conformance.oracle import check_hits, check_oracle, check_proof, true
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms
 from wolfhound.core import Cut, Matrix, Status, on_pulse
 from wolfhound.oracles import _batch
+from wolfhound.oracles._asked import asked, lengths
 from wolfhound.oracles._gauge import Gauge
-from wolfhound.oracles._hits import asked, lengths, rescore
+from wolfhound.oracles._hits import rescore
 from wolfhound.oracles._screen import Reference, scale_of
 from wolfhound.oracles.scan import Scan
 

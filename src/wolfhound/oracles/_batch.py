@@ -15,8 +15,8 @@ import numpy as np
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector, gamma, pulse
 from wolfhound.oracles import _scan_kernels as kernels
+from wolfhound.oracles._asked import Asked, lengths
 from wolfhound.oracles._gauge import Gauge
-from wolfhound.oracles._hits import Asked, lengths
 from wolfhound.threads import ordered
 
 SPARE = 128

@@ -24,15 +24,15 @@ from numpy.typing import NDArray
 
 from wolfhound.core import TINY, Ids, Ints, Vector, gamma, pulse
 from wolfhound.oracles import _int8_kernels as kernels
+from wolfhound.oracles._asked import Asked
 from wolfhound.oracles._block import ROWS
-from wolfhound.oracles._hits import Asked
 from wolfhound.threads import ordered
 
 _SINGLE = 2.0**-24
 _UNDERFLOW = 2.0**-100
 _LOWEST = -900
 
-CHUNK = 16 << 20
+CHUNK = 24 << 20
 """Bytes of codes that are swept between two pulses."""
 
 _ROOM = 8192
@@ -172,13 +172,15 @@ class Found:
 
     Attributes
     ----------
-    keys, places : (m, c)
-        Upper bounds of the kernel and places in the store, -inf and -1 where padded.
+    keys, lows, places : (m, c)
+        Upper bounds of the kernel, what a row surely reaches, and places in the store;
+        -inf and -1 where padded.
     floors : (m,) float32
         Rows that are no candidates have keys below; inf: there were too many.
     """
 
     keys: kernels.Singles
+    lows: kernels.Singles
     places: Ids
     floors: kernels.Singles
 
@@ -210,6 +212,7 @@ def swept(codes: Codes, queries: Coded, k: int, exclude: Ids) -> Found:
         parts.append(part)
     return Found(
         np.concatenate([part.keys for part in parts], axis=1),
+        np.concatenate([part.lows for part in parts], axis=1),
         np.concatenate([part.places for part in parts], axis=1),
         np.max([part.floors for part in parts], axis=0),
     )
@@ -220,7 +223,8 @@ def _sweep(
 ) -> Found:
     """Sweep the blocks of a span; rows below the floors are not wanted."""
     m = len(queries.levels)
-    keys, places = np.empty((m, room(k)), np.float32), np.empty((m, room(k)), np.int64)
+    shape = (m, room(k))
+    keys, lows, places = np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(shape, np.int64)
     fill, rules = np.zeros(m, np.int64), queries.rules.copy()
     rules["floor"] = floors
     kernels.sweep(
@@ -236,13 +240,14 @@ def _sweep(
         k,
         exclude,
         keys,
+        lows,
         places,
         fill,
     )
     width = max(0, int(fill.max()))
     if m == 1:
-        return Found(keys[:, :width], places[:, :width], rules["floor"])
+        return Found(keys[:, :width], lows[:, :width], places[:, :width], rules["floor"])
     padded = np.arange(width) >= fill[:, None]
-    keys, places = keys[:, :width].copy(), places[:, :width].copy()
-    keys[padded], places[padded] = -np.inf, -1
-    return Found(keys, places, rules["floor"])
+    keys, lows, places = keys[:, :width].copy(), lows[:, :width].copy(), places[:, :width].copy()
+    keys[padded], lows[padded], places[padded] = -np.inf, -np.inf, -1
+    return Found(keys, lows, places, rules["floor"])

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from wolfhound.atoms import block_rows, check_finite
 from wolfhound.core import TINY, Atoms, Ids, Matrix, Vector, pulse
 from wolfhound.oracles import _int8_kernels as kernels
+from wolfhound.oracles._asked import lengths
 from wolfhound.oracles._block import ROWS
 from wolfhound.oracles._codes import Codes
-from wolfhound.oracles._hits import lengths
 from wolfhound.threads import ordered
 from wolfhound.validate import require
 

@@ -9,194 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wolfhound._files import locked
 from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import TINY, Atoms, Hits, Ids, Ints, Matrix, Vector, gamma
-from wolfhound.validate import count, matrix, real_array, require
+from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
+from wolfhound.oracles._asked import Asked, slacks
+from wolfhound.validate import require
 
 _GATHER = 64 << 20
 """Bytes of rows that are gathered at once to be re-scored."""
-
-_LARGEST = 2.0**1000
-"""Largest |query| max|atom|: no sum of products can then overflow."""
-
-
-# ---------------------------------------------------------------- what is asked
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Checked arguments of `Oracle.query`.
-
-    Attributes
-    ----------
-    queries : (m, d) float64
-    k : int
-    exclude : (m, e) int64
-        Each row in ascending order, padded with -1.
-    sizes : (m,) float64
-        Norms of the queries, rounded up.
-    """
-
-    queries: Vector
-    k: int
-    exclude: Ids
-    sizes: Vector
-
-    def only(self, which: Ints | slice) -> Asked:
-        """Return some of the queries."""
-        return Asked(self.queries[which], self.k, self.exclude[which], self.sizes[which])
-
-    def banned(self, i: int) -> Ids:
-        """Excluded atoms of query i, ascending."""
-        row: Ids = self.exclude[i]
-        return row[row >= 0]
-
-
-def asked(atoms: Atoms, queries: Any, k: int, exclude: Any) -> Asked:
-    """Check the arguments of `Oracle.query`."""
-    n, d = atoms.shape
-    rows = matrix(queries, "queries")
-    require(rows.shape[1] == d, "queries", f"an (m, {d}) array", f"shape {rows.shape}")
-    k = count(k, "k", low=1)
-    if exclude is None:
-        return Asked(rows, k, np.empty((len(rows), 0), np.int64), lengths(rows))
-    out = np.asarray(exclude)
-    if out.dtype.kind not in "iu":
-        raise TypeError(f"`exclude` must be an array of integer ids. Got dtype {out.dtype}.")
-    shape_ok = out.ndim == 2 and len(out) == len(rows)
-    require(shape_ok, "exclude", f"an ({len(rows)}, e) array", f"shape {out.shape}")
-    if out.size:
-        low, high = out.min(), out.max()
-        require(bool(low >= -1 and high < n), "exclude", f"ids in [0, {n}) or -1", f"{low} .. {high}")
-    return Asked(rows, k, np.sort(out.astype(np.int64), axis=1), lengths(rows))
-
-
-def wanted(thresholds: Any, m: int) -> Vector | None:
-    """Check the thresholds of m queries; infinite ones are allowed."""
-    if thresholds is None:
-        return None
-    out = np.ascontiguousarray(real_array(thresholds, "thresholds", 1), np.float64)
-    require(len(out) == m, "thresholds", f"a vector of length {m}", f"length {len(out)}")
-    require(not np.isnan(out).any(), "thresholds", "numbers", "nan")
-    return out
-
-
-def lengths(rows: Vector) -> Vector:
-    """Norms of float64 rows, rounded up; inf if a norm overflows.
-
-    Examples
-    --------
-    >>> float(lengths(np.array([[3.0, 4.0]]))[0]) >= 5.0
-    True
-    """
-    largest = np.abs(rows).max(axis=1, initial=0.0)
-    if 2.0**-400 < largest.min() and largest.max() < 2.0**400:  # nothing to fear from squares
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)) * (1.0 + gamma(rows.shape[1] + 4)))
-    exponents = np.frexp(largest)[1]
-    unit = np.ldexp(rows, -exponents[:, None])
-    with np.errstate(over="ignore"):
-        out = np.ldexp(np.sqrt(np.einsum("ij,ij->i", unit, unit)), exponents)
-        out = out * (1.0 + gamma(rows.shape[1] + 4)) + TINY
-    return np.asarray(np.where(largest > 0.0, out, 0.0))
-
-
-def slacks(sizes: Vector, d: int, radius: float) -> Vector:
-    """Proved bound on |computed - true score| of any atom, by the float64 loop.
-
-    ``gamma_d |q| |s|`` in any order of summation, plus underflow; d + 2 pays for
-    the rounding of the norms and of this product.
-    """
-    require(
-        bool((sizes < _LARGEST / radius).all()),
-        "queries",
-        "so small that |query| max|atom| < 1e301",
-        f"{sizes.max():.3g} * {radius:.3g}",
-    )
-    return np.asarray(gamma(d + 2) * sizes * radius + d * TINY)
-
-
-# ---------------------------------------------------------------- the best of a stream
-
-
-class Best:
-    """The `limit` best (score, id) of a stream that comes in order of ids.
-
-    Equal scores keep the smaller id. Sorting is put off until several times
-    `limit` are there; `floor` then rises, and later entries at or below it
-    cannot matter.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.floor = -math.inf
-        self._guess = -math.inf
-        self._room = max(4 * limit, 4096)
-        self._scores: list[Vector] = []
-        self._ids: list[Ids] = []
-        self._size = 0
-
-    def floor_for(self, scores: Vector) -> float:
-        """Return a floor for the next scores; before there is one, from a few of them."""
-        few = min(32 * self.limit, len(scores))
-        if self.floor == self._guess == -math.inf and few >= 8 * self.limit:
-            # These alone hold `limit` entries at or above it. Ties are still taken, so it
-            # holds for blocks in any order.
-            floor = np.partition(scores[:few], few - self.limit)[few - self.limit]
-            self._guess = float(np.nextafter(floor, -np.inf))
-        return max(self.floor, self._guess)
-
-    def add(self, scores: Vector, ids: Ids) -> None:
-        """Take entries with ids above all earlier ones, in ascending order."""
-        if not len(ids):
-            return
-        self._scores.append(scores)
-        self._ids.append(ids)
-        self._size += len(ids)
-        if self._size > self._room:
-            self._shrink()
-
-    def _shrink(self) -> None:
-        scores, ids = np.concatenate(self._scores), np.concatenate(self._ids)
-        if len(ids) > self.limit:
-            keep = highest(scores, self.limit)
-            scores, ids = scores[keep], ids[keep]
-            self.floor = float(scores.min())
-        self._scores, self._ids, self._size = [scores], [ids], len(ids)
-
-    def kept(self) -> tuple[Vector, Ids]:
-        """Return scores and ids, ids ascending."""
-        if not self._ids:
-            return np.empty(0), np.empty(0, np.int64)
-        self._shrink()
-        return self._scores[0], self._ids[0]
-
-
-def highest(scores: Vector, count: int) -> NDArray[np.bool_]:
-    """Mark the `count` highest scores; of equal ones the first.
-
-    Examples
-    --------
-    >>> highest(np.array([1.0, 3.0, 2.0, 2.0]), 2)
-    array([False,  True,  True, False])
-    """
-    if count >= len(scores):
-        return np.ones(len(scores), bool)
-    if count <= 0:
-        return np.zeros(len(scores), bool)
-    floor = np.partition(scores, len(scores) - count)[len(scores) - count]
-    marked: NDArray[np.bool_] = scores > floor
-    marked[np.flatnonzero(scores == floor)[: count - int(marked.sum())]] = True
-    return marked
-
-
-# ---------------------------------------------------------------- exact scores
 
 
 def rescore(rows: Matrix, query: Vector) -> Vector:
@@ -305,10 +129,10 @@ def settle(
     ask
         The queries.
     ids : (m, c)
-        Candidates, none excluded, best upper bound first, padded with -1.
+        Candidates, none excluded, the most promising first, padded with -1.
     uppers : (m, c)
-        At least the true and the computed float64 score of each candidate; in
-        descending order, padded with -inf.
+        At least the true and the computed float64 score of each candidate,
+        padded with -inf.
     rest : (m,)
         The same for all atoms that are no candidates and not excluded.
     scored, passes, radius
@@ -377,8 +201,8 @@ def _settle_some(atoms: Atoms, queries: Vector, ids: Ids, uppers: Vector, k: int
     scores = rescore_pairs(atoms, queries, ids[:, :k])
     worst = scores.min(axis=1) if scores.shape[1] == k else np.full(len(ids), -np.inf)
     can_win = uppers[:, k:] >= worst[:, None]
-    width = int(can_win.sum(axis=1).max(initial=0))  # uppers descend, so these come first
-    near = np.where(can_win, ids[:, k:], -1)[:, :width]
+    first = np.argsort(~can_win, axis=1, kind="stable")[:, : int(can_win.sum(axis=1).max(initial=0))]
+    near = np.take_along_axis(np.where(can_win, ids[:, k:], -1), first, 1)
     scores = np.concatenate([scores, rescore_pairs(atoms, queries, near)], axis=1)
     ids = np.concatenate([ids[:, :k], near], axis=1)
     return (*rank(scores, ids, k), (ids >= 0).sum(axis=1))

@@ -202,7 +202,7 @@ def below(value: float) -> Any:
 
 
 @kernel
-def largest(values: Vector, k: int) -> float:
+def largest(values: Singles, k: int) -> Any:
     """Return the k-th largest value, 1 <= k <= size; reorders the values.
 
     Hoare's selection: np.partition takes seconds to compile.
@@ -226,27 +226,24 @@ def largest(values: Vector, k: int) -> float:
             low = i
         else:
             break
-    return float(values[place])
+    return values[place]
 
 
 @kernel
 def _raise_floor(
-    q: int, k: int, slack: float, rules: Any, errors: Singles, keys: Singles, places: Ids, fill: Ints
+    q: int, k: int, rules: Any, keys: Singles, lows: Singles, places: Ids, fill: Ints, room: Singles
 ) -> None:
     """Set the floor to what the k-th best entry surely reaches; drop what is below."""
     size = fill[q]
     if size > k:
-        lows = np.empty(size)
         for j in range(size):
-            lows[j] = np.float64(keys[q, j]) - 2.0 * np.float64(rules[q].size) * np.float64(
-                errors[places[q, j]]
-            )
-        floor = below(largest(lows, k) - 2.0 * slack)
-        rules[q].floor = max(rules[q].floor, floor)
+            room[j] = lows[q, j]
+        rules[q].floor = max(rules[q].floor, largest(room[:size], k))
     kept = 0
     for j in range(size):
         if keys[q, j] >= rules[q].floor:
             keys[q, kept] = keys[q, j]
+            lows[q, kept] = lows[q, j]
             places[q, kept] = places[q, j]
             kept += 1
     fill[q] = kept
@@ -257,23 +254,33 @@ def _take(
     q: int,
     block: int,
     uppers: Singles,
+    errors: Singles,
     ids: Ids,
     n: int,
     exclude: Ids,
-    floor: Any,
+    rule: Any,
+    slack: float,
     keys: Singles,
+    lows: Singles,
     places: Ids,
     fill: Ints,
 ) -> None:
-    """Keep the rows of a block that reach the floor and are not excluded."""
+    """Keep the rows of a block that reach the floor and are not excluded.
+
+    Their `lows` are so low that a row with a key below them is surely worse.
+    """
+    at = fill[q]
     for row in range(ROWS):
         place = ROWS * block + row
-        if uppers[row] >= floor and place < n:
+        if uppers[row] >= rule.floor and place < n:
             atom = ids[place] if ids.shape[0] > 0 else place
             if exclude.shape[1] == 0 or not listed(exclude, q, atom):
-                keys[q, fill[q]] = uppers[row]
-                places[q, fill[q]] = place
-                fill[q] += 1
+                spread = 2.0 * (np.float64(rule.size) * np.float64(errors[place]) + slack)
+                keys[q, at] = uppers[row]
+                lows[q, at] = below(np.float64(uppers[row]) - spread)
+                places[q, at] = place
+                at += 1
+    fill[q] = at
 
 
 @kernel
@@ -290,16 +297,18 @@ def sweep(
     k: int,
     exclude: Ids,
     keys: Singles,
+    lows: Singles,
     places: Ids,
     fill: Ints,
 ) -> None:
     """Bound the rows of the blocks of a span; keep, per query, all that can be among the k best.
 
-    `keys` and `places` (m, room) and `fill` (m,) receive upper bounds and places, `rules`
+    `keys`, `lows`, `places` (m, room) and `fill` (m,) receive bounds and places, `rules`
     the raised floors. A query whose candidates do not fit gets ``fill = -1``.
     """
     pairs, m, room = blocks.shape[1], levels.shape[0], keys.shape[1]
     limits = np.full(m, min(2 * (k + ROWS), room - ROWS))
+    spare = np.empty(room, np.float32)
     uppers = np.empty((GROUP, ROWS), np.float32)
     out = uppers.ctypes.data
     for block in range(span[0], span[1]):
@@ -317,7 +326,7 @@ def sweep(
                 for g in range(group):
                     if (flags >> g) & 1 and fill[q + g] >= 0:
                         if fill[q + g] >= limits[q + g]:
-                            _raise_floor(q + g, k, slacks[q + g], rules, errors, keys, places, fill)
+                            _raise_floor(q + g, k, rules, keys, lows, places, fill, spare)
                             if 2 * fill[q + g] > room:
                                 fill[q + g] = -1
                                 rules[q + g].floor = np.float32(np.inf)
@@ -325,9 +334,21 @@ def sweep(
                             # Twice what is left: raising costs a few operations per entry in all.
                             limits[q + g] = min(2 * (fill[q + g] + ROWS), room - ROWS)
                         _take(
-                            q + g, block, uppers[g], ids, n, exclude, rules[q + g].floor, keys, places, fill
+                            q + g,
+                            block,
+                            uppers[g],
+                            errors,
+                            ids,
+                            n,
+                            exclude,
+                            rules[q + g],
+                            slacks[q + g],
+                            keys,
+                            lows,
+                            places,
+                            fill,
                         )
             q += group
     for q in range(m):
         if fill[q] >= 0:
-            _raise_floor(q, k, slacks[q], rules, errors, keys, places, fill)
+            _raise_floor(q, k, rules, keys, lows, places, fill, spare)

@@ -15,8 +15,8 @@ import numpy as np
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Matrix, Vector, pulse
 from wolfhound.oracles import _scan_kernels as kernels
+from wolfhound.oracles._best import Best
 from wolfhound.oracles._gauge import Gauge
-from wolfhound.oracles._hits import Best
 from wolfhound.threads import ordered
 
 

@@ -16,7 +16,9 @@ import numpy as np
 
 from wolfhound.core import TINY, UNIT, Atoms, Ids, Vector, gamma
 from wolfhound.oracles import _scan_kernels as kernels
-from wolfhound.oracles._hits import Best, lengths, rescore
+from wolfhound.oracles._asked import lengths
+from wolfhound.oracles._best import Best
+from wolfhound.oracles._hits import rescore
 
 SHARE = 0.05
 """Largest share of the atoms that is scored instead of a pass."""

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector, pulse
 from wolfhound.oracles import _probe_kernels as kernels
+from wolfhound.oracles._asked import Asked
 from wolfhound.oracles._codes import Codes, coded
 from wolfhound.oracles._encoding import encoded
-from wolfhound.oracles._hits import Asked, offered, rescore_pairs
+from wolfhound.oracles._hits import offered, rescore_pairs
 from wolfhound.threads import ordered
 
 ENOUGH = 24

@@ -15,9 +15,10 @@ from wolfhound import store
 from wolfhound.atoms import ArrayAtoms, as_atoms, check_finite, fingerprint
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
+from wolfhound.oracles._asked import Asked, asked, wanted
 from wolfhound.oracles._codes import Codes, coded
 from wolfhound.oracles._encoding import encoded
-from wolfhound.oracles._hits import Asked, asked, patched, wanted
+from wolfhound.oracles._hits import patched
 from wolfhound.oracles._kmeans import kmeans, nearest
 from wolfhound.oracles.buckets import Buckets, filled, probed
 from wolfhound.oracles.int8 import certified

@@ -18,7 +18,8 @@ from wolfhound import store
 from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.oracles import _faiss
-from wolfhound.oracles._hits import Asked, asked, joined, offered, wanted
+from wolfhound.oracles._asked import Asked, asked, wanted
+from wolfhound.oracles._hits import joined, offered
 from wolfhound.oracles._kmeans import kmeans, nearest
 from wolfhound.validate import count, require
 

@@ -11,9 +11,10 @@ import numpy as np
 from wolfhound import store
 from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
+from wolfhound.oracles._asked import Asked, asked, slacks
 from wolfhound.oracles._codes import Codes, coded, room, swept
 from wolfhound.oracles._encoding import encoded
-from wolfhound.oracles._hits import Asked, asked, joined, patched, settle, slacks
+from wolfhound.oracles._hits import joined, patched, settle
 from wolfhound.oracles.scan import Scan
 
 KIND = "int8 codes"
@@ -127,7 +128,9 @@ def _group(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, k: int) -> Hits:
     found = swept(codes, queries, k, ask.exclude)
     # A chunk of its own knew less than all do together.
     keys = np.where(found.keys >= found.floors[:, None], found.keys, -np.inf)
-    order = np.argsort(-keys, axis=1, kind="stable")[:, : max(1, int((keys > -np.inf).sum(axis=1).max()))]
+    # The best guess first: the more its k best reach, the fewer others must be scored.
+    order = np.argsort(-(keys + found.lows), axis=1, kind="stable")
+    order = order[:, : max(1, int((keys > -np.inf).sum(axis=1).max()))]
     keys = np.take_along_axis(keys, order, 1)
     places = np.where(keys > -np.inf, np.take_along_axis(found.places, order, 1), -1)
     ids = places if not len(codes.ids) else np.where(places >= 0, codes.ids[places], -1)
@@ -144,6 +147,4 @@ def _group(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, k: int) -> Hits:
     undecided = np.flatnonzero(found.floors == np.inf)
     if not len(undecided):
         return hits
-    return patched(
-        hits, undecided, scan.query(ask.queries[undecided], k=ask.k, exclude=ask.exclude[undecided])
-    )
+    return patched(hits, undecided, scan.loop(ask.only(undecided)))

@@ -10,21 +10,11 @@ import numpy as np
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
+from wolfhound.oracles._asked import Asked, asked, slacks
 from wolfhound.oracles._batch import candidates, group_size, product_pass
+from wolfhound.oracles._best import Best
 from wolfhound.oracles._gauge import Gauge
-from wolfhound.oracles._hits import (
-    Asked,
-    Best,
-    asked,
-    held,
-    joined,
-    packed,
-    patched,
-    rescore,
-    row,
-    settle,
-    slacks,
-)
+from wolfhound.oracles._hits import held, joined, packed, patched, rescore, row, settle
 from wolfhound.oracles._pass import Watch, full_pass
 from wolfhound.oracles._screen import Reference, Screen, fits, scale_of
 
@@ -86,7 +76,7 @@ class Scan:
         if len(ask.queries) == 1:
             return self._screened(ask) or self._one(ask)
         if len(ask.queries) <= _FEW:
-            return self._loop(ask)
+            return self.loop(ask)
         size = candidates(self._atoms, ask.k)
         step = group_size(self._atoms, size)
         starts = range(0, len(ask.queries), step)
@@ -155,10 +145,10 @@ class Scan:
             radius=self._gauge.radius,
         )
         undecided = np.flatnonzero((rest > -np.inf) & (rest >= hits.scores[:, 0]))
-        return patched(hits, undecided, self._loop(ask.only(undecided))) if len(undecided) else hits
+        return patched(hits, undecided, self.loop(ask.only(undecided))) if len(undecided) else hits
 
-    def _loop(self, ask: Asked) -> Hits:
-        """Answer several queries by the float64 loop, in one pass."""
+    def loop(self, ask: Asked) -> Hits:
+        """Answer checked queries by the float64 loop, in one pass: the k best, proved."""
         n, k = self._atoms.shape[0], ask.k
         watches = [
             Watch(query=query, banned=ask.banned(i), best=Best(min(n, k)))

@@ -13,7 +13,9 @@ import numpy as np
 from wolfhound._files import locked
 from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector, pulse
-from wolfhound.oracles._hits import Asked, asked, highest, offered, score_ids
+from wolfhound.oracles._asked import Asked, asked
+from wolfhound.oracles._best import highest
+from wolfhound.oracles._hits import offered, score_ids
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import ordered
 from wolfhound.validate import count, require, rng

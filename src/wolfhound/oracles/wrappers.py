@@ -7,7 +7,6 @@ They know nothing of how the oracles inside find their atoms.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias, final
@@ -15,8 +14,8 @@ from typing import TypeAlias, final
 import numpy as np
 
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Vector
-from wolfhound.oracles import _scan_kernels as kernels
-from wolfhound.oracles._hits import Asked, asked, held, packed, patched, rank, wanted
+from wolfhound.oracles._asked import Asked, asked, wanted
+from wolfhound.oracles._hits import patched, rescore
 from wolfhound.oracles.scan import Scan
 from wolfhound.validate import count, require
 
@@ -244,50 +243,50 @@ class _Cache:
 
     def __init__(self, atoms: Atoms, room: int) -> None:
         self.room = min(room, atoms.shape[0])
-        self._ids = np.full(self.room, -1, np.int64)
+        self._ids = np.empty(self.room, np.int64)
         self._rows = np.empty((self.room, atoms.shape[1]), atoms.dtype)
-        self._used = np.zeros(self.room, np.int64)
-        self._clock = 0
+        self._places: dict[int, int] = {}  # in the order of their last return
 
     def __len__(self) -> int:
-        return int((self._used > 0).sum())
+        return len(self._places)
 
     def query(self, ask: Asked, thresholds: Vector) -> Hits:
-        """Answer from the atoms kept; all scores are exact, nothing is proved."""
+        """Answer from the atoms kept; nothing is proved of the others."""
         m, size = len(ask.queries), len(self)
-        order = np.argsort(self._ids)[self.room - size :]  # empty places come first
-        kept, rows = self._ids[order], self._rows[order]
-        rows.flags.writeable = False
-        slots = np.tile(np.arange(size), (m, 1))
-        for i in range(m):
-            slots[i, np.isin(kept, ask.banned(i))] = -1
-        scores = np.empty((m, size))
-        kernels.score_pairs(rows, slots, ask.queries, scores)
-        scores, ids = rank(scores, np.where(slots >= 0, kept, -1), ask.k)
-        short = ids[:, -1] < 0  # other atoms could fill the rest
-        ids[short], scores[short] = -1, -np.inf
-        return packed(
-            held(kept, rows),
-            scores,
-            ids,
-            slack=np.zeros(m),
-            rest=np.full(m, np.inf),
+        kept, rows = self._ids[:size], self._rows[:size]
+        scores = np.stack([rescore(rows, query) for query in ask.queries])
+        if ask.exclude.shape[1]:
+            for i in range(m):
+                scores[i, np.isin(kept, ask.banned(i))] = -np.inf
+        best = np.lexsort((np.broadcast_to(kept, scores.shape), -scores), axis=1)[:, : ask.k]
+        scores = np.take_along_axis(scores, best, 1)
+        # Where too few are left for k answers, others may fill the rest.
+        good = np.broadcast_to(scores[:, -1:] > -np.inf, scores.shape)
+        return Hits(
+            ids=np.where(good, kept[best], -1),
+            scores=np.where(good, scores, -np.inf),
+            bounds=np.full(m, np.inf),
+            rows=rows[best.ravel()],
+            slots=np.where(good, np.arange(best.size).reshape(best.shape), 0),
             scored=np.full(m, size),
             passes=0.0,
-            radius=math.inf,
         )
 
     def remember(self, hits: Hits) -> None:
-        """Keep the atoms of an answer, the best of each query first."""
-        if not self.room:
-            return
-        self._clock += 1
-        _, places = np.unique(hits.ids.T, return_index=True)
-        columns = np.sort(places)  # in the order of their first appearance
-        ids, slots = hits.ids.T.ravel()[columns], hits.slots.T.ravel()[columns]
-        ids, slots = ids[ids >= 0][: self.room], slots[ids >= 0][: self.room]
-        self._used[np.isin(self._ids, ids)] = self._clock
-        fresh = ~np.isin(ids, self._ids)
-        oldest = np.argsort(self._used, kind="stable")[: int(fresh.sum())]
-        self._ids[oldest], self._rows[oldest] = ids[fresh], hits.rows[slots[fresh]]
-        self._used[oldest] = self._clock
+        """Keep the atoms of an answer, the best of each query longest."""
+        fresh: dict[int, int] = {}
+        for atom, slot in zip(hits.ids.T.ravel().tolist(), hits.slots.T.ravel().tolist(), strict=True):
+            if len(fresh) == self.room:
+                break
+            if atom >= 0:
+                fresh.setdefault(atom, slot)
+        new: list[tuple[int, int, int]] = []
+        for atom, slot in reversed(fresh.items()):
+            place = self._places.pop(atom, None)
+            if place is None:
+                place = len(self) if len(self) < self.room else self._places.pop(next(iter(self._places)))
+                new.append((place, atom, slot))
+            self._places[atom] = place
+        if new:
+            places, atoms, slots = (list(part) for part in zip(*new, strict=True))
+            self._ids[places], self._rows[places] = atoms, hits.rows[slots]
