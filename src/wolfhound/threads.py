@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -56,8 +57,12 @@ def _executor(threads: int, pid: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="wolfhound")
 
 
+_BRING_BLAS = ("numpy", "scipy.linalg", "faiss")
+"""Packages that load a BLAS of their own."""
+
+
 @functools.cache
-def _blas() -> Callable[[], contextlib.AbstractContextManager[object]]:
+def _blas(loaded: tuple[bool, ...]) -> Callable[[], contextlib.AbstractContextManager[object]]:
     from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - 20 ms, not at import
 
     return functools.partial(ThreadpoolController().limit, limits=1, user_api="blas")
@@ -65,8 +70,8 @@ def _blas() -> Callable[[], contextlib.AbstractContextManager[object]]:
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold numpy's BLAS to one thread: its sums then have one order."""
-    with _blas()():
+    """Hold every BLAS that is loaded to one thread: its sums then have one order."""
+    with _blas(tuple(name in sys.modules for name in _BRING_BLAS))():
         yield
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.method import at_atom, check_method, problems, run
+from tests.conformance.oracle import check_oracle
 from tests.oracles.degraded import Degraded, EveryOther, Follower, Scripted
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Method, Objective, Oracle, Start, State, Status, StepSize
 from wolfhound.methods.directions import Away, BlendedPairwise, Direction, Pairwise, Vanilla
@@ -183,6 +184,10 @@ def test_an_accepted_answer_that_leads_nowhere_is_not_asked_for_again() -> None:
 
 
 # ---------------------------------------------------------------- audits
+
+
+def test_conformance_of_degraded() -> None:
+    check_oracle(lambda atoms: Degraded(Scan(atoms), 0.5, lambda query: -1.0), exact=False)
 
 
 @pytest.mark.parametrize("c", [0.3, 0.8, 1.0])

@@ -1,8 +1,9 @@
 """Fully corrective moves over the pool for smooth f: Newton models on a simplex.
 
-At x the model is f's second-order expansion in the lifted space over the active
-atoms and the hottest pool atoms, a simplex quadratic program. After a short step
-the old point stays as one virtual atom, which keeps its weights.
+At x the model is f's second-order expansion over the active atoms and promising
+ones of the pool, a simplex quadratic program: over the hottest, each lifted once,
+or over many where a lift costs nothing. After a short step the old point stays
+as one virtual atom, which keeps its weights.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -10,23 +11,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from wolfhound.core import Ints, Line, Matrix, Objective, Point, Vector, pulse
+from wolfhound.core import UNIT, Ints, Line, Objective, Point, Vector, pulse
+from wolfhound.methods._curved import Curved, Hot, Near
 from wolfhound.methods._pool import Pool, best_of
 from wolfhound.methods.steps import LineSearch
 from wolfhound.oracles._hits import rescore
-from wolfhound.simplex import BLOCK, Corral, Dense, correct
+from wolfhound.simplex import BLOCK, Corral, correct
 
 HOT = 64
-"""Pool atoms that join a model."""
+"""Pool atoms that join a model where lifts are dear."""
 
-CLOSE = 256
-"""Pool atoms priced between two pricings of the whole pool."""
+NEAR = 128
+"""Least number of the pool's best atoms that are priced between two pricings of all."""
 
-FEW = 8
-"""Up to so many times as many, all are priced every time: gathering the close ones costs, too."""
+SPREAD = 128
+"""Most others beside them, evenly from the pool: the best may be neighbours of one peak."""
 
-WORN = 0.4
-"""The close atoms are used up once their gap is below this share of the pool's."""
+WORN = 0.1
+"""The near atoms are used up once their gap is below this share of the pool's."""
+
+CAREFUL = 4
+"""Both are so many times larger where a model costs more than pricing all."""
 
 TURNS = 8
 """Most models between two pricings of the whole pool."""
@@ -43,6 +48,7 @@ CHORD = 0.25
 FARTHEST = 64.0
 """Longest step, where a curvature that is far too large makes the model too timid."""
 
+SAMPLE = 32
 PATIENCE = 6
 GAIN = 0.7
 VIRTUAL = -1
@@ -67,9 +73,10 @@ class NewtonInner:
         self._objective = objective
         self._pool = pool
         self._point = point
-        lifted = self._lift(point.x[None])
+        self._curved = Curved(objective, point.x)
+        lifted = self._curved.lift(point.x[None])
         # Only rows that are used take memory: room for many costs nothing.
-        self._store = np.empty((64 * HOT, lifted.shape[1]))
+        self._store = np.empty((0 if self._curved.cheap else 64 * HOT, lifted.shape[1]))
         self._stored = 0
         self._slot = np.full(pool.size, -1, np.int64)
         self._corral = Corral(min(len(point.x), lifted.shape[1]) + 2 + BLOCK, 1.0)
@@ -80,18 +87,12 @@ class NewtonInner:
         self._active = positions.copy() if single else np.array([VIRTUAL])
         self._weights = np.ones(1)
         self._lifted = lifted
-        self._gram = np.empty((0, 0))
-        self._curvature = np.empty(0)
+        self._known = np.empty((0, 0))
         self._stale = True
-        self._close = positions
-        self._close_rows = pool.rows[:0]
+        self._scores, self._scored = np.empty(0), point
+        self._near, self._near_rows = positions, pool.rows[:0]
+        self._span = float(np.linalg.norm(pool.rows[:SAMPLE].astype(np.float64), axis=1).max())
         self._worn, self._turns = 0.0, 0
-
-    def _lift(self, rows: Matrix) -> Vector:
-        lifted = self._objective.lift(rows)
-        if lifted is None:
-            raise TypeError("a Newton model needs an objective with a lift")
-        return lifted.astype(np.float64, copy=False)
 
     @property
     def positions(self) -> Ints:
@@ -121,6 +122,7 @@ class NewtonInner:
             self._virtual = where[self._virtual[0]], self._virtual[1]
         self._slot = np.full(self._pool.size, -1, np.int64)
         self._stored = 0
+        self._scores = self._scores[:0]
 
     def improve(self, *, stop: float, tol: float, budget: float) -> int:
         """Move until f <= stop, the pool's gap < tol, or work > budget.
@@ -136,38 +138,46 @@ class NewtonInner:
         self._turns = 0
         while True:
             pulse(0)
-            where, violation, full = self._price(tol)
+            violation, full = self._price(tol)
             gap = float(violation.max())
             if full:
                 idle = idle + 1 if gap > GAIN * least else 0
                 least = min(gap, least)
-            budget -= len(where) * len(self._point.x) + len(self._active) ** 2 * self._lifted.shape[1]
+            priced = self._pool.size if full else len(violation)
+            budget -= priced * len(self._point.x) + len(self._active) ** 2 * self._lifted.shape[1]
             if gap <= tol or self._point.upper <= stop or idle >= PATIENCE or budget <= 0.0:
                 return joined
-            violation[np.isin(where, self._active)] = -np.inf
-            hot = best_of(violation, HOT)
-            joined += self._step(where[hot[violation[hot] > tol]], gap, max(SOLVED * gap, 0.5 * tol))
             self._stale = self._stale or idle > 0
+            count = self._step(violation, gap, tol)
+            budget -= count * len(violation) * len(self._point.x)
+            joined += count
 
-    def _price(self, tol: float) -> tuple[Ints, Vector, bool]:
-        """Return pool positions, their violations, and whether these are all.
+    def _price(self, tol: float) -> tuple[Vector, bool]:
+        """Return violations of the near atoms, and whether the largest is the pool's.
 
-        Between two pricings of all only the close atoms are priced, a few times
+        Between two pricings of all only the near atoms are priced, a few times
         and while they promise a good share of what all did.
         """
         grad, here = self._point.grad, float(self._point.grad @ self._point.x)
         if self._turns > 0:
             self._turns -= 1
-            violation = here - rescore(self._close_rows, grad)
-            if violation.max() >= self._worn:
-                return self._close, violation, False
-        violation = here - rescore(self._pool.rows, grad)
-        if len(violation) > FEW * CLOSE:
-            self._close = np.union1d(best_of(violation, CLOSE), self._active[self._active >= 0])
-            self._close_rows = self._pool.rows[self._close]
-            self._worn = max(WORN * float(violation.max()), tol)
-            self._turns = TURNS
-        return np.arange(len(violation)), violation, True
+            violation = here - rescore(self._near_rows, grad)
+            if violation.max() >= max(self._worn, tol):
+                return violation, False
+        # A pass only adds atoms: the others were scored at this point before.
+        known = self._scores if self._scored is self._point else self._scores[:0]
+        fresh = rescore(self._pool.rows[len(known) :], grad)
+        self._scores, self._scored = np.concatenate([known, fresh]), self._point
+        violation = here - self._scores
+        care = 1 if self._curved.diagonal else CAREFUL
+        best, size = max(care * NEAR, len(self._active)), len(violation)
+        if size <= 2 * max(best + SPREAD, care * (NEAR + SPREAD)):
+            self._near, self._near_rows = np.arange(size), self._pool.rows
+            return violation, True
+        self._near = np.union1d(best_of(violation, best), np.arange(0, size, -(-size // SPREAD)))
+        self._near_rows = self._pool.rows[self._near]
+        self._worn, self._turns = care * WORN * float(violation.max()), TURNS
+        return violation[self._near], True
 
     def _hot_lifts(self, hot: Ints) -> Vector:
         """Lifted rows of these pool positions, each lifted once."""
@@ -175,49 +185,78 @@ class NewtonInner:
         end = self._stored + len(new)
         if end > len(self._store):
             self._store = np.concatenate([self._store[: self._stored], np.empty((end, self._store.shape[1]))])
-        self._store[self._stored : end] = self._lift(self._pool.rows[new])
+        self._store[self._stored : end] = self._curved.lift(self._pool.rows[new])
         self._slot[new] = np.arange(self._stored, end)
         self._stored = end
         return self._store[self._slot[hot]]
 
-    def _step(self, hot: Ints, gap: float, tol: float) -> int:
+    def _step(self, violation: Vector, gap: float, tol: float) -> int:
         """One model and one line search; returns how many atoms joined."""
-        z = self._weights @ self._lifted
-        slope = self._objective.slope(self._point)
-        lifts = self._hot_lifts(hot)
-        rows = np.concatenate([self._lifted, lifts])
-        gram = self._model_gram(rows, lifts)
-        linear = rows @ (self._curvature * z - slope)
-        model = Dense(gram, linear, tol)
         if self._stale:
-            self._corral.clear(float(gram.trace()) / len(gram))
-            self._corral.adopt(np.arange(len(self._active)), self._weights, model)
+            self._curved.move(self._point)
+            self._known = self._known[:0, :0]
+        accepted, corral, k = max(SOLVED * gap, 0.5 * tol), self._corral, len(self._active)
+        others, model = self._model(violation, tol, accepted)
+        if self._stale:
+            corral.clear(model.scale)
+            corral.adopt(np.arange(k), self._weights, model)
         else:
-            self._corral.relinearize(linear[: len(self._active)])
-        joined = correct(self._corral, model)
-        self._search(np.concatenate([self._active, hot]), rows, gram, z, gap)
+            corral.relinearize(model.linear(np.arange(k)))
+        joined = correct(corral, model)
+        self._search(np.concatenate([self._active, others]), model, gap)
         return joined
 
-    def _model_gram(self, rows: Vector, lifts: Vector) -> Vector:
-        if self._stale:
-            self._curvature = self._objective.curvature(self._point)
-            scaled = rows * np.sqrt(self._curvature)
-            return np.asarray(scaled @ scaled.T)
-        below = (lifts * self._curvature) @ rows.T
-        k = len(self._gram)
-        return np.block([[self._gram, below[:, :k].T], [below[:, :k], below[:, k:]]])
+    def _model(self, violation: Vector, tol: float, accepted: float) -> tuple[Ints, Hot | Near]:
+        """Return the other atoms of a model, and the model."""
+        if self._curved.cheap:
+            return self._near, self._near_model(accepted)
+        violation[self._twins()[0]] = -np.inf
+        hot = best_of(violation, HOT)
+        others = self._near[hot[violation[hot] > tol]]
+        return others, self._hot_model(others, accepted)
 
-    def _search(self, places: Ints, rows: Vector, gram: Vector, z: Vector, gap: float) -> None:
+    def _near_model(self, tol: float) -> Near:
+        point = self._point
+        # Both sides of a violation are sums that may cancel.
+        size = float(np.linalg.norm(point.grad)) * (float(np.linalg.norm(point.x)) + self._span)
+        places, labels = self._twins()
+        twins = np.full(len(self._near), -1)
+        twins[places] = labels
+        return Near(
+            self._curved,
+            point,
+            active=self._lifted,
+            others=self._near_rows,
+            twins=twins,
+            tol=max(tol, 16.0 * UNIT * size),
+        )
+
+    def _twins(self) -> tuple[Ints, Ints]:
+        """Return which near atoms are active, and as which."""
+        at = np.minimum(np.searchsorted(self._near, self._active), len(self._near) - 1)
+        labels = np.flatnonzero(self._near[at] == self._active)
+        return at[labels], labels
+
+    def _hot_model(self, hot: Ints, tol: float) -> Hot:
+        z, slope, lifts = self._z, self._objective.slope(self._point), self._hot_lifts(hot)
+        return Hot(self._curved, z, slope, active=self._lifted, others=lifts, known=self._known, tol=tol)
+
+    @property
+    def _z(self) -> Vector:
+        """The point in the space of the models."""
+        return np.asarray(self._weights @ self._lifted)
+
+    def _search(self, places: Ints, model: Hot | Near, gap: float) -> None:
         """Go towards the model's minimum."""
         labels, weights = self._corral.labels, self._corral.weights / self._corral.weights.sum()
-        active, lifted = places[labels], rows[labels]
+        active, lifted = places[labels], model.rows(labels)
         real = active >= 0
         x = weights[real] @ self._pool.rows[active[real]].astype(np.float64)
         x += weights[~real].sum() * self._virtual_x
         line = self._objective.line(self._point, x - self._point.x)
         reach = step_length(line, self._end(labels, weights), gap)
         if reach < 1.0:
-            self._blend(reach, active[real], weights[real], lifted[real], z, float(weights[~real].sum()))
+            self._blend(reach, active[real], weights[real], lifted[real], float(weights[~real].sum()))
             self._point = line.at(reach)
             return
         self._point = line.at(reach)
@@ -225,12 +264,11 @@ class NewtonInner:
             weights = self._before(labels) + reach * (weights - self._before(labels))
             weights = np.maximum(weights, 0.0) / np.maximum(weights, 0.0).sum()
             self._corral.weights[:] = weights
-        dz = weights @ lifted - z
-        change = (self._objective.curvature(self._point) * dz) @ dz / max((self._curvature * dz) @ dz, 1e-300)
-        self._active, self._weights, self._lifted = active, weights, lifted
-        self._gram = gram[np.ix_(labels, labels)]
-        self._corral.labels[:] = np.arange(len(labels))
+        change = self._curved.change(self._point, weights @ lifted - self._z)
         self._stale = abs(change - 1.0) > CHORD
+        self._known = model.known(labels)
+        self._active, self._weights, self._lifted = active, weights, lifted
+        self._corral.labels[:] = np.arange(len(labels))
 
     def _before(self, labels: Ints) -> Vector:
         """Weights that the labels of a model had before it."""
@@ -244,23 +282,20 @@ class NewtonInner:
         fall = before - weights
         return float((before[fall > 0.0] / fall[fall > 0.0]).min(initial=FARTHEST))
 
-    def _blend(
-        self, reach: float, active: Ints, weights: Vector, lifted: Vector, z: Vector, virtual: float
-    ) -> None:
+    def _blend(self, reach: float, active: Ints, weights: Vector, lifted: Vector, virtual: float) -> None:
         """After a short step the old point, with its weights, is the virtual atom."""
         share = 1.0 - reach + reach * virtual
         old = self._dense() * (1.0 - reach)
-        previous = np.zeros(len(z))
+        blended = (1.0 - reach) * self._z
         if self._virtual is not None and virtual > 0.0:
             old[self._virtual[0]] += reach * virtual * self._virtual[1]
-            previous = reach * virtual * self._lifted[self._active < 0][0]
+            blended += reach * virtual * self._lifted[self._active < 0][0]
         where = np.flatnonzero(old)
-        blended = ((1.0 - reach) * z + previous) / share
         self._virtual_x = ((1.0 - reach) * self._point.x + reach * virtual * self._virtual_x) / share
         self._virtual = where, old[where] / share
         self._active = np.concatenate([active, [VIRTUAL]])
         self._weights = np.concatenate([reach * weights, [share]])
-        self._lifted = np.concatenate([lifted, blended[None]])
+        self._lifted = np.concatenate([lifted, blended[None] / share])
         self._stale = True
 
 

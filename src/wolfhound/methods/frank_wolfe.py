@@ -37,8 +37,8 @@ class FrankWolfe:
         at least half of what is left, ``(value - lower) / 2``. Saves most
         queries when a lower bound is known.
     patience
-        Steps in a row that may fail to move (or, with an oracle that proves
-        nothing, to change f by more than its rounding) before the run ends;
+        Steps in a row that may fail to move (or, with atoms not proved to be
+        the best, to change f by more than its rounding) before the run ends;
         one is enough where the oracle proves that nothing is better.
 
     Examples
@@ -69,31 +69,31 @@ class FrankWolfe:
         # The origin need not lie in the hull: there f bounds nothing.
         first = point if len(active) else replace(point, value_error=math.inf)
         yield ask.state(start.t, first, active.ids, active.weights, kind="start")
-        memory, nulls, still, stuck = self.step.init(), 0, 0, False
+        memory, nulls, still = self.step.init(), 0, 0
         for t in itertools.count(start.t):
             move, hit, proved = None, -1, False
-            if self.lazy and not stuck and len(active):
+            tired = nulls > 0 or still >= self.patience
+            if self.lazy and not tired and len(active):
                 move = self._inside(active, point, ask.lower)
             asked = move is None
             if move is None:
                 if active.age:
                     active.refresh()
                     point = _evaluate(objective, active, t)
-                move, hit, proved = self._ask(ask, active, point, best=stuck)
+                move, hit, proved = self._ask(ask, active, point, best=tired)
             s, memory = self._length(objective, active, point, move=move, t=t, memory=memory)
             nulls = 0 if s > 0.0 else nulls + 1
             if s > 0.0:
                 before = point.value
                 active.step(move, s, fresh=asked)
                 point = _evaluate(objective, active, t + 1)
-                stuck = abs(point.value - before) <= point.value_error
-                still = still + 1 if stuck and math.isinf(ask.slack) else 0
+                flat = abs(point.value - before) <= point.value_error
+                still = still + 1 if flat and not proved else 0
             else:
                 active.drop()
-                stuck = True
             kind = move.kind if s > 0.0 else "null"
             yield ask.state(t + 1, point, active.ids, active.weights, kind=kind, hit=hit)
-            if max(nulls, still) >= self.patience or (nulls and proved):
+            if nulls >= self.patience or still > self.patience or (nulls and proved):
                 return
 
     def _inside(self, active: ActiveSet, point: Point, lower: float) -> Move | None:
@@ -107,18 +107,19 @@ class FrankWolfe:
     def _ask(self, ask: Asker, active: ActiveSet, point: Point, *, best: bool) -> tuple[Move, int, bool]:
         """Query; return the move, the atom that was hit, whether it is proved best.
 
-        After a step that led nowhere only the best will do: an atom that is
-        good enough would be answered, and lead nowhere, again and again.
+        Where steps lead nowhere only the best will do: an atom that is good
+        enough would be answered, and lead nowhere, again and again.
         """
         hits = ask(point, wanted=_wanted(point, ask.lower) if len(active) and not best else None)
-        hit, proved = int(hits.ids[0, 0]), math.isfinite(hits.bounds[0])
-        if proved and len(active) and point.upper - ask.lower <= 2.0 * ask.slack:
+        hit, score, bound = int(hits.ids[0, 0]), float(hits.scores[0, 0]), float(hits.bounds[0])
+        if math.isfinite(bound) and len(active) and point.upper - ask.lower <= 2.0 * ask.slack:
             return Move(0.0), hit, True  # all that is left is rounding
+        # A bound may also come from an audit, with an atom that is not the best.
+        proved = math.isfinite(bound) and bound - score <= ask.slack
         scores, here = _scores(active, point)
         if hit < 0:
             return self.direction.inside(scores, here) if len(active) else Move(0.0), hit, proved
         position = active.add(hit, hits.rows[hits.slots[0, 0]])
-        score = float(hits.scores[0, 0])
         if len(scores) == 0:
             return Move(score - here, up=position), hit, proved
         return self.direction.choose(scores, here, position, score), hit, proved

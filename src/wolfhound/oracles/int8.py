@@ -36,10 +36,9 @@ class Int8Scan:
 
     Examples
     --------
-    >>> rows = np.random.default_rng(0).standard_normal((1000, 8))
-    >>> hits = Int8Scan.build(rows).query(rows[:1], k=3)
-    >>> int(hits.ids[0, 0]), bool(hits.bounds[0] < hits.scores[0, 0] + 1e-12)
-    (0, True)
+    >>> hits = Int8Scan.build(np.eye(3)).query(np.array([[1.0, 3.0, 2.0]]), k=2)
+    >>> hits.ids, hits.scores
+    (array([[1, 2]]), array([[3., 2.]]))
     """
 
     def __init__(self, atoms: Atoms, codes: Codes) -> None:
