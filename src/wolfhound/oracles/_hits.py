@@ -147,13 +147,13 @@ def settle(
     slack = slacks(ask.sizes, atoms.shape[1], radius)
     if len(ids) == 1:
         best, scores = _settle_one(atoms, ask.queries[0], ids[0], uppers[0], ask.k)
-        order = np.lexsort((best, -scores))[: ask.k]
-        return Hits(
-            ids=_wide(best[order][None], ask.k, -1),
-            scores=_wide(scores[order][None], ask.k, -np.inf),
-            bounds=_bounds(scores[order[:1]], slack, rest),
-            rows=atoms.take(best[order]),
-            slots=_wide(np.arange(len(order))[None], ask.k, 0),
+        return best_of_one(
+            atoms,
+            best,
+            scores,
+            k=ask.k,
+            slack=slack,
+            rest=rest,
             scored=scored + len(best),
             passes=passes,
             radius=radius,
@@ -167,6 +167,32 @@ def settle(
     scores, best, again = (np.concatenate(part) for part in zip(*parts, strict=True))
     return packed(
         atoms.take, scores, best, slack=slack, rest=rest, scored=scored + again, passes=passes, radius=radius
+    )
+
+
+def best_of_one(
+    atoms: Atoms,
+    ids: Ids,
+    scores: Vector,
+    *,
+    k: int,
+    slack: Vector,
+    rest: Vector,
+    scored: Ints,
+    passes: float,
+    radius: float,
+) -> Hits:
+    """Answer one query with the best of its atoms and their scores; the others as in `packed`."""
+    order = np.lexsort((ids, -scores))[:k]
+    return Hits(
+        ids=_wide(ids[order][None], k, -1),
+        scores=_wide(scores[order][None], k, -np.inf),
+        bounds=_bounds(scores[order[:1]], slack, rest),
+        rows=atoms.take(ids[order]),
+        slots=_wide(np.arange(len(order))[None], k, 0),
+        scored=scored,
+        passes=passes,
+        radius=radius,
     )
 
 

@@ -276,8 +276,9 @@ def _take(
             atom = ids[place] if ids.shape[0] > 0 else place
             if exclude.shape[1] == 0 or not listed(exclude, q, atom):
                 spread = 2.0 * (np.float64(rule.size) * np.float64(errors[place]) + slack)
+                low = np.float64(uppers[row]) - spread
                 keys[q, at] = uppers[row]
-                lows[q, at] = below(np.float64(uppers[row]) - spread)
+                lows[q, at] = np.float32(low - 2.0**-23 * abs(low))  # not above low
                 places[q, at] = place
                 at += 1
     fill[q] = at

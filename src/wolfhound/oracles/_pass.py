@@ -19,6 +19,9 @@ from wolfhound.oracles._best import Best
 from wolfhound.oracles._gauge import Gauge
 from wolfhound.threads import ordered
 
+_BLOCK = 32 << 20
+"""Bytes of a block: with smaller ones too much time goes between two blocks."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Watch:
@@ -56,7 +59,7 @@ class Watch:
 
 def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch]) -> None:
     """Read all atoms once and let every watch keep its part."""
-    rows = block_rows(atoms)
+    rows = block_rows(atoms, _BLOCK)
     spare: list[Vector] = []
 
     def work(task: tuple[int, Matrix]) -> tuple[int, list[tuple[Vector, Ids]]]:

@@ -7,12 +7,13 @@ import os
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfhound import store
 from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.oracles._asked import Asked, asked, slacks
-from wolfhound.oracles._codes import Codes, coded, room, swept
+from wolfhound.oracles._codes import Codes, Found, coded, room, swept
 from wolfhound.oracles._encoding import encoded
 from wolfhound.oracles._hits import joined, patched, settle
 from wolfhound.oracles.scan import Scan
@@ -125,13 +126,7 @@ def certified(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
 def _group(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, k: int) -> Hits:
     queries = coded(codes, ask)
     found = swept(codes, queries, k, ask.exclude)
-    # A chunk of its own knew less than all do together.
-    keys = np.where(found.keys >= found.floors[:, None], found.keys, -np.inf)
-    # The best guess first: the more its k best reach, the fewer others must be scored.
-    order = np.argsort(-(keys + found.lows), axis=1, kind="stable")
-    order = order[:, : max(1, int((keys > -np.inf).sum(axis=1).max()))]
-    keys = np.take_along_axis(keys, order, 1)
-    places = np.where(keys > -np.inf, np.take_along_axis(found.places, order, 1), -1)
+    keys, places = _ranked(found)
     ids = places if not len(codes.ids) else np.where(places >= 0, codes.ids[places], -1)
     hits = settle(
         atoms,
@@ -147,3 +142,21 @@ def _group(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, k: int) -> Hits:
     if not len(undecided):
         return hits
     return patched(hits, undecided, scan.loop(ask.only(undecided)))
+
+
+def _ranked(found: Found) -> tuple[NDArray[np.float32], Ids]:
+    """Keys and places of the candidates, the best guess first, padded.
+
+    The more the first k reach, the fewer others must be scored. Some chunks knew less
+    than all do together: what is below the highest floor is no candidate.
+    """
+    if len(found.keys) == 1:
+        near = np.flatnonzero(found.keys[0] >= found.floors[0])
+        keys = found.keys[0, near]
+        order = np.argsort(-(keys + found.lows[0, near]), kind="stable")
+        return keys[order][None], found.places[0, near[order]][None]
+    keys = np.where(found.keys >= found.floors[:, None], found.keys, -np.inf)
+    order = np.argsort(-(keys + found.lows), axis=1, kind="stable")
+    order = order[:, : int((keys > -np.inf).sum(axis=1).max())]
+    keys = np.take_along_axis(keys, order, 1)
+    return keys, np.where(keys > -np.inf, np.take_along_axis(found.places, order, 1), -1)

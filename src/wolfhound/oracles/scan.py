@@ -14,7 +14,7 @@ from wolfhound.oracles._asked import Asked, asked, slacks
 from wolfhound.oracles._batch import candidates, group_size, product_pass
 from wolfhound.oracles._best import Best
 from wolfhound.oracles._gauge import Gauge
-from wolfhound.oracles._hits import held, joined, packed, patched, rescore, row, settle
+from wolfhound.oracles._hits import best_of_one, held, joined, packed, patched, rescore, row, settle
 from wolfhound.oracles._pass import Watch, full_pass
 from wolfhound.oracles._screen import Reference, Screen, fits, scale_of
 
@@ -109,7 +109,17 @@ class Scan:
         watch = Watch(query=ask.queries[0], banned=ask.banned(0), best=Best(min(n, k)))
         self._full_pass(watch, float(ask.sizes[0]))
         scores, ids = watch.best.kept()
-        return self._hits(ask, *row(scores, ids, k), take=self._atoms.take, scored=n, passes=1.0)
+        return best_of_one(
+            self._atoms,
+            ids,
+            scores,
+            k=k,
+            slack=slacks(ask.sizes, self._atoms.shape[1], self._gauge.radius),
+            rest=np.full(1, -np.inf),
+            scored=np.full(1, n),
+            passes=1.0,
+            radius=self._gauge.radius,
+        )
 
     def _full_pass(self, watch: Watch, size: float) -> None:
         """Read all atoms and keep their scores for screening."""
