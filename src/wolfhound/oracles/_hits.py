@@ -59,16 +59,14 @@ def _in_memory(atoms: Atoms) -> Matrix | None:
 
 def rescore_pairs(atoms: Atoms, queries: Vector, ids: Ids) -> Vector:
     """Scores of ``ids[i, j]`` with query i, -inf where padded."""
-    unique, slots = _unique(ids)
-    return _score_pairs(atoms.take(unique), slots, queries)
-
-
-def _score_pairs(rows: Matrix, slots: Ints, queries: Vector) -> Vector:
-    """Scores of ``rows[slots[i, j]]`` with query i, -inf where a slot is -1."""
     from wolfhound.oracles import _scan_kernels as kernels  # noqa: PLC0415 - numba is slow to load
 
-    scores = np.empty(slots.shape)
-    kernels.score_pairs(locked(rows.view()), slots, queries, scores)
+    rows, slots = _in_memory(atoms), ids
+    if rows is None:
+        unique, slots = _unique(ids)
+        rows = locked(atoms.take(unique))
+    scores = np.empty(ids.shape)
+    kernels.score_pairs(rows, slots, queries, scores)
     return scores
 
 
@@ -271,15 +269,12 @@ def offered(atoms: Atoms, ask: Asked, ids: Ids, *, scored: Ints) -> Hits:
 
 def _offer(atoms: Atoms, ask: Asked, ids: Ids) -> tuple[Vector, Ids, Matrix, Ints]:
     """Scores and ids of the best candidates, their rows and slots."""
-    unique, slots = _unique(ids)
-    rows = atoms.take(unique)
-    scores = _score_pairs(rows, slots, ask.queries)
+    scores = rescore_pairs(atoms, ask.queries, ids)
     order = _best_first(scores, ids, ask.k)
-    scores, slots = np.take_along_axis(scores, order, 1), np.take_along_axis(slots, order, 1)
-    ids = np.take_along_axis(ids, order, 1)
+    scores, ids = np.take_along_axis(scores, order, 1), np.take_along_axis(ids, order, 1)
     found = ids >= 0
     places = np.where(found, np.cumsum(found).reshape(ids.shape) - 1, 0)
-    return scores, ids, rows[slots[found]], places
+    return scores, ids, atoms.take(ids[found]), places
 
 
 def _offer_one(atoms: Atoms, ask: Asked, ids: Ids) -> tuple[Vector, Ids, Matrix, Ints]:
