@@ -11,12 +11,16 @@ import contextlib
 import functools
 import os
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from wolfhound.validate import count
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -61,18 +65,33 @@ _BRING_BLAS = ("numpy", "scipy.linalg", "faiss")
 """Packages that load a BLAS of their own."""
 
 
+_local = threading.local()
+
+
 @functools.cache
-def _blas(loaded: tuple[bool, ...]) -> Callable[[], contextlib.AbstractContextManager[object]]:
+def _blas(loaded: tuple[bool, ...]) -> ThreadpoolController:
     from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - 20 ms, not at import
 
-    return functools.partial(ThreadpoolController().limit, limits=1, user_api="blas")
+    return ThreadpoolController()
+
+
+def _loaded_blas() -> ThreadpoolController:
+    return _blas(tuple(name in sys.modules for name in _BRING_BLAS))
 
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Hold every BLAS that is loaded to one thread: its sums then have one order."""
-    with _blas(tuple(name in sys.modules for name in _BRING_BLAS))():
+    with _loaded_blas().limit(limits=1, user_api="blas"):
         yield
+
+
+def _hold_openmp() -> None:
+    """Hold the BLAS that counts threads per thread, as OpenMP does, on this thread of ours."""
+    controller = _loaded_blas()
+    if getattr(_local, "held", None) is not controller:
+        controller.select(threading_layer="openmp").limit(limits=1)
+        _local.held = controller
 
 
 def ordered(work: Callable[[T], R], tasks: Iterable[T], *, blas: bool = True) -> Iterator[R]:
@@ -87,10 +106,16 @@ def ordered(work: Callable[[T], R], tasks: Iterable[T], *, blas: bool = True) ->
         if threads == 1:
             yield from map(work, tasks)
             return
+
+        def held(task: T) -> R:
+            if blas:
+                _hold_openmp()
+            return work(task)
+
         pending: deque[Future[R]] = deque()
         try:
             for task in tasks:
-                pending.append(_executor(threads, os.getpid()).submit(work, task))
+                pending.append(_executor(threads, os.getpid()).submit(held, task))
                 if len(pending) >= 2 * threads:
                     yield pending.popleft().result()
             while pending:
