@@ -61,7 +61,7 @@ class Meter:
     @contextlib.contextmanager
     def job(self) -> Iterator[Callable[[State], None]]:
         """Show one run while the block lasts; give the callback for `minimize`."""
-        with _display() as (show, interval), self.watch(show, interval) as on_state:
+        with display() as (show, interval), self.watch(show, interval) as on_state:
             yield on_state
 
     @contextlib.contextmanager
@@ -106,7 +106,7 @@ class Meter:
 
 
 @contextlib.contextmanager
-def _display() -> Iterator[tuple[Show, float]]:
+def display() -> Iterator[tuple[Show, float]]:
     console = stderr()
     if console.is_terminal:
         with _bar(console) as show:

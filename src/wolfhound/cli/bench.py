@@ -64,7 +64,7 @@ def bench(
 def shown() -> Iterator[Callable[[float, str], None]]:
     """Show the share that is done and a text, no more often than can be read."""
     last = time.monotonic()
-    with progress._display() as (show, interval):
+    with progress.display() as (show, interval):
 
         def say(share: float, text: str) -> None:
             nonlocal last

@@ -28,15 +28,25 @@ class Best:
         self._ids: list[Ids] = []
         self._size = 0
 
+    @property
+    def known(self) -> float:
+        """The floor so far: what is at or below it cannot matter."""
+        return max(self.floor, self._guess)
+
+    def lead(self, size: int) -> int:
+        """How many of the next `size` scores give a first floor; 0 if there is one or they cannot."""
+        few = min(32 * self.limit, size)
+        return few if self.known == -math.inf and few >= 8 * self.limit else 0
+
     def floor_for(self, scores: Vector) -> float:
-        """Return a floor for the next scores; before there is one, from a few of them."""
-        few = min(32 * self.limit, len(scores))
-        if self.floor == self._guess == -math.inf and few >= 8 * self.limit:
+        """Return a floor for the next scores; before there is one, from the first of them."""
+        few = self.lead(len(scores))
+        if few:
             # These alone hold `limit` entries at or above it. Ties are still taken, so it
             # holds for blocks in any order.
             floor = np.partition(scores[:few], few - self.limit)[few - self.limit]
             self._guess = float(np.nextafter(floor, -np.inf))
-        return max(self.floor, self._guess)
+        return self.known
 
     def add(self, scores: Vector, ids: Ids) -> None:
         """Take entries with ids above all earlier ones, in ascending order."""

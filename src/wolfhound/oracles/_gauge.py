@@ -46,14 +46,9 @@ class Gauge:
         if not self.ready:
             self.radius = max(self._tops)
 
-    def score(self, first: int, block: Matrix, query: Vector, scores: Vector) -> None:
-        """Score a block, and measure it if that is still to be done."""
-        if self.ready:
-            kernels.score(block, query, scores)
-            return
-        squares = np.empty(len(block))
-        kernels.score_and_square(block, query, scores, squares)
-        self._note(first, block, squares)
+    def room(self, rows: int) -> Vector:
+        """Return room for the squared norms of a block; none if they are known."""
+        return np.empty(0 if self.ready else rows)
 
     def measure(self, first: int, block: Matrix) -> kernels.Singles:
         """Return the norms of a block's rows, rounded up to float32."""
@@ -61,9 +56,10 @@ class Gauge:
             return self.norms[first : first + len(block)]
         squares = np.empty(len(block))
         kernels.square_all(block, squares)
-        return self._note(first, block, squares)
+        return self.note(first, block, squares)
 
-    def _note(self, first: int, block: Matrix, squares: Vector) -> kernels.Singles:
+    def note(self, first: int, block: Matrix, squares: Vector) -> kernels.Singles:
+        """Take the squared norms of a block, once; return its norms, rounded up."""
         stop = first + len(block)
         norms = self.norms[first:stop] if self._keep else np.empty(len(block), np.float32)
         top = kernels.norms_above(squares, self._d, norms)

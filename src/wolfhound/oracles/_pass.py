@@ -22,6 +22,16 @@ from wolfhound.threads import ordered
 _BLOCK = 32 << 20
 """Bytes of a block: with smaller ones too much time goes between two blocks."""
 
+_NOTHING: Vector = np.empty(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Memory for what a block may hold; fresh one for every block would cost page faults."""
+
+    scores: Vector
+    found: Ids
+
 
 @dataclass(slots=True, kw_only=True)
 class Watch:
@@ -43,40 +53,48 @@ class Watch:
     copy: kernels.Singles | None = None
     scale: float = 1.0
 
-    def look(self, first: int, scores: Vector) -> tuple[Vector, Ids]:
-        """Pick what matters from the scores of a block; on any thread."""
-        stop = first + len(scores)
-        copy = kernels.NOTHING if self.copy is None else self.copy[first:stop]
-        low, high = np.searchsorted(self.banned, (first, stop)) if len(self.banned) else (0, 0)
-        hidden = self.banned[low:high] - first
-        true = scores[hidden]
-        scores[hidden] = -np.inf
-        found = kernels.collect(scores, self.best.floor_for(scores), self.scale, copy)
-        if self.copy is not None:
-            copy[hidden] = self.scale * true
-        return scores[found], found + first
+    def look(self, first: int, block: Matrix, squares: Vector, room: Room) -> tuple[Vector, Ids]:
+        """Score a block and pick what matters; on any thread."""
+        lead = self.best.lead(len(block))
+        if not lead:
+            return self._above(first, block, squares, room)
+        scores, ids = self._above(first, block[:lead], squares[:lead], room)
+        above = scores > self.best.floor_for(scores)
+        more, others = self._above(first + lead, block[lead:], squares[lead:], room)
+        return np.concatenate((scores[above], more)), np.concatenate((ids[above], others))
+
+    def _above(self, first: int, rows: Matrix, squares: Vector, room: Room) -> tuple[Vector, Ids]:
+        """Return scores and ids of rows above the floor, ids ascending."""
+        copy = kernels.NOTHING if self.copy is None else self.copy[first : first + len(rows)]
+        count = kernels.sweep(
+            rows, self.query, self.best.known, self.scale, copy, squares, room.scores, room.found
+        )
+        scores, ids = room.scores[:count], room.found[:count] + first
+        if len(self.banned):
+            place = np.searchsorted(self.banned[:-1], ids)
+            allowed = self.banned[place] != ids
+            return scores[allowed], ids[allowed]
+        return scores.copy(), ids
 
 
 def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch]) -> None:
     """Read all atoms once and let every watch keep its part."""
     rows = block_rows(atoms, _BLOCK)
-    spare: list[Vector] = []
+    spare: list[Room] = []
 
     def work(task: tuple[int, Matrix]) -> tuple[int, list[tuple[Vector, Ids]]]:
         first, block = task
-        # Fresh memory for every block would cost a page fault per 512 scores.
-        room = spare.pop() if spare else np.empty(rows)
-        scores = room[: len(block)]
-        gauge.score(first, block, watches[0].query, scores)
-        picked = [watches[0].look(first, scores)]
-        for watch in watches[1:]:
-            kernels.score(block, watch.query, scores)
-            picked.append(watch.look(first, scores))
+        room = spare.pop() if spare else Room(np.empty(rows), np.empty(rows, np.int64))
+        squares = gauge.room(len(block))
+        picked = [watches[0].look(first, block, squares, room)]
+        if len(squares):
+            gauge.note(first, block, squares)
+        picked += [watch.look(first, block, _NOTHING, room) for watch in watches[1:]]
         spare.append(room)
         return len(block), picked
 
     gauge.begin()
-    for size, picked in ordered(work, atoms.blocks(rows)):
+    for size, picked in ordered(work, atoms.blocks(rows), blas=False):
         pulse(size)
         for watch, part in zip(watches, picked, strict=True):
             watch.best.add(*part)

@@ -85,22 +85,63 @@ def score_some(rows: Matrix, ids: Ids, query: Vector, scores: Vector) -> None:
 
 
 @kernel
-def score_and_square(rows: Matrix, query: Vector, scores: Vector, squares: Vector) -> None:
-    """As `score`; squares the norms of rows while they are in the cache."""
+def sweep(
+    rows: Matrix,
+    query: Vector,
+    floor: float,
+    scale: float,
+    copy: Singles,
+    squares: Vector,
+    scores: Vector,
+    found: Ids,
+) -> int:
+    """List the rows whose score is above the floor, ascending, and return their number.
+
+    On the way ``scale * score`` of every row is kept in float32 and its squared
+    norm is measured, unless `copy` or `squares` is empty: rows are in the cache once.
+    """
     n = rows.shape[0]
     step = n // 4
+    first, second, third, fourth = 0, step, 2 * step, 3 * step
     for i in range(step):
         places = (i, i + step, i + 2 * step, i + 3 * step)
         a, b, c, d = dots(rows, places, query)
-        scores[i] = a
-        scores[i + step] = b
-        scores[i + 2 * step] = c
-        scores[i + 3 * step] = d
-        for j in places:
-            squares[j] = square(rows, j)
+        if copy.shape[0] > 0:
+            copy[i] = np.float32(scale * a)
+            copy[i + step] = np.float32(scale * b)
+            copy[i + 2 * step] = np.float32(scale * c)
+            copy[i + 3 * step] = np.float32(scale * d)
+        if squares.shape[0] > 0:
+            for j in places:
+                squares[j] = square(rows, j)
+        if (a > floor) | (b > floor) | (c > floor) | (d > floor):
+            if a > floor:
+                scores[first], found[first] = a, i
+                first += 1
+            if b > floor:
+                scores[second], found[second] = b, i + step
+                second += 1
+            if c > floor:
+                scores[third], found[third] = c, i + 2 * step
+                third += 1
+            if d > floor:
+                scores[fourth], found[fourth] = d, i + 3 * step
+                fourth += 1
     for i in range(4 * step, n):
-        scores[i] = dots(rows, (i, i, i, i), query)[0]
-        squares[i] = square(rows, i)
+        a = dots(rows, (i, i, i, i), query)[0]
+        if copy.shape[0] > 0:
+            copy[i] = np.float32(scale * a)
+        if squares.shape[0] > 0:
+            squares[i] = square(rows, i)
+        if a > floor:
+            scores[fourth], found[fourth] = a, i
+            fourth += 1
+    count = first
+    for start, stop in ((step, second), (2 * step, third), (3 * step, fourth)):
+        for i in range(start, stop):
+            scores[count], found[count] = scores[i], found[i]
+            count += 1
+    return count
 
 
 @kernel
@@ -136,13 +177,6 @@ def score_pairs(rows: Matrix, slots: Ints, queries: Vector, scores: Vector) -> N
 
 
 @kernel
-def shrink(scores: Vector, scale: float, out: Singles) -> None:
-    """Keep ``scale * scores`` in float32."""
-    for i in range(scores.shape[0]):
-        out[i] = np.float32(scale * scores[i])
-
-
-@kernel
 def count_scores(scores: Vector, floor: float) -> int:
     """How many scores are above the floor."""
     count = 0
@@ -152,17 +186,9 @@ def count_scores(scores: Vector, floor: float) -> int:
 
 
 @kernel
-def collect(scores: Vector, floor: float, scale: float, copy: Singles) -> Ids:
-    """List the places whose score is above the floor.
-
-    On the way ``scale * scores`` is kept in float32, unless `copy` is empty.
-    """
-    total = 0
-    for start in range(0, scores.shape[0], _CHUNK):
-        stop = min(start + _CHUNK, scores.shape[0])
-        if copy.shape[0] > 0:
-            shrink(scores[start:stop], scale, copy[start:stop])
-        total += count_scores(scores[start:stop], floor)
+def collect(scores: Vector, floor: float) -> Ids:
+    """List the places whose score is above the floor."""
+    total = count_scores(scores, floor)
     found = np.empty(total, np.int64)
     count = 0
     for start in range(0, scores.shape[0], _CHUNK):

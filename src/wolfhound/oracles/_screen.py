@@ -172,7 +172,7 @@ class Screen:
         below = np.nextafter(threshold, -np.inf)
         parts, size = [], 0
         for first, uppers in self._chunks():
-            parts.append(kernels.collect(uppers, below, 1.0, kernels.NOTHING) + first)
+            parts.append(kernels.collect(uppers, below) + first)
             size += len(parts[-1])
             if size > most:
                 return None
@@ -182,6 +182,6 @@ class Screen:
         """Return the k atoms of highest upper bounds."""
         best = Best(k)
         for first, uppers in self._chunks():
-            found = kernels.collect(uppers, best.floor_for(uppers), 1.0, kernels.NOTHING)
+            found = kernels.collect(uppers, best.floor_for(uppers))
             best.add(uppers[found], found + first)
         return best.kept()[1]
