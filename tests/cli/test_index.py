@@ -153,7 +153,7 @@ def test_a_damaged_calibration_is_told(run: Run) -> None:
 
 def test_the_bar_follows_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[_progress.Report] = []
-    monkeypatch.setattr(_progress, "_display", lambda: _Display(said))
+    monkeypatch.setattr(_progress, "display", lambda: _Display(said))
     with index._watched(1 * len(ROWS), time.monotonic()):
         Int8Scan.build(ROWS)
     assert said[-1].share == 1.0

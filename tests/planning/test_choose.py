@@ -235,15 +235,15 @@ TEXT = """\
 ClusterIndex, for 200,000 queries one at a time: gap ratio 0.9, no proof needed
 1,000,000 x 128 float32
 
-  oracle              build  per query   in all  memory  ratio  pays from
-  Scan                    -      34 ms    1.9 h  8.0 MB      1          -
-  Int8Scan           512 ms     7.3 ms   24 min  136 MB      1         20
-* ClusterIndex         24 s     366 us  1.6 min  145 MB  ~0.90        740
-  RandomSubset            -      13 ms   44 min       -  ~0.90          1
-  FaissIndex Pq       7.0 s     1.7 ms  5.7 min   32 MB  ~0.95        220
-  FaissIndex IvfPq  1.5 min     597 us  3.5 min   42 MB  ~0.85      2,800    ratio too low
+  oracle             build  per query   in all  memory  ratio  pays from
+  Scan                   -      17 ms   56 min  8.0 MB      1          -
+  Int8Scan          128 ms     5.2 ms   17 min  136 MB      1         11
+* ClusterIndex       8.1 s     337 us  1.3 min  145 MB  ~0.90        490
+  RandomSubset           -     7.3 ms   24 min       -  ~0.90          1
+  FaissIndex Pq      3.8 s     1.6 ms  5.5 min   32 MB  ~0.95        250
+  FaissIndex IvfPq    32 s     480 us  2.1 min   42 MB  ~0.85      2,000    ratio too low
 
-ClusterIndex pays from about 13,000 queries on (740 against Scan alone).
+ClusterIndex pays from about 3,300 queries on (490 against Scan alone).
 Made by ClusterIndex.build(atoms, budget=12251)
 Ratios ~ are typical, not promised. Speeds are fixed defaults; `wolfhound bench` measures this machine."""
 
@@ -261,11 +261,11 @@ INSIDE = {"queries": 9, "ratio": 0.5, "proof": False, "interior": True}
     ("wish", "line"),
     [
         ({}, "Scan, for 1 query one at a time: the best atom, with proof"),
-        ({}, "Int8Scan would pay from about 20 queries on."),
+        ({}, "Int8Scan would pay from about 11 queries on."),
         ({"memory": 1e6}, "Nothing that will do pays, however many queries there are."),
         ({"memory": 1e6}, "Scan, for 1 query one at a time: the best atom, with proof, at most 1.0 MB"),
-        ({"queries": 1000}, "Int8Scan pays from about 20 queries on."),
-        ({"savable": True}, "Int8Scan pays from about 20 queries on."),
+        ({"queries": 1000}, "Int8Scan pays from about 11 queries on."),
+        ({"savable": True}, "Int8Scan pays from about 11 queries on."),
         (
             {"savable": True, "calibration": SLOW},
             "Int8Scan never pays against Scan, which needs no building.",

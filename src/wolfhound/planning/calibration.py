@@ -85,7 +85,7 @@ class Origin:
 class Calibration:
     """Speeds of a machine, in seconds. Without arguments: fixed defaults.
 
-    The defaults are rounded numbers of `wolfhound bench` on two busy cores of a
+    The defaults are rounded numbers of `wolfhound bench` on two cores of a
     virtual server; they serve until this machine is measured.
 
     Parameters
@@ -111,23 +111,23 @@ class Calibration:
 
     Examples
     --------
-    >>> Calibration().scan.seconds(1e9) > Calibration().int8.seconds(1e9)
+    >>> Calibration().scan.seconds(4e9) > Calibration().int8.seconds(1e9)
     True
     """
 
     threads: int = 2
-    scan: Speed = field(default=Speed(call=3e-4, query=1e-4, first=6.5e-11, more=2e-11))
-    int8: Speed = field(default=Speed(call=5e-4, query=1e-5, first=5e-11, more=1.2e-11))
-    probe: Speed = field(default=Speed(call=2.5e-4, query=5e-5, first=6e-11, more=6.5e-11))
-    subset: Speed = field(default=Speed(call=2.5e-4, query=8e-5, first=1e-10, more=2.5e-11))
-    pq: Speed = field(default=Speed(call=4e-4, query=1.4e-4, first=4e-11, more=7e-11))
-    read: float = 8e-11
-    file: float = 4e-10
-    fetch: float = 3.5e-6
-    encode: float = 1e-9
-    kmeans: float = 6e-11
-    quantise: float = 1e-8
-    train: float = 1.5e-2
+    scan: Speed = field(default=Speed(call=4.5e-4, query=1.5e-4, first=3.2e-11, more=8e-12))
+    int8: Speed = field(default=Speed(call=4e-4, query=1e-5, first=3.5e-11, more=1e-11))
+    probe: Speed = field(default=Speed(call=2.4e-4, query=3e-5, first=5e-11, more=2.6e-11))
+    subset: Speed = field(default=Speed(call=2.4e-4, query=7e-5, first=5.5e-11, more=1.6e-11))
+    pq: Speed = field(default=Speed(call=3.5e-4, query=9e-5, first=4e-11, more=3.3e-11))
+    read: float = 3e-11
+    file: float = 3e-10
+    fetch: float = 4.5e-6
+    encode: float = 2.5e-10
+    kmeans: float = 2e-11
+    quantise: float = 6e-9
+    train: float = 6e-3
     origin: Origin | None = None
 
     def __post_init__(self) -> None:
