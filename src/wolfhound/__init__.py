@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from wolfhound.methods.frank_wolfe import FrankWolfe as FrankWolfe
     from wolfhound.methods.fully_corrective import FullyCorrective as FullyCorrective
     from wolfhound.methods.steps import Adaptive as Adaptive
+    from wolfhound.methods.steps import Clipped as Clipped
     from wolfhound.methods.steps import LineSearch as LineSearch
     from wolfhound.methods.steps import OpenLoop as OpenLoop
     from wolfhound.methods.steps import ShortStep as ShortStep
+    from wolfhound.methods.sublinear import Halving as Halving
+    from wolfhound.methods.sublinear import SublinearFrankWolfe as SublinearFrankWolfe
     from wolfhound.objectives.custom import Custom as Custom
     from wolfhound.objectives.glm import Huber as Huber
     from wolfhound.objectives.glm import Logistic as Logistic
@@ -36,12 +39,19 @@ if TYPE_CHECKING:
     from wolfhound.oracles.faiss_index import Hnsw as Hnsw
     from wolfhound.oracles.faiss_index import IvfPq as IvfPq
     from wolfhound.oracles.faiss_index import Pq as Pq
+    from wolfhound.oracles.hashes import CrossPolytope as CrossPolytope
+    from wolfhound.oracles.hashes import SimHash as SimHash
     from wolfhound.oracles.int8 import Int8Scan as Int8Scan
+    from wolfhound.oracles.lsh import LshIndex as LshIndex
+    from wolfhound.oracles.projected import Projected as Projected
+    from wolfhound.oracles.promises import Ladder as Ladder
+    from wolfhound.oracles.quantized import QuantizedQueries as QuantizedQueries
     from wolfhound.oracles.scan import Scan as Scan
     from wolfhound.oracles.subset import RandomSubset as RandomSubset
     from wolfhound.oracles.wrappers import Audited as Audited
     from wolfhound.oracles.wrappers import Tiered as Tiered
     from wolfhound.planning.choose import choose_oracle as choose_oracle
+    from wolfhound.planning.plan import plan as plan
     from wolfhound.readers import read_atoms as read_atoms
     from wolfhound.result import Result as Result
     from wolfhound.result import Trace as Trace
@@ -56,18 +66,25 @@ _NAMES = {
     "methods.directions": ("Away", "BlendedPairwise", "Pairwise", "Vanilla"),
     "methods.frank_wolfe": ("FrankWolfe",),
     "methods.fully_corrective": ("FullyCorrective",),
-    "methods.steps": ("Adaptive", "LineSearch", "OpenLoop", "ShortStep"),
+    "methods.steps": ("Adaptive", "Clipped", "LineSearch", "OpenLoop", "ShortStep"),
+    "methods.sublinear": ("Halving", "SublinearFrankWolfe"),
     "objectives.custom": ("Custom",),
     "objectives.glm": ("Huber", "Logistic"),
     "objectives.likelihood": ("MixtureLikelihood",),
     "objectives.quadratic": ("LeastSquares", "SquaredDistance"),
     "oracles.clusters": ("ClusterIndex",),
     "oracles.faiss_index": ("FaissIndex", "Hnsw", "IvfPq", "Pq"),
+    "oracles.hashes": ("CrossPolytope", "SimHash"),
     "oracles.int8": ("Int8Scan",),
+    "oracles.lsh": ("LshIndex",),
+    "oracles.projected": ("Projected",),
+    "oracles.promises": ("Ladder",),
+    "oracles.quantized": ("QuantizedQueries",),
     "oracles.scan": ("Scan",),
     "oracles.subset": ("RandomSubset",),
     "oracles.wrappers": ("Audited", "Tiered"),
     "planning.choose": ("choose_oracle",),
+    "planning.plan": ("plan",),
     "readers": ("read_atoms",),
     "result": ("Result", "Trace", "load"),
     "solve": ("minimize",),

@@ -1,4 +1,4 @@
-"""Plain arrays -> matplotlib figures: how a run came to its proof.
+"""Plain arrays -> matplotlib figures: how a run came to its proof, what a plan weighs.
 
 The only importer of matplotlib. Figures are made without pyplot, so nothing is
 global and no display is needed.
@@ -128,6 +128,61 @@ def compare(runs: Mapping[str, Run], *, goal: float | None = None, title: str = 
     left.set_ylabel("proved gap")
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    return figure
+
+
+def tradeoff(
+    *,
+    sizes: Vector,
+    scored: Mapping[str, Vector],
+    rows: float,
+    ratios: Vector,
+    seconds: Mapping[str, Vector],
+    levels: Mapping[str, float],
+    ratio: float,
+    title: str = "",
+) -> Figure:
+    """Draw atoms scored against n, and the total time against the gap ratio.
+
+    Parameters
+    ----------
+    sizes : (s,)
+        Numbers of atoms.
+    scored
+        Label -> (s,) atoms that a query scores; at most as many as there are colours.
+    rows
+        The number of atoms to be marked.
+    ratios : (r,)
+        Gap ratios.
+    seconds
+        Label -> (r,) total times.
+    levels
+        Label -> total time that no ratio changes, drawn as a dashed line.
+    ratio
+        The gap ratio to be marked.
+    title
+        Heading; empty for none.
+    """
+    figure = _figure(11.0, 5.0, title)
+    left, right = figure.subplots(1, 2)
+    for i, (label, counts) in enumerate(scored.items()):
+        _curve(left, sizes, counts, i, label)
+    left.plot(sizes, sizes, color=_GREY, linestyle="--", linewidth=1.0, label="scan: all n")
+    left.axvline(rows, color=_GREY, linestyle=":", linewidth=1.0)
+    for i, (label, times) in enumerate(seconds.items()):
+        _curve(right, ratios, _positive(times), i, label)
+    for i, (label, level) in enumerate(levels.items(), len(seconds)):
+        right.axhline(level, color=COLOURS[i], linestyle="--", linewidth=1.4, label=label)
+    right.axvline(ratio, color=_GREY, linestyle=":", linewidth=1.0)
+    left.set_xscale("log")
+    for axes in (left, right):
+        axes.set_yscale("log")
+        _clean(axes)
+        axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, fontsize=8)
+    left.set_xlabel("atoms n")
+    left.set_ylabel("atoms scored per query")
+    right.set_xlabel("gap ratio c")
+    right.set_ylabel("seconds in all")
     return figure
 
 

@@ -55,9 +55,9 @@ def test_every_kind_is_built_described_and_checked(run: Run, kind: str) -> None:
 
 
 def test_auto_takes_what_is_chosen_and_says_why(run: Run) -> None:
-    ran = run("index", "build", "atoms.npy", "-o", "made", "--queries", "100000000", "--ratio", "0.8")
+    ran = run("index", "build", "atoms.npy", "-o", "made", "--queries", "100000000", "--ratio", "0.9")
     assert (ran.code, ran.err) == (0, "")
-    expected = wh.choose_oracle(ROWS, queries=10**8, ratio=0.8, proof=False, savable=True)
+    expected = wh.choose_oracle(ROWS, queries=10**8, ratio=0.9, proof=False, savable=True)
     assert ran.out.startswith(f"{expected}\n\n")
     assert expected.chosen.name == "ClusterIndex"
     assert repr(ClusterIndex.load("made", ROWS)) == repr(expected.build())
@@ -202,9 +202,8 @@ def test_info_of_something_else(run: Run) -> None:
     _result(Path("made"))
     ran = run("index", "info", "made")
     assert (ran.code, ran.out) == (2, "")
-    assert (
-        "`FOLDER` must hold one of int8 codes, cluster index, faiss index. Got a result in made." in ran.err
-    )
+    kinds = "int8 codes, cluster index, lsh index, faiss index"
+    assert f"`FOLDER` must hold one of {kinds}. Got a result in made." in ran.err
     assert run("index", "info", "missing").code == 2
 
 

@@ -27,6 +27,7 @@ from wolfhound.oracles import faiss_index
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
 from wolfhound.oracles.int8 import Int8Scan
+from wolfhound.oracles.lsh import LshIndex
 from wolfhound.store import StoreError
 
 DAMAGES = 1000
@@ -61,6 +62,7 @@ SAVABLE = {
     "wrapped": Case(wrapped, FaissIndex.load),
     "int8": Case(Int8Scan.build, Int8Scan.load),
     "clusters": Case(ClusterIndex.build, ClusterIndex.load),
+    "lsh": Case(lambda atoms: LshIndex.build(atoms, tables=2, tau=0.5), LshIndex.load),
 }
 every_oracle = pytest.mark.parametrize("case", SAVABLE.values(), ids=SAVABLE)
 

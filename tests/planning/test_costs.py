@@ -48,7 +48,9 @@ def estimate(name: str, **changes: Any) -> Estimate:
 # ---------------------------------------------------------------- against real ones
 
 
-@pytest.mark.parametrize("name", ["Int8Scan", "ClusterIndex", "FaissIndex Pq", "FaissIndex IvfPq"])
+@pytest.mark.parametrize(
+    "name", ["Int8Scan", "ClusterIndex", "LshIndex", "FaissIndex Pq", "FaissIndex IvfPq"]
+)
 def test_bytes_are_those_of_the_index(name: str) -> None:
     expected = estimate(name)
     built = cast(Sized, expected.make(ArrayAtoms(ROWS), 0))
@@ -76,7 +78,7 @@ def test_recipes_make_what_is_made(ratio: float) -> None:
 
 @pytest.mark.parametrize("interior", [True, False])
 @pytest.mark.parametrize("ratio", [0.3, 0.7, 0.9, 0.93])
-@pytest.mark.parametrize("name", ["ClusterIndex", "RandomSubset"])
+@pytest.mark.parametrize("name", ["ClusterIndex", "LshIndex", "RandomSubset"])
 def test_sizes_are_set_for_the_ratio(name: str, ratio: float, interior: bool) -> None:
     assert estimate(name, ratio=ratio, interior=interior, n=10**6).ratio >= ratio - 1e-12
 
@@ -90,7 +92,22 @@ def test_at_the_boundary_a_subset_must_be_large() -> None:
     assert outside.query > 2.0 * inside.query
 
 
-@pytest.mark.parametrize("name", ["ClusterIndex", "RandomSubset", "FaissIndex Pq", "FaissIndex IvfPq"])
+def test_hashes_need_fewer_atoms_inside_the_hull() -> None:
+    inside, outside = (estimate("LshIndex", n=10**6, interior=interior) for interior in (True, False))
+    assert 4.0 * inside.scored < outside.scored
+
+
+@pytest.mark.parametrize("name", ["ClusterIndex", "LshIndex", "RandomSubset"])
+def test_what_is_scored_is_what_is_predicted(name: str) -> None:
+    expected = estimate(name)
+    queries = ROWS[:40].astype(np.float64)
+    hits = expected.make(ArrayAtoms(ROWS), 0).query(queries)
+    assert hits.scored.mean() == pytest.approx(expected.scored, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "name", ["ClusterIndex", "LshIndex", "RandomSubset", "FaissIndex Pq", "FaissIndex IvfPq"]
+)
 @pytest.mark.parametrize("interior", [True, False])
 def test_nothing_unproved_claims_the_best_atom(name: str, interior: bool) -> None:
     found = estimate(name, ratio=1.0, interior=interior, n=10**6)
@@ -131,7 +148,15 @@ def test_clusters_take_longer_to_build_than_their_share() -> None:
 
 
 def test_files_slow_passes_and_rows_read_one_by_one() -> None:
-    for name in ("Scan", "RandomSubset", "Int8Scan", "ClusterIndex", "FaissIndex Pq", "FaissIndex IvfPq"):
+    for name in (
+        "Scan",
+        "RandomSubset",
+        "Int8Scan",
+        "ClusterIndex",
+        "LshIndex",
+        "FaissIndex Pq",
+        "FaissIndex IvfPq",
+    ):
         memory, files = (estimate(name, n=10**6, in_files=where) for where in (False, True))
         assert files.query > memory.query
         assert files.build >= memory.build
@@ -165,6 +190,6 @@ def test_scan_screens_where_memory_allows(memory: float, expected: float) -> Non
 
 
 def test_queries_together_are_cheaper() -> None:
-    for name in ("Scan", "Int8Scan", "ClusterIndex", "RandomSubset"):
+    for name in ("Scan", "Int8Scan", "ClusterIndex", "LshIndex", "RandomSubset"):
         alone, together = (estimate(name, n=10**6, d=100, row=400, batch=batch).query for batch in (1, 256))
         assert together < alone

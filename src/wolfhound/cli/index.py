@@ -55,6 +55,7 @@ class Kind(StrEnum):
     AUTO = "auto"
     INT8 = "int8"
     CLUSTERS = "clusters"
+    LSH = "lsh"
     PQ = "pq"
     IVF_PQ = "ivfpq"
     HNSW = "hnsw"
@@ -63,6 +64,7 @@ class Kind(StrEnum):
 _NAMES = {
     Kind.INT8: "Int8Scan",
     Kind.CLUSTERS: "ClusterIndex",
+    Kind.LSH: "LshIndex",
     Kind.PQ: "FaissIndex Pq",
     Kind.IVF_PQ: "FaissIndex IvfPq",
     Kind.HNSW: "FaissIndex Hnsw",
@@ -70,6 +72,7 @@ _NAMES = {
 _PASSES = {
     "Int8Scan": 1,
     "ClusterIndex": 2,
+    "LshIndex": 2,
     "FaissIndex Pq": 2,
     "FaissIndex IvfPq": 3,
     "FaissIndex Hnsw": 2,
@@ -111,7 +114,9 @@ def build(
     ] = None,
     ratio: Annotated[
         float | None,
-        typer.Option(help="Gap ratio that is needed, for auto and clusters; 1, the best atom, if not given."),
+        typer.Option(
+            help="Gap ratio that is needed, for auto, clusters and lsh; 1, the best atom, if not given."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of whatever is random in the index.")] = 0,
     as_json: opt.Json = False,
@@ -155,7 +160,7 @@ def _check_out(out: Path) -> None:
 def _plan(rows: Atoms, kind: Kind, *, queries: int | None, ratio: float | None) -> Plan:
     if kind is not Kind.AUTO and queries is not None:
         raise ValueError(f"`--queries` must not be given with --kind {kind}. Got {queries}.")
-    if kind not in (Kind.AUTO, Kind.CLUSTERS) and ratio is not None:
+    if kind not in (Kind.AUTO, Kind.CLUSTERS, Kind.LSH) and ratio is not None:
         raise ValueError(f"`--ratio` must not be given with --kind {kind}. Got {ratio}.")
     if kind is Kind.HNSW:
         return Plan(_NAMES[kind], _hnsw, None)
@@ -342,10 +347,11 @@ def _print_checked(found: Checked, size: int) -> None:
 
 def _loaders() -> dict[str, Callable[[Path, Atoms], Oracle]]:
     """How what is saved is loaded, by its kind."""
-    from wolfhound.oracles import clusters, faiss_index, int8  # noqa: PLC0415 - numba, faiss
+    from wolfhound.oracles import clusters, faiss_index, int8, lsh  # noqa: PLC0415 - numba, faiss
 
     return {
         int8.KIND: int8.Int8Scan.load,
         clusters.KIND: clusters.ClusterIndex.load,
+        lsh.KIND: lsh.LshIndex.load,
         faiss_index.SAVED_AS: faiss_index.FaissIndex.load,
     }

@@ -1,4 +1,4 @@
-"""Where a method begins: the best atom of the pool."""
+"""Where a method begins: at the best atom of the pool, or at a random mixture."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wolfhound.core import Objective, Start
+from wolfhound.core import Ints, Objective, Start, Vector
 from wolfhound.validate import require
 
 _TRIED = 256
@@ -29,13 +29,46 @@ def best_atom(objective: Objective, start: Start) -> Start:
     """
     if len(start.ids):
         return start
-    require(len(start.pool_ids) > 0, "start", "a start with ids or a pool", "neither")
-    weights = objective.begin(start.pool)
+    weights = _own_weights(objective, start)
     if weights is not None:
-        chosen = np.flatnonzero(weights > 0.0)
-        weights = weights[chosen] / weights[chosen].sum()
-    else:
-        values = objective.values(start.pool[:_TRIED])
-        chosen = np.array([np.argmin(np.where(np.isnan(values), np.inf, values))])
-        weights = np.ones(1)
+        return _at(start, np.arange(len(weights)), weights)
+    values = objective.values(start.pool[:_TRIED])
+    return _at(start, np.array([np.argmin(np.where(np.isnan(values), np.inf, values))]), np.ones(1))
+
+
+def random_mixture(objective: Objective, start: Start, rng: np.random.Generator, *, size: int) -> Start:
+    """Choose a random point of the hull: Dirichlet weights on random atoms.
+
+    The objective's own weights, if it has any, come first.
+
+    Parameters
+    ----------
+    objective
+        Asked for weights of its own.
+    start
+        Returned as it is if it has ids already.
+    rng
+        Draws the atoms from the pool, and their weights, uniform on the simplex.
+    size
+        How many atoms, if the pool has as many.
+    """
+    if len(start.ids):
+        return start
+    weights = _own_weights(objective, start)
+    if weights is not None:
+        return _at(start, np.arange(len(weights)), weights)
+    chosen = rng.choice(len(start.pool_ids), min(size, len(start.pool_ids)), replace=False)
+    return _at(start, chosen, rng.dirichlet(np.ones(len(chosen))))
+
+
+def _own_weights(objective: Objective, start: Start) -> Vector | None:
+    """Weights that the objective itself gives to the pool, if any."""
+    require(len(start.pool_ids) > 0, "start", "a start with ids or a pool", "neither")
+    return objective.begin(start.pool)
+
+
+def _at(start: Start, chosen: Ints, weights: Vector) -> Start:
+    """Begin at the atoms of the pool that have weight."""
+    held = weights > 0.0
+    chosen, weights = chosen[held], weights[held] / weights[held].sum()
     return replace(start, ids=start.pool_ids[chosen], weights=weights, rows=start.pool[chosen])

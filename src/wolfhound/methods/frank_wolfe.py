@@ -1,4 +1,4 @@
-"""Frank-Wolfe: one loop for all directions, step sizes, and the lazy variant.
+"""Frank-Wolfe: one loop for all directions, step sizes, and ways to ask.
 
 Stopping, timing and printing are the driver's; asking and proving the asker's.
 """
@@ -10,11 +10,12 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
 from wolfhound.active import ALL, ActiveSet, Move
-from wolfhound.core import Objective, Oracle, Point, Start, State, StepSize, Vector
+from wolfhound.core import Hits, Objective, Oracle, Point, Start, State, Status, StepSize, Vector
 from wolfhound.methods._ask import Asker
 from wolfhound.methods._begin import best_atom
 from wolfhound.methods.directions import Direction, Vanilla
@@ -22,16 +23,45 @@ from wolfhound.methods.steps import LineSearch
 from wolfhound.validate import count, require
 
 
+class Seeker(Protocol):
+    """Finds the atom of a step: which gap is wanted, and what if none has it.
+
+    One for every run: it may remember.
+    """
+
+    @property
+    def ask(self) -> Asker:
+        """Through which all queries of the run go."""
+
+    def __call__(self, point: Point, *, best: bool) -> Hits | None:
+        """Return an atom to step to; None: no atom is good enough.
+
+        Parameters
+        ----------
+        point
+            Where the run is. After a None it is asked again for the same.
+        best
+            Whether only the best atom will do.
+        """
+
+    def over(self, t: int) -> Status | None:
+        """Why the run ends, with t steps taken; None: it goes on."""
+
+
 @dataclass(frozen=True, slots=True)
 class FrankWolfe:
     """Moves along atoms that the oracle finds: few atoms, no projections.
+
+    `FrankWolfe(Vanilla(), OpenLoop(2))` with an exact oracle is the classical
+    method; with an index and a promise on its answers, see
+    `SublinearFrankWolfe`.
 
     Parameters
     ----------
     direction
         `Vanilla`, `Away`, `Pairwise` or `BlendedPairwise`.
     step
-        `LineSearch`, `ShortStep`, `Adaptive` or `OpenLoop`.
+        `LineSearch`, `ShortStep`, `Adaptive`, `OpenLoop` or `Clipped`.
     lazy
         Take a move inside the active set, without a query, whenever its gap is
         at least half of what is left, ``(value - lower) / 2``. Saves most
@@ -63,8 +93,16 @@ class FrankWolfe:
         self, objective: Objective, oracle: Oracle, start: Start, *, goal: float, rng: np.random.Generator
     ) -> Iterator[State]:
         """Yield the start, then a state per step, null steps included."""
-        ask = Asker(objective, oracle, start.exclude)
-        active = ActiveSet(start.ids, start.weights, start.rows.reshape(-1, oracle.atoms.shape[1]))
+        return self.walk(_HalfOfWhatIsLeft(Asker(objective, oracle, start.exclude)), start)
+
+    def walk(self, seek: Seeker, start: Start) -> Iterator[State]:
+        """Yield the states of a run to the atoms that `seek` finds.
+
+        Where it finds none, a state of kind "none" shows the same point again
+        with what was proved on the way.
+        """
+        ask, objective = seek.ask, seek.ask.objective
+        active = ActiveSet(start.ids, start.weights, start.rows.reshape(-1, ask.oracle.atoms.shape[1]))
         point = _evaluate(objective, active, start.t)
         # The origin need not lie in the hull: there f bounds nothing.
         first = point if len(active) else replace(point, value_error=math.inf)
@@ -80,7 +118,14 @@ class FrankWolfe:
                 if active.age:
                     active.refresh()
                     point = _evaluate(objective, active, t)
-                move, hit, proved = self._ask(ask, active, point, best=tired)
+                # Where steps lead nowhere only the best will do: an atom that is good enough would
+                # be answered, and lead nowhere, again and again.
+                while (hits := seek(point, best=tired or not len(active))) is None:
+                    end = seek.over(t)
+                    yield ask.state(t, point, active.ids, active.weights, kind="none", end=end)
+                    if end is not None:
+                        return
+                move, hit, proved = self._towards(hits, ask, active, point)
             s, memory = self._length(objective, active, point, move=move, t=t, memory=memory)
             nulls = 0 if s > 0.0 else nulls + 1
             if s > 0.0:
@@ -91,31 +136,26 @@ class FrankWolfe:
                 still = still + 1 if flat and not proved else 0
             else:
                 active.drop()
-            kind = move.kind if s > 0.0 else "null"
-            yield ask.state(t + 1, point, active.ids, active.weights, kind=kind, hit=hit)
-            if nulls >= self.patience or still > self.patience or (nulls and proved):
+            kind, end = move.kind if s > 0.0 else "null", seek.over(t + 1)
+            yield ask.state(t + 1, point, active.ids, active.weights, kind=kind, hit=hit, end=end)
+            done = end is not None or nulls >= self.patience or still > self.patience
+            if done or (nulls and proved):
                 return
 
     def _inside(self, active: ActiveSet, point: Point, lower: float) -> Move | None:
         """Return a move without a query, if one is good enough."""
-        wanted = _wanted(point, lower)
+        wanted = _half_left(point, lower)
         if wanted is None or point.value - lower <= point.value_error:
             return None  # nothing to compare with, or only rounding is left: let the oracle prove it
         move = self.direction.inside(*_scores(active, point))
         return move if move.gap >= wanted else None
 
-    def _ask(self, ask: Asker, active: ActiveSet, point: Point, *, best: bool) -> tuple[Move, int, bool]:
-        """Query; return the move, the atom that was hit, whether it is proved best.
-
-        Where steps lead nowhere only the best will do: an atom that is good
-        enough would be answered, and lead nowhere, again and again.
-        """
-        hits = ask(point, wanted=_wanted(point, ask.lower) if len(active) and not best else None)
+    def _towards(self, hits: Hits, ask: Asker, active: ActiveSet, point: Point) -> tuple[Move, int, bool]:
+        """Return the move, the atom that was hit, whether it is proved best."""
         hit, score, bound = int(hits.ids[0, 0]), float(hits.scores[0, 0]), float(hits.bounds[0])
         if math.isfinite(bound) and len(active) and point.upper - ask.lower <= 2.0 * ask.slack:
             return Move(0.0), hit, True  # all that is left is rounding
-        # A bound may also come from an audit, with an atom that is not the best.
-        proved = math.isfinite(bound) and bound - score <= ask.slack
+        proved = proved_best(hits, ask.slack)
         scores, here = _scores(active, point)
         if hit < 0:
             return self.direction.inside(scores, here) if len(active) else Move(0.0), hit, proved
@@ -138,12 +178,35 @@ class FrankWolfe:
         return s, memory
 
 
+@dataclass(frozen=True, slots=True)
+class _HalfOfWhatIsLeft:
+    """Any atom will do that has half of the gap left; whatever is found is used."""
+
+    ask: Asker
+
+    def __call__(self, point: Point, *, best: bool) -> Hits:
+        """Ask once."""
+        return self.ask(point, wanted=None if best else _half_left(point, self.ask.lower))
+
+    def over(self, t: int) -> None:
+        """Never."""
+        return
+
+
+def proved_best(hits: Hits, slack: float) -> bool:
+    """Whether no atom is better than the first hit, up to rounding.
+
+    A finite bound alone does not say so: it may come from an audit.
+    """
+    return math.isfinite(hits.bounds[0]) and bool(hits.bounds[0] - hits.scores[0, 0] <= slack)
+
+
 def _scores(active: ActiveSet, point: Point) -> tuple[Vector, float]:
     """Scores of the active atoms and of x: a query's score is <-grad, s>."""
     return -(active.rows @ point.grad), -float(point.grad @ point.x)
 
 
-def _wanted(point: Point, lower: float) -> float | None:
+def _half_left(point: Point, lower: float) -> float | None:
     """Gap that is good enough: half of what is left; None if that is unknown."""
     return 0.5 * (point.upper - lower) if lower > -math.inf else None
 

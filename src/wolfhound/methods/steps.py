@@ -51,8 +51,52 @@ class OpenLoop:
 
 
 @dataclass(frozen=True, slots=True)
+class Clipped:
+    """The schedule ``min(1, 2 / (c (t + 2)))`` for a share c of the gap.
+
+    As the paper on sublinear Frank-Wolfe has it, but clipped: unclipped, the first
+    step exceeds 1 for every c < 1 and leaves the hull. ``OpenLoop(2 / c)``, that is
+    2 / (c t + 2), needs no clipping. For what is promised, compare
+    `theory.gap_after_clipped` with `theory.gap_after`.
+
+    Parameters
+    ----------
+    c
+        Share of the gap that every answer has, in (0, 1].
+
+    Examples
+    --------
+    >>> [Clipped(0.5).at(t) for t in (0, 2, 6)]
+    [1.0, 1.0, 0.5]
+    """
+
+    c: float
+
+    def __post_init__(self) -> None:
+        require(0.0 < self.c <= 1.0, "c", "in (0, 1]", self.c)
+
+    def at(self, t: int) -> float:
+        """Step of time t = 0, 1, ..."""
+        return min(1.0, 2.0 / (self.c * (t + 2)))
+
+    def init(self) -> float:
+        """No memory."""
+        return 0.0
+
+    def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
+        """Follow the schedule, up to the end of the line."""
+        return min(end, self.at(t)), memory
+
+
+@dataclass(frozen=True, slots=True)
 class ShortStep:
     """Minimiser of the quadratic model, ``-phi'(0) / (L |d|^2)``; f never rises.
+
+    If every answer has at least a share c of the best gap, the least of the gaps
+    g_0, ..., g_T of the vanilla direction is at most
+    ``max(2 h_0 / (T+1), sqrt(2 L D^2 h_0 / (T+1))) / c``, with h_0 = f(w_0) - min f
+    and D the diameter of the hull. f need not be convex: where it is not, this is
+    all that is promised, and no lower bound is claimed.
 
     Parameters
     ----------

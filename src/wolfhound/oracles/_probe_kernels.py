@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from wolfhound.core import Ids, Ints
-from wolfhound.jit import kernel
+from wolfhound.jit import comparing_kernel, kernel
 from wolfhound.oracles._block import GROUP, ROWS, block_of_many, block_of_one, prefetch
 from wolfhound.oracles._int8_kernels import Shorts, Singles
 from wolfhound.oracles._scan_kernels import listed, push
 
 _BINS = 1024
+_STRIDE = 16
+_RUN = 64
 _LINES = 16
 
 
@@ -42,45 +44,190 @@ def bound_all(
             q += group
 
 
-@kernel
-def _bin(promise: Any, low: Any, scale: Any) -> int:
-    return int((promise - low) * scale)
+@comparing_kernel
+def _extremes(values: Singles) -> tuple[Any, Any]:
+    low, high = values[0], values[0]
+    for i in range(values.shape[0]):
+        low = values[i] if values[i] < low else low
+        high = values[i] if values[i] > high else high
+    return low, high
 
 
 @kernel
-def order(promises: Singles, offsets: Ints, budget: int, picked: Ints) -> int:
+def spans(promises: Singles) -> tuple[Any, Any]:
+    """Return the lowest promise, and how many bins there are per unit."""
+    low, high = _extremes(promises)
+    if not high > low:
+        return low, np.float32(0.0)
+    # At most _BINS - 1 after rounding.
+    return low, np.float32((_BINS - 0.01) / (np.float64(high) - np.float64(low)))
+
+
+@kernel
+def bin_of(promised: Any, low: Any, scale: Any) -> int:
+    """Bin of a promise; equal promises are in the same one."""
+    return int((promised - low) * scale)
+
+
+@kernel
+def _cut(promises: Singles, offsets: Ints, budget: int, low: Any, scale: Any) -> Any:
+    """Guess a promise above which buckets hold a little more than the budget, from a few."""
+    held = np.zeros(_BINS, np.int64)
+    for b in range(0, promises.shape[0], _STRIDE):
+        held[bin_of(promises[b], low, scale)] += offsets[b + 1] - offsets[b]
+    last, total = _BINS, 0
+    while last > 0 and _STRIDE * total < 2 * budget:
+        last -= 1
+        total += held[last]
+    return low + np.float32(last) / scale if last > 0 else np.float32(-np.inf)
+
+
+@kernel
+def _above(promises: Singles, cut: Any, near: Ints) -> int:
+    """List the buckets whose promise is at least `cut`; whole runs without one are skipped."""
+    count = 0
+    for start in range(0, promises.shape[0], _RUN):
+        stop = min(start + _RUN, promises.shape[0])
+        if _extremes(promises[start:stop])[1] < cut:
+            continue
+        for b in range(start, stop):
+            near[count] = b
+            count += promises[b] >= cut
+    return count
+
+
+@kernel
+def order(promises: Singles, offsets: Ints, budget: int, room: Ints) -> int:
     """List buckets by falling promise until they hold `budget` atoms.
 
     Promises are compared to a thousandth of their range, equal ones by number: what
     a larger budget lists begins with what a smaller one does. Returns how many.
+
+    Parameters
+    ----------
+    promises : (buckets,)
+    offsets : (buckets + 1,)
+        Places where buckets begin.
+    budget
+        Atoms wanted.
+    room : (3, buckets + 1)
+        The list is ``room[0]``.
     """
-    low, high = promises[0], promises[0]
-    for b in range(promises.shape[0]):
-        low = min(low, promises[b])
-        high = max(high, promises[b])
-    # At most _BINS - 1 after rounding.
-    scale = (
-        np.float32((_BINS - 0.01) / (np.float64(high) - np.float64(low))) if high > low else np.float32(0.0)
-    )
+    near, place = room[1], room[2]
+    low, scale = spans(promises)
+    found, total = 0, 0
+    if scale > 0.0:
+        listed_ = _above(promises, _cut(promises, offsets, budget, low, scale), near)
+        # The lowest bin may be cut in two: it is left out.
+        last = _BINS
+        for i in range(listed_):
+            place[i] = bin_of(promises[near[i]], low, scale)
+            last = min(last, place[i])
+        for i in range(listed_):
+            near[found], place[found] = near[i], place[i]
+            if place[i] > last:
+                total += offsets[near[i] + 1] - offsets[near[i]]
+                found += 1
+    if total < budget:
+        found = promises.shape[0]
+        for b in range(found):
+            near[b], place[b] = b, bin_of(promises[b], low, scale)
+    return _by_bin(near[:found], place[:found], offsets, budget, room[0])
+
+
+@kernel
+def order_pairs(
+    first: Singles,
+    second: Singles,
+    norms: Singles,
+    lift: Any,
+    offsets: Ints,
+    budget: int,
+    room: Ints,
+) -> int:
+    """As `order`, where bucket (r, i, j) promises ``norms[r] (lift + first[i] + second[j])``.
+
+    Only the pairs that are listed are looked at.
+    """
+    one, two = np.argsort(-first), np.argsort(-second)
+    u, v = first[one], second[two]
+    low, high = promise(norms[0], lift, u[0], v[0]), promise(norms[0], lift, u[0], v[0])
+    for r in range(norms.shape[0]):
+        for ends in (promise(norms[r], lift, u[0], v[0]), promise(norms[r], lift, u[-1], v[-1])):
+            low, high = min(low, ends), max(high, ends)
+    scale = np.float32(0.0)
+    if high > low:
+        scale = np.float32((_BINS - 0.01) / (np.float64(high) - np.float64(low)))
+    near, place = room[1], room[2]
+    wanted = 1.5 * budget * (offsets.shape[0] - 1) / max(1, offsets[-1]) + 8.0
+    while True:
+        last = _last_bin(u, v, norms, lift, low, scale, wanted)
+        found, total = 0, 0
+        for r in range(norms.shape[0]):
+            for i in range(u.shape[0]):
+                if bin_of(promise(norms[r], lift, u[i], v[0]), low, scale) < last:
+                    break
+                start = (r * u.shape[0] + one[i]) * v.shape[0]
+                for j in range(v.shape[0]):
+                    here = bin_of(promise(norms[r], lift, u[i], v[j]), low, scale)
+                    if here < last:
+                        break
+                    b = start + two[j]
+                    near[found], place[found] = b, here
+                    total += offsets[b + 1] - offsets[b]
+                    found += 1
+        if total >= budget or last == 0:
+            return _by_bin(near[:found], place[:found], offsets, budget, room[0])
+        wanted *= 2.0
+
+
+@kernel
+def promise(level: Any, lift: Any, u: Any, v: Any) -> Any:
+    """What a bucket promises, see `buckets.Promises`."""
+    return level * (lift + u) + level * v
+
+
+@kernel
+def _last_bin(u: Singles, v: Singles, norms: Singles, lift: Any, low: Any, scale: Any, wanted: float) -> int:
+    """Return the highest bin from which on there are so many buckets."""
+    begin, end = 0, _BINS
+    while end - begin > 1:
+        middle = (begin + end) // 2
+        count = 0
+        for r in range(norms.shape[0]):
+            j = v.shape[0]
+            for i in range(u.shape[0]):
+                while j > 0 and bin_of(promise(norms[r], lift, u[i], v[j - 1]), low, scale) < middle:
+                    j -= 1
+                if j == 0:
+                    break
+                count += j
+        if count >= wanted:
+            begin = middle
+        else:
+            end = middle
+    return begin
+
+
+@kernel
+def _by_bin(near: Ints, place: Ints, offsets: Ints, budget: int, picked: Ints) -> int:
+    """List some buckets by their bins, from the highest on, until they hold the budget."""
     held = np.zeros(_BINS, np.int64)
     counts = np.zeros(_BINS, np.int64)
-    for b in range(promises.shape[0]):
-        bucket = _bin(promises[b], low, scale)
-        held[bucket] += offsets[b + 1] - offsets[b]
-        counts[bucket] += 1
-    last, total = _BINS, 0
+    for i in range(near.shape[0]):
+        held[place[i]] += offsets[near[i] + 1] - offsets[near[i]]
+        counts[place[i]] += 1
+    last, total, count = _BINS, 0, 0
     starts = np.zeros(_BINS, np.int64)
-    count = 0
     while last > 0 and total < budget:
         last -= 1
         starts[last] = count
         count += counts[last]
         total += held[last]
-    for b in range(promises.shape[0]):
-        bucket = _bin(promises[b], low, scale)
-        if bucket >= last:
-            picked[starts[bucket]] = b
-            starts[bucket] += 1
+    for i in range(near.shape[0]):
+        if place[i] >= last:
+            picked[starts[place[i]]] = near[i]
+            starts[place[i]] += 1
     total, listed_ = 0, 0
     while listed_ < count and total < budget:
         total += offsets[picked[listed_] + 1] - offsets[picked[listed_]]
@@ -125,7 +272,10 @@ def _scan(
 @kernel
 def probe(
     which: Ints,
-    promises: Singles,
+    first: Singles,
+    second: Singles,
+    norms: Singles,
+    lift: Singles,
     offsets: Ints,
     budget: int,
     blocks: Shorts,
@@ -146,7 +296,8 @@ def probe(
     ----------
     which
         Queries to go on with.
-    promises : (m, buckets)
+    first, second, norms, lift : (m, i), (m, j), (r,), (m,)
+        What buckets promise, see `order_pairs`.
     offsets : (buckets + 1,)
         Places where buckets begin.
     budget
@@ -159,14 +310,18 @@ def probe(
         Atoms scored is added.
     """
     uppers = np.empty(ROWS, np.float32)
-    picked = np.empty(promises.shape[1], np.int64)
+    room = np.empty((3, offsets.shape[0]), np.int64)
+    plain = norms.shape[0] == 1 and second.shape[1] == 1
     stride = 2 * ROWS * blocks.shape[1]
     for q in which:
-        count = order(promises[q], offsets, budget, picked)
+        if plain:
+            count = order(first[q], offsets, budget, room)
+        else:
+            count = order_pairs(first[q], second[q], norms, lift[q], offsets, budget, room)
         for i in range(done[q], count):
-            begin, end = offsets[picked[i]], offsets[picked[i] + 1]
+            begin, end = offsets[room[0, i]], offsets[room[0, i] + 1]
             if i + 1 < count:
-                ahead = blocks.ctypes.data + offsets[picked[i + 1]] // ROWS * stride
+                ahead = blocks.ctypes.data + offsets[room[0, i + 1]] // ROWS * stride
                 for line in range(_LINES):
                     prefetch(ahead + 64 * line)
             if end > begin:

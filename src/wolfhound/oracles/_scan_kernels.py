@@ -169,11 +169,17 @@ def norms_above(squares: Vector, d: int, norms: Singles) -> float:
 
 @kernel
 def score_pairs(rows: Matrix, slots: Ints, queries: Vector, scores: Vector) -> None:
-    """Score row ``slots[i, j]`` with query i; slots below 0 score -inf."""
+    """Score row ``slots[i, j]`` with query i, four at once; slots below 0 score -inf."""
+    scores[:] = -np.inf
+    width = slots.shape[1] if rows.shape[0] > 0 else 0
     for i in range(slots.shape[0]):
-        for j in range(slots.shape[1]):
-            slot = slots[i, j]
-            scores[i, j] = dots(rows, (slot, slot, slot, slot), queries[i])[0] if slot >= 0 else -np.inf
+        for j in range(0, width, 4):
+            k, m, p = min(j + 1, width - 1), min(j + 2, width - 1), min(j + 3, width - 1)
+            places = (max(slots[i, j], 0), max(slots[i, k], 0), max(slots[i, m], 0), max(slots[i, p], 0))
+            scores[i, j], scores[i, k], scores[i, m], scores[i, p] = dots(rows, places, queries[i])
+        for j in range(width):
+            if slots[i, j] < 0:
+                scores[i, j] = -np.inf
 
 
 @kernel

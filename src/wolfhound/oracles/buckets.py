@@ -7,9 +7,9 @@ contiguous memory. What the buckets are is a `Bucketing`'s: k-means or a hash.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,33 @@ ENOUGH = 24
 """Candidates that are re-scored per query, at least."""
 
 CAP = 0.25
-"""Share of the atoms after which probing ends."""
+"""Share of the atoms after which probing ends, where scores are asked for."""
 
 _TOGETHER = 32
 """Queries that one thread answers at a time."""
+
+
+class Promises(NamedTuple):
+    """How good buckets (r, i, j) are for m queries: ``norms[r] (lift + first[i] + second[j])``.
+
+    Attributes
+    ----------
+    first, second : (m, i) and (m, j) float32
+    norms : (r,) float32
+        Not negative.
+    lift : (m,) float32
+    """
+
+    first: NDArray[np.float32]
+    second: NDArray[np.float32]
+    norms: NDArray[np.float32]
+    lift: NDArray[np.float32]
+
+    @classmethod
+    def plain(cls, promises: NDArray[np.float32]) -> Promises:
+        """One number for every query and bucket."""
+        m = len(promises)
+        return cls(promises, np.zeros((m, 1), np.float32), np.ones(1, np.float32), np.zeros(m, np.float32))
 
 
 class Bucketing(Protocol):
@@ -40,11 +63,15 @@ class Bucketing(Protocol):
     def buckets(self) -> int:
         """How many buckets there are."""
 
+    @property
+    def scored(self) -> int:
+        """How many vectors a query is multiplied with to order the buckets."""
+
     def assign(self, rows: Matrix) -> Ints:
         """Bucket of each row."""
 
-    def promises(self, queries: Vector, sizes: Vector) -> NDArray[np.float32]:
-        """(m, buckets) numbers; buckets are tried from the highest to the lowest.
+    def promises(self, queries: Vector, sizes: Vector) -> Promises:
+        """Numbers for all buckets, which are tried from the highest to the lowest.
 
         Parameters
         ----------
@@ -69,18 +96,20 @@ class Buckets:
     offsets: Ints
 
     @classmethod
-    def of(cls, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> Buckets:
+    def of(
+        cls, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any], prefix: str = "codes"
+    ) -> Buckets:
         """Put together what was saved."""
-        return cls(Codes.of(arrays, numbers), np.asarray(arrays["offsets"]))
+        return cls(Codes.of(arrays, numbers, prefix), np.asarray(arrays[f"{prefix}_offsets"]))
 
     @property
     def nbytes(self) -> int:
         """Memory that it takes."""
         return self.codes.nbytes + self.offsets.nbytes
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self, prefix: str = "codes") -> dict[str, NDArray[Any]]:
         """What is to be saved, with `codes.numbers()`."""
-        return self.codes.arrays() | {"offsets": self.offsets}
+        return self.codes.arrays(prefix) | {f"{prefix}_offsets": self.offsets}
 
 
 def filled(atoms: Atoms, bucketing: Bucketing, centre: Vector) -> Buckets:
@@ -95,48 +124,70 @@ def filled(atoms: Atoms, bucketing: Bucketing, centre: Vector) -> Buckets:
     return Buckets(encoded(atoms, ids=ids, centre=centre), offsets.astype(np.int64))
 
 
-def probed(
-    atoms: Atoms,
-    buckets: Buckets,
-    bucketing: Bucketing,
-    ask: Asked,
-    *,
-    thresholds: Vector | None,
-    budget: int,
-) -> Hits:
-    """Answer from the best buckets, in rounds of doubling budgets.
+class Table(NamedTuple):
+    """Buckets, and what puts them in order."""
+
+    buckets: Buckets
+    bucketing: Bucketing
+
+
+Round: TypeAlias = tuple[int, Vector | None]
+"""Atoms that a table has probed by the end of a round, and scores that then are enough."""
+
+
+def doubling(budget: int, most: int, thresholds: Vector | None) -> Iterator[Round]:
+    """Yield rounds of doubling budgets; one round if there are no thresholds."""
+    if thresholds is not None:
+        while budget < most:
+            yield budget, thresholds
+            budget *= 2
+        budget = most
+    yield budget, None
+
+
+def probed(atoms: Atoms, tables: Sequence[Table], ask: Asked, rounds: Iterable[Round]) -> Hits:
+    """Answer from the best buckets of all tables, in rounds of growing budgets.
 
     Parameters
     ----------
-    atoms, buckets, bucketing
+    atoms, tables
         What is searched.
     ask
         The queries.
-    thresholds : (m,), optional
-        A query is finished once its best atom scores as much, or when `CAP` of the
-        atoms were probed. Without thresholds there is one round.
-    budget
-        Atoms to probe in the first round.
+    rounds
+        A query is finished after the first round in which its best atom scores
+        enough, or after the last.
     """
-    probe = _Probe(buckets, bucketing, ask)
-    most = max(budget, int(CAP * buckets.codes.n))
+    probes = [_Probe(table, ask) for table in tables]
     left = np.arange(len(ask.queries))
-    while True:
-        probe.round(left, budget)
-        if thresholds is None or budget >= most:
-            break
-        best = rescore_pairs(atoms, ask.queries[left], probe.ids[left]).max(axis=1, initial=-np.inf)
-        left = left[best < thresholds[left]]
+    for budget, thresholds in rounds:
         if not len(left):
             break
-        budget = min(2 * budget, most)
-    return offered(atoms, ask, probe.ids, scored=probe.scored)
+        for probe in probes:
+            probe.round(left, budget)
+        if thresholds is not None:
+            ids = _together([probe.ids(left) for probe in probes])
+            best = rescore_pairs(atoms, ask.queries[left], ids).max(axis=1, initial=-np.inf)
+            left = left[best < thresholds[left]]
+    every = np.arange(len(ask.queries))
+    ids = _together([probe.ids(every) for probe in probes])
+    return offered(atoms, ask, ids, scored=np.sum([probe.scored for probe in probes], axis=0))
+
+
+def _together(parts: list[Ids]) -> Ids:
+    """Join the candidates of several tables, each atom once."""
+    if len(parts) == 1:
+        return parts[0]
+    ids = np.sort(np.concatenate(parts, axis=1), axis=1)
+    ids[:, 1:][ids[:, 1:] == ids[:, :-1]] = -1
+    return ids
 
 
 class _Probe:
     """What is known of a batch of queries between two rounds."""
 
-    def __init__(self, buckets: Buckets, bucketing: Bucketing, ask: Asked) -> None:
+    def __init__(self, table: Table, ask: Asked) -> None:
+        buckets, bucketing = table
         m, room = len(ask.queries), max(ENOUGH, 2 * ask.k)
         self._buckets = buckets
         self._exclude = ask.exclude
@@ -147,13 +198,12 @@ class _Probe:
         self._places = np.empty((m, room), np.int64)
         self._fill = np.zeros(m, np.int64)
         self._done = np.zeros(m, np.int64)
-        self.scored = np.full(m, bucketing.buckets, np.int64)
+        self.scored = np.full(m, bucketing.scored, np.int64)
 
-    @property
-    def ids(self) -> Ids:
-        """(m, room) candidates, padded with -1."""
-        held = np.arange(self._places.shape[1]) < self._fill[:, None]
-        return np.where(held, self._buckets.codes.ids[np.where(held, self._places, 0)], -1)
+    def ids(self, which: Ints) -> Ids:
+        """(m, room) candidates of some queries, padded with -1."""
+        held = np.arange(self._places.shape[1]) < self._fill[which, None]
+        return np.where(held, self._buckets.codes.ids[np.where(held, self._places[which], 0)], -1)
 
     def round(self, which: Ints, budget: int) -> None:
         """Go on with some queries until their buckets hold `budget` atoms."""
@@ -168,7 +218,7 @@ class _Probe:
         codes = self._buckets.codes
         kernels.probe(
             which,
-            self._promises,
+            *self._promises,
             self._buckets.offsets,
             budget,
             codes.blocks,

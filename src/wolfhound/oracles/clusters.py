@@ -20,7 +20,7 @@ from wolfhound.oracles._codes import Codes, coded
 from wolfhound.oracles._encoding import encoded
 from wolfhound.oracles._hits import patched
 from wolfhound.oracles._kmeans import kmeans, nearest
-from wolfhound.oracles.buckets import Buckets, filled, probed
+from wolfhound.oracles.buckets import CAP, Buckets, Promises, Table, doubling, filled, probed
 from wolfhound.oracles.int8 import certified
 from wolfhound.oracles.scan import Scan
 from wolfhound.validate import count
@@ -54,11 +54,16 @@ class Clusters:
         """How many centres there are."""
         return len(self.centres)
 
+    @property
+    def scored(self) -> int:
+        """Every centre is scored."""
+        return len(self.centres)
+
     def assign(self, rows: Matrix) -> Ints:
         """Return the nearest centre of each row."""
         return nearest(self.centres, _small(rows, self.unit))[0]
 
-    def promises(self, queries: Vector, sizes: Vector) -> NDArray[np.float32]:
+    def promises(self, queries: Vector, sizes: Vector) -> Promises:
         """Score of the centre, and what its best atom adds to it."""
         ask = Asked(queries, 1, np.empty((len(queries), 0), np.int64), sizes)
         rounded = coded(self.codes, ask)
@@ -66,7 +71,7 @@ class Clusters:
         kernels.bound_all(
             self.codes.blocks, self.codes.scales, self.codes.errors, rounded.levels, rounded.rules, out
         )
-        return out
+        return Promises.plain(out)
 
     @classmethod
     def trained(cls, rows: Matrix, clusters: int, n: int, *, seed: int) -> Clusters:
@@ -193,7 +198,9 @@ class ClusterIndex:
         scores = wanted(thresholds, len(ask.queries))
         if self._proof and scores is None:
             return self._certified(ask)
-        hits = probed(self._atoms, self._buckets, self._clusters, ask, thresholds=scores, budget=self._budget)
+        most = max(self._budget, int(CAP * self._atoms.shape[0]))
+        rounds = doubling(self._budget, most, scores)
+        hits = probed(self._atoms, [Table(self._buckets, self._clusters)], ask, rounds)
         if not self._proof or scores is None:
             return hits
         missed = np.flatnonzero(hits.scores[:, 0] < scores)

@@ -14,7 +14,16 @@ from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, Oracle
 from wolfhound.planning.calibration import Calibration
 from wolfhound.planning.costs import MODELS, Estimate, Make, Task, in_files
-from wolfhound.planning.text import about_text, bytes_text, queries_text, rounded, seconds_text
+from wolfhound.planning.text import (
+    about_text,
+    bytes_text,
+    queries_text,
+    ratio_text,
+    rounded,
+    seconds_text,
+    speeds_text,
+    table_lines,
+)
 from wolfhound.threads import get_threads
 from wolfhound.validate import count, number, require
 
@@ -127,19 +136,12 @@ class Choice:
                     seconds_text(each.query_seconds),
                     seconds_text(each.total_seconds),
                     bytes_text(each.nbytes),
-                    "1" if each.ratio == 1.0 else f"~{each.ratio:.2f}",
+                    ratio_text(each.ratio),
                     _from(each),
                     each.objection and f"  {each.objection}",
                 )
             )
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return [
-            "  ".join(
-                cell.ljust(width) if at in (0, 7) else cell.rjust(width)
-                for at, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in lines
-        ]
+        return table_lines(lines, left=(0, 7))
 
     def _verdict(self) -> str:
         """Where the choice would turn."""
@@ -157,12 +159,7 @@ class Choice:
         return f"{best.name} pays from {about_text(start)} on{against}."
 
     def _basis(self) -> list[str]:
-        origin, threads = self.calibration.origin, self.calibration.threads
-        if origin is None:
-            basis = "Speeds are fixed defaults; `wolfhound bench` measures this machine."
-        else:
-            now = f" (now {get_threads()})" if get_threads() != threads else ""
-            basis = f"Speeds: {origin.machine}, {origin.date[:10]}, threads {threads}{now}."
+        basis = speeds_text(self.calibration, get_threads())
         return [f"Made by {self.chosen.recipe}", f"Ratios ~ are typical, not promised. {basis}"]
 
 

@@ -1,7 +1,11 @@
-"""Numbers as people say them."""
+"""Numbers as people say them, and tables of them."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from wolfhound.planning.calibration import Calibration
 
 
 def seconds_text(seconds: float) -> str:
@@ -59,3 +63,42 @@ def queries_text(number: int) -> str:
 def about_text(number: float) -> str:
     """Return "the first query", "about 2,300 queries"."""
     return "the first query" if number <= 1.0 else f"about {rounded(number)} queries"
+
+
+def ratio_text(ratio: float) -> str:
+    """Return "1" for an exact oracle, "~0.93" for what is typical, not promised."""
+    return "1" if ratio == 1.0 else f"~{ratio:.2f}"
+
+
+def speeds_text(calibration: Calibration, threads: int) -> str:
+    """Say where the speeds are from; `threads` is how many a pass would use now."""
+    origin = calibration.origin
+    if origin is None:
+        return "Speeds are fixed defaults; `wolfhound bench` measures this machine."
+    now = f" (now {threads})" if threads != calibration.threads else ""
+    return f"Speeds: {origin.machine}, {origin.date[:10]}, threads {calibration.threads}{now}."
+
+
+def table_lines(rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> list[str]:
+    """Return rows of cells as lines with aligned columns.
+
+    Parameters
+    ----------
+    rows
+        Of equal length, the heading first.
+    left
+        Columns that are aligned to the left; the others to the right.
+
+    Examples
+    --------
+    >>> table_lines([("name", "n"), ("a", "100")])
+    ['name    n', 'a     100']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if at in left else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

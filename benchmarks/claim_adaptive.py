@@ -1,0 +1,258 @@
+"""Claim: a copy of LshIndex finds an atom at tau with probability 0.9, kappa copies with 1 - 0.1^kappa.
+
+And does it matter that the queries of a run depend on earlier answers, so on the hashes?
+
+planted   queries at tau of random atoms, <q, s - m> = tau |q| R, drawn before the hashes; a
+          failure is an answer below c tau |q| R. Copies 1, 2 and 3, c = 0.8 and 1 (the atom
+          itself or a better one), each over many seeds of the hashes.
+runs      Frank-Wolfe with line search to the mean of the atoms (interior) and to a point
+          outside the hull (boundary), each step with the answer of an index; a failure is a
+          gap below c times the best. One copy; kappa copies for the steps of a run; one copy behind
+          a lattice (`QuantizedQueries`); tables with a new seed at every step. Beside them the
+          failures of other hashes for the queries of these runs (`others`: as hard, but
+          independent), and for the queries of exact runs (`independent`). The budget of a copy
+          is such that one in ten of the last fails, on average over queries.
+
+Protocol: atoms are nested subsets of glove100 and Gaussian; intervals of 95 %: exact binomial ones
+for planted queries, from the spread between runs for runs. `again` is the share of failures
+right after a failure.
+
+Threshold, planted: as many failures as seen, or more, have a probability of at least 0.01 if
+copies fail with 0.1^kappa. Runs are reported.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import functools
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import data
+import numpy as np
+import problems
+import walks
+from reference import Matrix, Vector
+from rig import Claim, held_threads
+from scipy import stats
+from walks import SHARES, Walk
+
+import wolfhound
+from wolfhound import theory
+from wolfhound.core import Oracle
+from wolfhound.oracles.lsh import LshIndex
+from wolfhound.oracles.quantized import QuantizedQueries
+
+C, DELTA = 0.8, 0.1
+COSINE = 0.6
+"""Of a planted query with an atom of median norm; this is what tau is made from."""
+RUNS = 8
+ERROR = 0.1
+"""lambda of the lattice, in units of |q| R: finer ones change no answer."""
+
+
+def atom_sets(tiny: bool) -> dict[str, Callable[[], Matrix]]:
+    """The data by name; queries are planted in the first 30,000 atoms."""
+    if tiny:
+        return {"gaussian": functools.partial(data.gaussian, 2000, 16)}
+    return {
+        "glove100": lambda: np.ascontiguousarray(data.atoms("glove100")[:100_000]),
+        "gaussian 1e5 x 64": functools.partial(data.gaussian, 100_000, 64),
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the claim; return the exit code."""
+    claim = Claim(__file__, __doc__, argv, repeats=1)
+    with held_threads(claim.options.threads):
+        for name, make in atom_sets(claim.options.tiny).items():
+            if claim.wants(name):
+                atoms = make()
+                for c in (C, 1.0):
+                    for copies in (1, 2, 3):
+                        judge(claim, name, atoms[:30_000], c=c, copies=copies)
+                for kind in SHARES:
+                    follow(claim, name, atoms, kind)
+    return claim.finish()
+
+
+# ---------------------------------------------------------------- planted queries
+
+
+def judge(claim: Claim, name: str, atoms: Matrix, *, c: float, copies: int) -> None:
+    """Count failures on planted queries over seeds; judge them."""
+    seeds, many = (5, 20) if claim.options.tiny else (30, 100)
+    centre = atoms.mean(0, dtype=np.float64)
+    lengths = np.linalg.norm(atoms - centre, axis=1)
+    tau = COSINE * float(np.median(lengths) / lengths.max())
+    failures, scored = 0, []
+    for seed in range(seeds):
+        index = LshIndex.build(atoms, c=c, tau=tau, delta=DELTA, copies=copies, seed=seed)
+        queries = planted(atoms, index, tau, many, np.random.default_rng([seed, copies]))
+        hits = index.query(queries)
+        found = hits.scores[:, 0] - queries @ index.centre
+        floor = c * tau * np.linalg.norm(queries, axis=1) * index.radius
+        failures += int((found < floor * (1.0 - 1e-9)).sum())
+        scored.append(float(hits.scored.mean()))
+    trials = seeds * many
+    low, high = interval(failures, trials)
+    claim.row(
+        table="planted",
+        data=name,
+        c=c,
+        tau=tau,
+        copies=copies,
+        trials=trials,
+        failures=failures / trials,
+        low=low,
+        high=high,
+        promised=DELTA**copies,
+        candidates=float(np.mean(scored)),
+    )
+    chance = float(stats.binom.sf(failures - 1, trials, DELTA**copies))
+    claim.at_least(f"{name}, c = {c:g}, {copies} copies: chance of so many failures", chance, 0.01)
+
+
+def planted(atoms: Matrix, index: LshIndex, tau: float, many: int, rng: np.random.Generator) -> Vector:
+    """Unit queries q with <q, s - m> = tau R for random atoms s that are long enough."""
+    away = atoms.astype(np.float64) - index.centre
+    lengths = np.linalg.norm(away, axis=1)
+    ids = rng.choice(np.flatnonzero(lengths >= tau * index.radius), many)
+    units = away[ids] / lengths[ids, None]
+    across = rng.standard_normal(units.shape)
+    across -= np.einsum("ij,ij->i", across, units)[:, None] * units
+    across /= np.linalg.norm(across, axis=1, keepdims=True)
+    cosines = (tau * index.radius / lengths[ids])[:, None]
+    return np.asarray(cosines * units + np.sqrt(1.0 - cosines**2) * across)
+
+
+def interval(events: int, trials: int) -> tuple[float, float]:
+    """Exact binomial interval of 95 %."""
+    low = float(stats.beta.ppf(0.025, events, trials - events + 1)) if events else 0.0
+    high = float(stats.beta.ppf(0.975, events + 1, trials - events)) if events < trials else 1.0
+    return low, high
+
+
+# ---------------------------------------------------------------- runs
+
+Tables = Callable[[int, int], Oracle]
+"""The oracle of (run, step)."""
+
+
+def follow(claim: Claim, name: str, atoms: Matrix, kind: str) -> None:
+    """Count failures along runs, and for queries that know nothing of the hashes."""
+    steps = 20 if claim.options.tiny else 100
+    exact = wolfhound.Int8Scan.build(atoms)
+    make = functools.partial(walks.walk, atoms, exact, kind, steps=steps)
+    known = [make(seed=100 + run) for run in range(RUNS)]
+    budget, copies = calibrated(atoms, known), theory.copies(steps, DELTA)
+    for label, tables in conditions(atoms, steps, budget, copies).items():
+        loose = np.array([asked(tables, run, walk) for run, walk in enumerate(known)])
+        runs = [led(tables, run, atoms, exact, kind=kind, steps=steps) for run in range(RUNS)]
+        bound = np.array([ratios for ratios, _ in runs])
+        others = np.array([asked(shifted(tables, steps), run, walk) for run, (_, walk) in enumerate(runs)])
+        claim.row(
+            table="runs",
+            data=f"{name} {kind}",
+            tables=label,
+            **rates("run", bound < C),
+            **rates("others", others < C),
+            **rates("independent", loose < C),
+            ratio_run=float(bound.mean()),
+            ratio_others=float(others.mean()),
+            ratio_independent=float(loose.mean()),
+            last_gap=float(np.mean([gap_left(walk) for _, walk in runs])),
+            last_gap_exact=float(np.mean([gap_left(walk) for walk in known])),
+            budget=budget,
+        )
+
+
+def conditions(atoms: Matrix, steps: int, budget: int, copies: int) -> Mapping[str, Tables]:
+    """What may be asked, by name."""
+
+    def built(seed: int, many: int = 1) -> LshIndex:
+        return LshIndex.build(atoms, copies=many, budget=budget, seed=seed)
+
+    side = theory.lattice_side(ERROR, atoms.shape[1], c=C)
+    single = [built(run) for run in range(RUNS)]
+    boosted = [built(500 + run, copies) for run in range(RUNS)]
+    fresh = [built(1000 + step) for step in range(steps)]
+    coarse = [QuantizedQueries(index, side=side) for index in single]
+    return {
+        "one copy": lambda run, step: single[run],
+        f"{copies} copies": lambda run, step: boosted[run],
+        "one copy, lattice": lambda run, step: coarse[run],
+        "fresh at every step": lambda run, step: fresh[step],
+    }
+
+
+def calibrated(atoms: Matrix, known: Sequence[Walk]) -> int:
+    """Budget with which one in ten of the queries of exact runs fails, on average over hashes."""
+    indexes = [LshIndex.build(atoms, seed=2000 + run) for run in range(len(known))]
+    budget = 16.0
+    while True:
+        fails = [
+            (walk.ratios(best_scores(index.with_budget(round(budget)), walk)) < C).mean()
+            for index, walk in zip(indexes, known, strict=True)
+        ]
+        if np.mean(fails) <= DELTA or budget >= len(atoms):
+            return round(budget)
+        budget *= 1.1
+
+
+def best_scores(index: Oracle, walk: Walk) -> Vector:
+    """Scores of the answers to all queries, in one batch."""
+    return index.query(walk.queries).scores[:, 0].astype(np.float64)
+
+
+def asked(tables: Tables, run: int, walk: Walk) -> Vector:
+    """Gap ratios for queries that came from elsewhere."""
+    answers = [tables(run, at).query(query[None]).scores[0, 0] for at, query in enumerate(walk.queries)]
+    return walk.ratios(np.array(answers))
+
+
+def led(
+    tables: Tables, run: int, atoms: Matrix, exact: Oracle, *, kind: str, steps: int
+) -> tuple[Vector, Walk]:
+    """Gap ratios along a run that follows the answers, and its queries."""
+    loss = problems.distance(kind, atoms, share=SHARES[kind], seed=100 + run).loss
+    x = atoms[np.random.default_rng(100 + run).integers(len(atoms))].astype(np.float64)
+    queries, here, best, found = np.empty((steps, len(x))), *np.empty((3, steps))
+    for t in range(steps):
+        query = queries[t] = -loss.grad(x)
+        here[t], best[t] = query @ x, exact.query(query[None]).scores[0, 0]
+        hits = tables(run, t).query(query[None])
+        found[t] = hits.scores[0, 0]
+        move = hits.rows[hits.slots[0, 0]].astype(np.float64) - x
+        length = float(query @ move) / max(float(move @ move), 1e-300)
+        x = x + min(1.0, max(0.0, length)) * move
+    walk = Walk(queries, here, best)
+    return walk.ratios(found), walk
+
+
+def shifted(tables: Tables, steps: int) -> Tables:
+    """The oracles of the next run and step: other hashes, of which a run knows nothing."""
+    return lambda run, step: tables((run + 1) % RUNS, (step + 1) % steps)
+
+
+def gap_left(walk: Walk) -> float:
+    """Last gap of a run over its first."""
+    gaps = walk.best - walk.here
+    return float(gaps[-1] / gaps[0])
+
+
+def rates(label: str, failed: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> dict[str, float]:
+    """Share of failures over (runs, steps), its interval, and the share right after a failure."""
+    shares = failed.mean(1)
+    width = 1.96 * float(shares.std(ddof=1)) / math.sqrt(len(shares))
+    after = failed[:, 1:][failed[:, :-1]]
+    return {
+        label: float(shares.mean()),
+        f"{label}_width": width,
+        f"{label}_again": float(after.mean()) if len(after) else math.nan,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""`wolfhound plan`: what a run would cost with every oracle, and whether an index pays."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wolfhound import readers
+from wolfhound.cli import _options as opt
+from wolfhound.cli import _output as output
+
+EXAMPLES = """[bold]Examples:[/]
+
+wolfhound plan --rows 1e6 --dim 128 --ratio 0.9
+
+wolfhound plan --rows 1e8 --dim 96 --queries 1e7 --interior --plot plan.png
+
+wolfhound plan atoms.npy --eps 1e-4 --json
+"""
+
+SOLVE = "One solve, instead of --queries"
+
+
+def plan(
+    atoms: Annotated[
+        str | None,
+        typer.Argument(metavar="ATOMS", help="Atoms, one per row; or --rows and --dim.", show_default=False),
+    ] = None,
+    rows: Annotated[float | None, typer.Option(metavar="N", help="Number of atoms, such as 1e6.")] = None,
+    dim: Annotated[int | None, typer.Option(metavar="D", help="Dimension of the atoms.")] = None,
+    ratio: Annotated[
+        float | None,
+        typer.Option(
+            help="c, the gap ratio that answers are to have; if not given, the one that costs least."
+        ),
+    ] = None,
+    tau: Annotated[
+        float | None,
+        typer.Option(
+            help="Inner product of the best atom on the unit sphere; if not given, "
+            "typical of a sample, or of random directions."
+        ),
+    ] = None,
+    delta: Annotated[float, typer.Option(help="How often a run may fail.")] = 0.1,
+    queries: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Queries to come, if all answers are the best; 10,000 if not given."),
+    ] = None,
+    interior: Annotated[
+        bool, typer.Option("--interior", help="The queries come from well inside the hull, as in herding.")
+    ] = False,
+    batch: Annotated[int, typer.Option(min=1, help="Queries that are asked together.")] = 1,
+    eps: Annotated[
+        float | None, typer.Option(rich_help_panel=SOLVE, help="The gap that it is to end with.")
+    ] = None,
+    smoothness: Annotated[
+        float | None, typer.Option(rich_help_panel=SOLVE, help="beta of the objective; 1 if not given.")
+    ] = None,
+    diameter: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=SOLVE, help="Of the hull; if not given, that of a sample, or 1."),
+    ] = None,
+    first: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=SOLVE, help="Gap at the start; half beta D^2 if not given."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample.")] = 0,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE",
+            rich_help_panel=opt.OUTPUT,
+            help="Draw candidates against n, and time against c: .png, .svg or .pdf.",
+        ),
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Say what a run costs with every oracle, by theorem and by model, and what pays.
+
+    Nothing is built or timed: seconds follow from the speeds that wolfhound bench
+    saved, else from fixed ones. Of ATOMS a sample is read.
+    """
+    output.check_path(picture, "--plot", output.PICTURES)
+    from wolfhound.planning import plan as planning  # noqa: PLC0415 - numba, faiss
+
+    found = planning.plan(
+        None if atoms is None else readers.read_atoms(atoms),
+        rows=_whole(rows, "--rows"),
+        dim=dim,
+        ratio=ratio,
+        tau=tau,
+        delta=delta,
+        queries=_whole(queries, "--queries"),
+        eps=eps,
+        smoothness=smoothness,
+        diameter=diameter,
+        first=first,
+        interior=interior,
+        batch=batch,
+        seed=seed,
+    )
+    if picture is not None:
+        output.write_picture(picture, found.plot())
+    if as_json:
+        output.print_json(found.to_dict())
+    else:
+        output.stdout().print(str(found), markup=False, soft_wrap=True)
+
+
+def _whole(value: float | None, option: str) -> int | None:
+    """Return a count that may be written as 1e6."""
+    if value is None:
+        return None
+    if not (math.isfinite(value) and value == int(value)):
+        raise ValueError(f"`{option}` must be a whole number. Got {value:g}.")
+    return int(value)

@@ -1,0 +1,223 @@
+"""Weak separation: an atom of gap at least c Phi, or a proof that none has Phi.
+
+What a step of `SublinearFrankWolfe` asks for. Knows no step sizes and no loop.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from typing import Protocol, final
+
+import numpy as np
+
+from wolfhound import theory
+from wolfhound.atoms import diameter_bound
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Point, Status, Vector
+from wolfhound.methods._ask import Asker
+from wolfhound.methods.frank_wolfe import proved_best
+from wolfhound.oracles.wrappers import check_same_atoms
+
+
+class Wanted(Protocol):
+    """The gap Phi that is wanted along one run."""
+
+    def at(self, point: Point, ask: Asker) -> float:
+        """Phi at a point."""
+
+    def none(self, proved: float) -> Status | None:
+        """Note that no atom has more than this gap; return why the run ends, if it does."""
+
+    def guess(self, gap: float) -> bool:
+        """Take a gap that some atom may have for Phi, if Phi is no more than a guess."""
+
+    def over(self, t: int) -> Status | None:
+        """Why the run ends, with t steps taken; None: it goes on."""
+
+
+@final
+class Halved:
+    """Half of the gap that was last proved, see `Halving`.
+
+    Parameters
+    ----------
+    first
+        Phi at the start; None: what is left there, a guess.
+    trusted
+        Whether "none" is confirmed: then too large a Phi does no harm. If not, half
+        of what is left counts only where this run has proved it.
+    """
+
+    def __init__(self, first: float | None, *, trusted: bool) -> None:
+        self._phi = first
+        self._guessed = first is None
+        self._trusted = trusted
+
+    def at(self, point: Point, ask: Asker) -> float:
+        """Phi, between half and all of what is left where that is known."""
+        left = point.upper - ask.lower
+        if self._phi is None:
+            self._phi = left
+        known = left < math.inf and (self._trusted or ask.slack < math.inf)
+        return min(max(self._phi, 0.5 * left if known else 0.0), left)
+
+    def none(self, proved: float) -> None:
+        """Halve."""
+        self._phi, self._guessed = 0.5 * max(proved, 0.0), False
+
+    def guess(self, gap: float) -> bool:
+        """Take the gap if there is nothing better to go by."""
+        taken = self._guessed and gap > 0.0
+        if taken:
+            self._phi, self._guessed = gap, False
+        return taken
+
+    def over(self, t: int) -> None:
+        """Never: the driver sees the goal."""
+        return
+
+
+@final
+class Fixed:
+    """``tau |q| R`` until a "none", or until the theorem's T steps are taken.
+
+    Parameters
+    ----------
+    tau
+        In (0, 1].
+    diameter
+        2R; None: measured at the first step.
+    c
+        Share of the gap that answers have, for T.
+    eps
+        Wanted f(w_T) - min f, for T; 0: no T.
+    """
+
+    def __init__(self, tau: float, diameter: float | None, *, c: float, eps: float) -> None:
+        self._tau = tau
+        self._diameter = diameter
+        self._c = c
+        self._eps = eps
+        self._steps: float | None = None
+
+    def at(self, point: Point, ask: Asker) -> float:
+        """Phi for this gradient; at the first point, also T."""
+        if self._diameter is None:
+            self._diameter = diameter_bound(ask.oracle.atoms)
+            ask.passes += 2.0
+        if self._steps is None:
+            curvature = ask.objective.smoothness * self._diameter**2
+            self._steps = self._needed(curvature, point.upper - ask.lower)
+        return self._tau * float(np.linalg.norm(point.grad)) * 0.5 * self._diameter
+
+    def none(self, proved: float) -> Status:
+        """Stop here: later points of a schedule need not be better."""
+        return Status.FINISHED
+
+    def guess(self, gap: float) -> bool:
+        """Never: Phi is given."""
+        return False
+
+    def over(self, t: int) -> Status | None:
+        """Finished after T steps."""
+        return Status.FINISHED if self._steps is not None and t >= self._steps else None
+
+    def _needed(self, curvature: float, first: float) -> float:
+        """T, inf if something that it depends on is unknown."""
+        if not (self._eps > 0.0 and curvature < math.inf and first < math.inf):
+            return math.inf
+        return theory.steps(self._eps, c=self._c, curvature=curvature, first=first)
+
+
+@final
+class Separation:
+    """A `Seeker` that wants atoms of gap c Phi.
+
+    Parameters
+    ----------
+    ask
+        Whose oracle is `Confirmed`, if `confirm`.
+    wanted
+        Phi.
+    c
+        In (0, 1].
+    confirm
+        Whether to make a pass where too little is found and nothing proved.
+    """
+
+    def __init__(self, ask: Asker, wanted: Wanted, *, c: float, confirm: bool) -> None:
+        self.ask = ask
+        self._wanted = wanted
+        self._c = c
+        self._confirm = confirm
+        self._held: Hits | None = None
+        self._end: Status | None = None
+
+    def __call__(self, point: Point, *, best: bool) -> Hits | None:
+        """Return an atom of gap c Phi (Case 2), or None (Case 1)."""
+        held, self._held = self._held, None
+        if held is not None:
+            return held
+        if best:
+            return self.ask(point)
+        phi = self._wanted.at(point, self.ask)
+        hits = self._answer(point, self._c * phi)
+        found, proved = _gaps(point, hits)
+        sure = proved_best(hits, self.ask.slack)
+        if proved < phi:
+            self._end = self._wanted.none(proved)
+            # The next Phi is smaller, and this atom may have it: it is not asked for twice.
+            self._held = hits if sure or found >= self._c * self._wanted.at(point, self.ask) else None
+            return None
+        if sure or found >= self._c * phi or self._wanted.guess(found / self._c):
+            return hits
+        self._end = Status.NOT_FOUND
+        return None
+
+    def over(self, t: int) -> Status | None:
+        """Why the run ends, with t steps taken; None: it goes on."""
+        return self._wanted.over(t) if self._end is None else self._end
+
+    def _answer(self, point: Point, wanted: float) -> Hits:
+        """Ask the oracle; where it finds too little and proves nothing, make a pass."""
+        hits = self.ask(point, wanted=wanted)
+        if not self._confirm or _gaps(point, hits)[0] >= wanted or proved_best(hits, self.ask.slack):
+            return hits
+        audited = self.ask.ratio
+        hits = self.ask(point)
+        if not math.isnan(audited):
+            self.ask.ratio = audited  # an audit is about the index
+        return hits
+
+
+def _gaps(point: Point, hits: Hits) -> tuple[float, float]:
+    """Gap of the atom that was found, and proved bound on the gap of any."""
+    here = -float(point.grad @ point.x)
+    return float(hits.scores[0, 0]) - here, float(hits.bounds[0]) - here
+
+
+@final
+class Confirmed:
+    """Answers with thresholds by an index, without them by an exact oracle."""
+
+    def __init__(self, index: Oracle, exact: Oracle) -> None:
+        check_same_atoms(index.atoms, exact.atoms, "exact")
+        self._index = index
+        self._exact = exact
+
+    @property
+    def atoms(self) -> Atoms:
+        """The atoms that are searched."""
+        return self._index.atoms
+
+    def query(
+        self,
+        queries: Matrix,
+        *,
+        k: int = 1,
+        thresholds: Vector | None = None,
+        exclude: Ids | None = None,
+    ) -> Hits:
+        """Answer m queries, see `Oracle.query`."""
+        oracle = self._exact if thresholds is None else self._index
+        return oracle.query(queries, k=k, thresholds=thresholds, exclude=exclude)

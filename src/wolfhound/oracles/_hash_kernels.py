@@ -1,0 +1,56 @@
+"""Compiled loops of hashing: projections, promises of pairs of codes, planted pairs."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core import Ints
+from wolfhound.jit import fast_kernel, kernel
+from wolfhound.oracles._probe_kernels import bin_of, promise, spans
+
+Singles = NDArray[np.float32]
+
+
+@fast_kernel
+def project(rows: Singles, directions: Singles, out: Singles) -> None:
+    """Inner products of rows and directions; a row's do not depend on the others."""
+    for i in range(rows.shape[0]):
+        for w in range(directions.shape[0]):
+            total = np.float32(0.0)
+            for j in range(rows.shape[1]):
+                total += rows[i, j] * directions[w, j]
+            out[i, w] = total
+
+
+@kernel
+def needed(
+    first: Singles, second: Singles, norms: Singles, lift: Singles, sizes: Ints, owners: Ints, out: Ints
+) -> None:
+    """Budget with which bucket ``owners[q]`` is surely probed for query q.
+
+    Parameters
+    ----------
+    first, second, norms, lift
+        What buckets promise, see `Promises`.
+    sizes : (buckets,)
+        Atoms in each.
+    owners, out : (m,)
+    """
+    one, two = first.shape[1], second.shape[1]
+    promises = np.empty(sizes.shape[0], np.float32)
+    for q in range(first.shape[0]):
+        b = 0
+        for r in range(norms.shape[0]):
+            for i in range(one):
+                for j in range(two):
+                    promises[b] = promise(norms[r], lift[q], first[q, i], second[q, j])
+                    b += 1
+        low, scale = spans(promises)
+        own = bin_of(promises[owners[q]], low, scale)
+        total = 0
+        for b in range(sizes.shape[0]):
+            if bin_of(promises[b], low, scale) >= own:
+                total += sizes[b]
+        out[q] = total

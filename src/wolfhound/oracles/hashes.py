@@ -1,0 +1,314 @@
+"""Locality-sensitive hashes as a `Bucketing`: two codes and a range of norms.
+
+A family turns projections of a vector on random directions into a code. Two
+blocks of directions make two codes, so that what a bucket promises is a sum of
+two numbers. Hashes know no data but its centre, scale and norms.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core import Ints, Matrix, Vector
+from wolfhound.oracles import _hash_kernels as kernels
+from wolfhound.oracles.buckets import Promises
+from wolfhound.threads import ordered
+
+Singles = NDArray[np.float32]
+
+_FAR = 1e15
+_BLOCK = 1 << 14
+"""Rows that one thread hashes at a time."""
+
+_MORE, _POWERS = 16, 3
+"""Of the search for principal axes: columns beyond those wanted, and iterations."""
+
+
+class Family(Protocol):
+    """A kind of hash: from projections to codes."""
+
+    def directions(self, d: int, codes: int, rng: np.random.Generator) -> Vector:
+        """(2, w, d) random directions for two codes of about so many values."""
+
+    def codes(self, width: int) -> int:
+        """How many codes w directions have."""
+
+    def assign(self, projections: Singles) -> tuple[Ints, Singles]:
+        """Code of each row of projections, and its mean coefficient on the code's directions."""
+
+    def spread(self, projections: Singles) -> Singles:
+        """(m, codes) sum of a query's projections on the directions of each code."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrossPolytope:
+    """The direction, or its opposite, that a vector is closest to, after a random rotation.
+
+    Andoni, Indyk, Laarhoven, Razenshteyn and Schmidt (2015). Beyond d directions
+    further rotations are added.
+
+    Examples
+    --------
+    >>> CrossPolytope().assign(np.array([[0.1, -0.9], [0.8, 0.2]], np.float32))[0]
+    array([3, 0])
+    """
+
+    def directions(self, d: int, codes: int, rng: np.random.Generator) -> Vector:
+        """Rows of random rotations."""
+        width = max(1, codes // 2)
+        parts = []
+        for _ in range(-(-2 * width // d)):
+            rotation, triangle = np.linalg.qr(rng.standard_normal((d, d)))
+            parts.append((rotation * np.sign(np.diag(triangle))).T)  # the signs make it uniform
+        return np.concatenate(parts)[: 2 * width].reshape(2, width, d)
+
+    def codes(self, width: int) -> int:
+        """Two for each direction."""
+        return 2 * width
+
+    def assign(self, projections: Singles) -> tuple[Ints, Singles]:
+        """Return the largest projection, by size; opposites come after all directions."""
+        best = np.abs(projections).argmax(axis=1)
+        value = projections[np.arange(len(best)), best]
+        return best + projections.shape[1] * (value < 0.0), np.abs(value)
+
+    def spread(self, projections: Singles) -> Singles:
+        """Return the projections and their opposites."""
+        return np.concatenate([projections, -projections], axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SimHash:
+    """On which side of random hyperplanes a vector lies (Charikar 2002).
+
+    Examples
+    --------
+    >>> SimHash().assign(np.array([[0.5, -0.5], [-0.5, 0.5]], np.float32))[0]
+    array([1, 2])
+    """
+
+    def directions(self, d: int, codes: int, rng: np.random.Generator) -> Vector:
+        """Independent random unit vectors."""
+        rows = rng.standard_normal((2, max(1, round(math.log2(max(2, codes)))), d))
+        return np.asarray(rows / np.linalg.norm(rows, axis=2, keepdims=True))
+
+    def codes(self, width: int) -> int:
+        """Two to the number of hyperplanes."""
+        return 1 << width
+
+    def assign(self, projections: Singles) -> tuple[Ints, Singles]:
+        """Return a bit per hyperplane."""
+        bits = (projections > 0.0).astype(np.int64)
+        return bits @ (1 << np.arange(bits.shape[1])), np.abs(projections).mean(axis=1)
+
+    def spread(self, projections: Singles) -> Singles:
+        """Return all sums with the signs of a code."""
+        out = np.zeros((len(projections), 1), np.float32)
+        for column in projections.T[:, :, None]:
+            out = np.concatenate([out - column, out + column], axis=1)
+        return out
+
+
+FAMILIES: dict[str, Family] = {"cross-polytope": CrossPolytope(), "simhash": SimHash()}
+"""By the names under which they are saved."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hash:
+    """A `Bucketing` by two codes of a family, and by the norm.
+
+    Rows are centred and multiplied by a power of two.
+
+    Attributes
+    ----------
+    family : Family
+    first, second : (w, d) float32
+        Directions of the two codes.
+    centre : (d,) float64
+    unit : float
+    edges, norms : (r - 1,) and (r,) float32
+        Norms that separate the ranges, and typical ones of each.
+    weight : float
+        Mean coefficient of a unit row on the directions of its codes.
+    variances : (d,) float32
+        Mean squares of the entries of unit rows.
+    above : float
+        How many deviations the best row of a bucket can be expected to lie above its mean.
+    """
+
+    family: Family
+    first: Singles
+    second: Singles
+    centre: Vector
+    unit: float
+    edges: Singles
+    norms: Singles
+    weight: float
+    variances: Singles
+    above: float
+
+    @property
+    def buckets(self) -> int:
+        """How many there are."""
+        return len(self.norms) * self.family.codes(len(self.first)) * self.family.codes(len(self.second))
+
+    @property
+    def scored(self) -> int:
+        """A query is projected on every direction."""
+        return len(self.first) + len(self.second)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        return self.first.nbytes + self.second.nbytes + self.centre.nbytes + self.variances.nbytes
+
+    def small(self, rows: Matrix) -> Singles:
+        """Centre and scale rows, as they are hashed."""
+        return _small(rows, self.centre, self.unit)
+
+    def assign(self, rows: Matrix) -> Ints:
+        """Return the bucket of each row."""
+        starts = range(0, len(rows), _BLOCK)
+        parts = ordered(lambda start: self.place(self.small(rows[start : start + _BLOCK])), starts)
+        return np.concatenate([np.empty(0, np.int64), *parts])
+
+    def place(self, rows: Singles) -> Ints:
+        """Return the bucket of rows that were made `small`."""
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        place: Ints = np.searchsorted(self.edges, norms)
+        for block in (self.first, self.second):
+            code = self.family.assign(rows @ block.T)[0]
+            place = place * self.family.codes(len(block)) + code
+        return place
+
+    def promises(self, queries: Vector, sizes: Vector) -> Promises:
+        """Score of the mean of a bucket with the unit query, and what its best row adds."""
+        usable = (0.0 < sizes) & (sizes < np.inf)
+        units = (queries / np.where(usable, sizes, np.inf)[:, None]).astype(np.float32)
+        first, second = (
+            self.family.spread(np.float32(self.weight) * _projected(units, block))
+            for block in (self.first, self.second)
+        )
+        spread = _projected(np.square(units), self.variances[None])[:, 0]
+        return Promises(first, second, self.norms, np.float32(self.above) * np.sqrt(spread))
+
+    # ------------------------------------------------------------ to be saved
+
+    def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
+        """What is to be saved, with `numbers`."""
+        return {f"{prefix}_{name}": getattr(self, name) for name in _ARRAYS}
+
+    def numbers(self) -> dict[str, Any]:
+        """What is to be saved, with `arrays`."""
+        name = next(name for name, family in FAMILIES.items() if family == self.family)
+        return {"family": name, "unit": self.unit, "weight": self.weight, "above": self.above}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any], prefix: str) -> Hash:
+        """Put together what was saved."""
+        parts: dict[str, Any] = {name: np.asarray(arrays[f"{prefix}_{name}"]) for name in _ARRAYS}
+        return cls(family=FAMILIES[numbers["family"]], **parts, **{name: numbers[name] for name in _NUMBERS})
+
+
+_ARRAYS = ("first", "second", "centre", "edges", "norms", "variances")
+_NUMBERS = ("unit", "weight", "above")
+
+
+# ---------------------------------------------------------------- drawing one
+
+
+def drawn(
+    family: Family,
+    sample: Matrix,
+    n: int,
+    *,
+    per_bucket: float,
+    rng: np.random.Generator,
+    axes: int | None = None,
+) -> Hash:
+    """Draw a hash for n atoms, a sample of which tells centre, scale and norms.
+
+    Parameters
+    ----------
+    family
+        The kind of code.
+    sample : (r, d)
+        Some of the atoms.
+    n
+        All of them.
+    per_bucket
+        Atoms that a bucket is to hold on average.
+    rng
+        Of the directions.
+    axes
+        Leading principal axes of the sample that the directions are combined from;
+        None: all directions are alike.
+    """
+    centre = sample.mean(axis=0, dtype=np.float64)
+    reach = float(np.abs(sample - centre).max())
+    unit = math.ldexp(1.0, -min(max(math.frexp(reach)[1], -1000), 1000))
+    rows = _small(sample, centre, unit)
+    sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    edges = _edges(sizes)
+    owner = np.searchsorted(edges, sizes)
+    held = np.bincount(owner, minlength=len(edges) + 1)
+    norms = np.bincount(owner, sizes, minlength=len(edges) + 1) / np.maximum(held, 1)
+    codes = 2 * max(1, round(math.sqrt(n / (per_bucket * len(norms))) / 2.0))
+    frame = np.eye(rows.shape[1]) if axes is None else _principal(rows, axes, rng)
+    first, second = (family.directions(len(frame), codes, rng) @ frame).astype(np.float32)
+    units = rows / np.maximum(sizes, np.float32(1e-30))[:, None]
+    values = [family.assign(units @ block.T)[1].mean(dtype=np.float64) for block in (first, second)]
+    return Hash(
+        family=family,
+        first=first,
+        second=second,
+        centre=centre,
+        unit=unit,
+        edges=edges,
+        norms=norms.astype(np.float32),
+        weight=float(np.mean(values)),
+        variances=np.square(units).mean(axis=0),
+        above=math.sqrt(2.0 * math.log(max(2.0, per_bucket))),
+    )
+
+
+def _principal(rows: Singles, axes: int, rng: np.random.Generator) -> Vector:
+    """(axes, d) leading principal axes, by powers of a random block."""
+    d = rows.shape[1]
+    block = rng.standard_normal((d, min(d, axes + _MORE))).astype(np.float32)
+    for _ in range(_POWERS):
+        block = np.linalg.qr(rows.T @ (rows @ block))[0]
+    scores = (rows @ block).astype(np.float64)
+    order = np.linalg.eigh(scores.T @ scores)[1][:, ::-1]
+    return np.asarray((block @ order).T[:axes])
+
+
+def _projected(rows: Singles, directions: Singles) -> Singles:
+    """Inner products by a loop of our own: the same bits alone and among others."""
+    out = np.empty((len(rows), len(directions)), np.float32)
+    kernels.project(rows, directions, out)
+    return out
+
+
+def _small(rows: Matrix, centre: Vector, unit: float) -> Singles:
+    """Centre and scale rows; what is far too large for float32 is cut off."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = (rows - centre.astype(rows.dtype)) * rows.dtype.type(unit)
+    return np.clip(out, -_FAR, _FAR).astype(np.float32, copy=False)
+
+
+def _edges(norms: Singles) -> Singles:
+    """Return the norms that separate ranges: the more norms spread, the more of them."""
+    low, high = np.quantile(norms, [0.1, 0.9])
+    if high <= 1.3 * low:
+        ranges = 1
+    else:
+        ranges = 4 if high <= 2.0 * low else 8
+    return np.quantile(norms, np.arange(1, ranges) / ranges).astype(np.float32)

@@ -1,0 +1,380 @@
+"""`LshIndex`: (c, tau)-MaxIP by locality-sensitive hashing, in near-linear space.
+
+One or two tables; the work is on the query's side, which tries many buckets.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, final
+
+import numpy as np
+
+from wolfhound import store
+from wolfhound.atoms import as_atoms, check_finite, fingerprint
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
+from wolfhound.oracles import _planted as planted
+from wolfhound.oracles._asked import Asked, asked, wanted
+from wolfhound.oracles._hits import patched
+from wolfhound.oracles.buckets import CAP, Buckets, Round, Table, doubling, filled, probed
+from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, drawn
+from wolfhound.oracles.int8 import certified
+from wolfhound.oracles.promises import Ladder, Promise
+from wolfhound.oracles.scan import Scan
+from wolfhound.threads import one_blas_thread
+from wolfhound.validate import count, number, require
+
+KIND = "lsh index"
+
+_PER_BUCKET = 96
+_SAMPLE = 20_000
+
+
+@final
+class LshIndex:
+    """Probes the buckets of a hash that promise the highest scores.
+
+    Atoms are hashed by the direction and the length of ``s - m``, m their centre,
+    and kept as int8 codes bucket after bucket. A query is scaled to length 1 and
+    tries buckets in the order of their promise; the best few atoms are scored
+    again in float64. Nothing is proved (bounds are inf), except with `proof`.
+
+    - With thresholds: budgets double until the score is reached, up to a quarter
+      of the atoms.
+    - Without, built for some tau: the first atom with
+      ``<q, s - m> >= c tau |q| R`` will do, R = max|s - m|. If there is an atom at
+      tau, such an atom is found with probability 1 - delta; with copies, 1 -
+      delta^copies.
+    - Without either: `budget` atoms are probed.
+
+    Made by `build` or `load`.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).standard_normal((2000, 8))
+    >>> hits = LshIndex.build(rows).query(rows[:1])
+    >>> hits.scores.shape, bool(hits.scored[0] < 2000), hits.bounds
+    ((1, 1), True, array([inf]))
+    """
+
+    def __init__(
+        self,
+        atoms: Atoms,
+        tables: Sequence[tuple[Buckets, Hash]],
+        *,
+        copies: int,
+        budget: int,
+        promise: Promise,
+        proof: bool,
+    ) -> None:
+        self._atoms = atoms
+        self._tables = [Table(*table) for table in tables]
+        self._hashes = [table[1] for table in tables]
+        self._copies = copies
+        self._budget = budget
+        self._promise = promise
+        self._proof = proof
+        self._scan = Scan(atoms, screen=False)
+
+    @classmethod
+    def build(
+        cls,
+        atoms: object,
+        *,
+        c: float = 0.8,
+        tau: float | Ladder | None = None,
+        delta: float = 0.1,
+        family: Family | None = None,
+        tables: int = 1,
+        copies: int = 1,
+        axes: int | None = None,
+        budget: int | None = None,
+        proof: bool = False,
+        seed: int = 0,
+    ) -> LshIndex:
+        """Draw hashes, put all atoms into buckets and encode them.
+
+        Parameters
+        ----------
+        atoms
+            Atoms, an array or a path.
+        c, tau, delta
+            What is promised without thresholds, see the class; a `Ladder` instead
+            of one tau promises ``c / (1 + zeta)`` of the best score. The atoms to
+            be probed are measured on planted pairs. None: nothing is promised.
+        family
+            `CrossPolytope` (default) or `SimHash`.
+        tables
+            Hash tables that share the budget; two help where few atoms are good.
+        copies
+            Independent copies, all asked with the whole budget; see
+            `theory.copies`.
+        axes
+            Leading principal axes of the atoms that the hashes look at, such as 32: fewer
+            atoms need be probed where a few directions tell atoms apart. Nothing can
+            be promised then: not with tau. None: all directions are alike.
+        budget
+            Atoms to probe for a query and copy, with thresholds in the first
+            round; default 8 sqrt(n). See also `tune`.
+        proof
+            Whether a query that misses its threshold, or has none, is answered
+            by a certified pass over the codes.
+        seed
+            Of the hashes.
+        """
+        rows = as_atoms(atoms)
+        n = rows.shape[0]
+        require(0.0 < c <= 1.0, "c", "in (0, 1]", c)
+        require(0.0 < delta < 1.0, "delta", "in (0, 1)", delta)
+        taus = tau.rungs if isinstance(tau, Ladder) else () if tau is None else (number(tau, "tau"),)
+        require(all(0.0 < rung <= 1.0 for rung in taus), "tau", "in (0, 1]", tau)
+        if axes is not None:
+            require(not taus, "axes", "None where tau is given: pairs are no longer alike", axes)
+            count(axes, "axes", low=1)
+        kind = CrossPolytope() if family is None else family
+        each, sets = count(tables, "tables", low=1), count(copies, "copies", low=1)
+        first = max(1, round(8.0 * math.sqrt(n))) if budget is None else count(budget, "budget", low=1)
+        rng = np.random.default_rng(count(seed, "seed"))
+        promise = Promise(c=c, delta=delta, taus=taus)
+        with one_blas_thread():  # rotations and projections have the same bits at any thread count
+            made, promise = _made(rows, kind, promise, tables=each, copies=sets, axes=axes, rng=rng)
+        return cls(rows, made, copies=sets, budget=first, promise=promise, proof=proof)
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def atoms(self) -> Atoms:
+        """The atoms that are searched."""
+        return self._atoms
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the index takes."""
+        return sum(table.buckets.nbytes for table in self._tables) + sum(each.nbytes for each in self._hashes)
+
+    @property
+    def buckets(self) -> int:
+        """Buckets of a table."""
+        return self._hashes[0].buckets
+
+    @property
+    def tables(self) -> int:
+        """Tables of a copy."""
+        return len(self._tables) // self._copies
+
+    @property
+    def copies(self) -> int:
+        """Independent copies."""
+        return self._copies
+
+    @property
+    def centre(self) -> Vector:
+        """m, subtracted from every atom."""
+        return self._hashes[0].centre.copy()
+
+    @property
+    def radius(self) -> float:
+        """R, at least the largest |s - m|."""
+        return _radius(self._tables[0].buckets)
+
+    @property
+    def budget(self) -> int:
+        """Atoms that a query probes in a copy."""
+        return self._budget
+
+    @property
+    def promise(self) -> Promise:
+        """What it was built for."""
+        return self._promise
+
+    # ------------------------------------------------------------ asking
+
+    def query(
+        self,
+        queries: Matrix,
+        *,
+        k: int = 1,
+        thresholds: Vector | None = None,
+        exclude: Ids | None = None,
+    ) -> Hits:
+        """Answer m queries, see `Oracle.query`."""
+        ask = asked(self._atoms, queries, k, exclude)
+        scores = wanted(thresholds, len(ask.queries))
+        if self._proof and scores is None:
+            return self._certified(ask)
+        hits = probed(self._atoms, self._tables, ask, self._rounds(ask, scores))
+        if not self._proof or scores is None:
+            return hits
+        missed = np.flatnonzero(hits.scores[:, 0] < scores)
+        return patched(hits, missed, self._certified(ask.only(missed))) if len(missed) else hits
+
+    def _rounds(self, ask: Asked, scores: Vector | None) -> Iterable[Round]:
+        """Budgets of a table, round by round, and the scores that are enough."""
+        first = -(-self._budget // self.tables)
+        if scores is not None:
+            return doubling(first, max(first, int(CAP * self._atoms.shape[0])), scores)
+        taus, limits = self._promise.taus, self._promise.budgets
+        if not taus:
+            return doubling(first, first, None)
+        length = self._promise.c * ask.sizes * self.radius
+        enough = [tau * length + self._at_centre(ask.queries) for tau in taus]
+        if len(taus) == 1:
+            return doubling(min(first, limits[0]), limits[0], enough[0])
+        rungs: list[Vector | None] = [*enough[:-1], None]
+        return zip(limits, rungs, strict=True)
+
+    def _at_centre(self, queries: Vector) -> Vector:
+        return np.asarray(np.einsum("ij,j->i", queries, self._hashes[0].centre))
+
+    def _certified(self, ask: Asked) -> Hits:
+        return certified(self._atoms, self._tables[0].buckets.codes, self._scan, ask)
+
+    def with_budget(self, budget: int) -> LshIndex:
+        """Return the same index with another budget, and no tau; nothing is copied."""
+        return self._with(count(budget, "budget", low=1), proof=self._proof)
+
+    def tune(self, queries: Matrix, ratio: float, *, here: Vector | None = None) -> LshIndex:
+        """Return the index with the least budget whose mean gap ratio on some queries is enough.
+
+        Parameters
+        ----------
+        queries : (m, d)
+            Like those to come.
+        ratio
+            Wanted mean of ``(score - here) / (best score - here)``.
+        here : (m,), optional
+            Scores of the points that the queries come from; default: of the centre.
+        """
+        require(0.0 < ratio <= 1.0, "ratio", "in (0, 1]", ratio)
+        ask = asked(self._atoms, queries, 1, None)
+        given = wanted(here, len(ask.queries))
+        start = self._at_centre(ask.queries) if given is None else given
+        best = self._certified(ask).scores[:, 0]
+        # Where nothing is better than the point itself, nothing is missed.
+        gaps = np.where(best > start, best - start, np.inf)
+        size, budget = self._atoms.shape[0], 16.0
+        while True:
+            index = self._with(min(round(budget), size), proof=False)
+            missed = (best - index.query(ask.queries).scores[:, 0]) / gaps
+            if 1.0 - missed.mean() >= ratio or index.budget == size:
+                return index._with(index.budget, proof=self._proof)
+            budget *= 1.25
+
+    def _with(self, budget: int, *, proof: bool) -> LshIndex:
+        """Return the same index with other options, and no tau."""
+        tables = [(table.buckets, each) for table, each in zip(self._tables, self._hashes, strict=True)]
+        promise = replace(self._promise, taus=(), budgets=())
+        return LshIndex(self._atoms, tables, copies=self._copies, budget=budget, promise=promise, proof=proof)
+
+    # ------------------------------------------------------------ saving
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the index to a folder, whole or not at all; see `load`."""
+        arrays: dict[str, Any] = {}
+        numbers: dict[str, Any] = {}
+        for i, (table, each) in enumerate(zip(self._tables, self._hashes, strict=True)):
+            arrays |= table.buckets.arrays(f"table{i}") | each.arrays(f"hash{i}")
+            numbers[str(i)] = {"codes": table.buckets.codes.numbers(), "hash": each.numbers()}
+        params = {
+            "budget": self._budget,
+            "copies": self._copies,
+            "proof": self._proof,
+            "c": self._promise.c,
+            "delta": self._promise.delta,
+            "taus": list(self._promise.taus),
+            "budgets": list(self._promise.budgets),
+            "tables": numbers,
+        }
+        store.save(folder, KIND, arrays, params, fingerprint(self._atoms))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], atoms: object) -> LshIndex:
+        """Map an index that `save` wrote; the atoms must be the same.
+
+        Raises
+        ------
+        StoreError
+            If the folder is damaged, or was made from other atoms.
+        """
+        rows = as_atoms(atoms)
+        stored = store.load(folder, KIND)
+        store.check_fingerprint(stored, rows)
+        params = stored.params
+        tables = [
+            (
+                Buckets.of(stored.arrays, table["codes"], f"table{i}"),
+                Hash.of(stored.arrays, table["hash"], f"hash{i}"),
+            )
+            for i, table in params["tables"].items()
+        ]
+        promise = Promise(
+            c=params["c"],
+            delta=params["delta"],
+            taus=tuple(params["taus"]),
+            budgets=tuple(params["budgets"]),
+        )
+        return cls(
+            rows,
+            tables,
+            copies=params["copies"],
+            budget=params["budget"],
+            promise=promise,
+            proof=params["proof"],
+        )
+
+    def __repr__(self) -> str:
+        """The atoms, the options and the memory."""
+        return (
+            f"LshIndex({self._atoms!r}, buckets={self.buckets}, tables={self.tables}, copies={self.copies}, "
+            f"budget={self._budget}, proof={self._proof}, {self.nbytes / 2**20:.1f} MiB)"
+        )
+
+
+def _made(
+    atoms: Atoms,
+    family: Family,
+    promise: Promise,
+    *,
+    tables: int,
+    copies: int,
+    axes: int | None,
+    rng: np.random.Generator,
+) -> tuple[list[tuple[Buckets, Hash]], Promise]:
+    """Draw and fill all tables; measure what the promise takes."""
+    n, taus, delta = atoms.shape[0], promise.taus, promise.delta
+    sample = _sample(atoms, rng)
+    length = planted.length(family, sample, n, taus[-1], tables=tables, delta=delta) if taus else _PER_BUCKET
+    made = []
+    for _ in range(tables * copies):
+        hashing = drawn(family, sample, n, per_bucket=length, rng=rng, axes=axes)
+        made.append((filled(atoms, hashing, hashing.centre), hashing))
+    if not taus:
+        return made, promise
+    buckets, hashing = made[0]
+    found = planted.budgets(
+        [(each, np.diff(held.offsets)) for held, each in made[:tables]],
+        hashing.small(sample),
+        _radius(buckets) * hashing.unit,
+        np.array(taus),
+        delta=delta,
+        rng=rng,
+    )
+    return made, replace(promise, budgets=tuple(found.tolist()))
+
+
+def _sample(rows: Atoms, rng: np.random.Generator) -> Matrix:
+    n = rows.shape[0]
+    ids = np.sort(rng.permutation(n)[:_SAMPLE])
+    sample = rows.take(ids)
+    for bad in np.flatnonzero(~np.isfinite(sample).all(axis=1)):
+        check_finite(sample[bad : bad + 1], int(ids[bad]))
+    return sample
+
+
+def _radius(buckets: Buckets) -> float:
+    codes = buckets.codes
+    return math.ldexp(codes.height + codes.error, codes.exponent)

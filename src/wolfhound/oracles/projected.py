@@ -1,0 +1,113 @@
+"""`Projected`: searches mapped atoms, answers for the atoms themselves."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import final
+
+from numpy.typing import ArrayLike
+
+from wolfhound.atoms import MappedAtoms, as_atoms
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Vector
+from wolfhound.oracles._asked import asked, wanted
+from wolfhound.oracles._hits import offered
+from wolfhound.validate import count, matrix, require
+
+
+@final
+class Projected:
+    """Asks an index of psi(atoms) with phi(query): (c, phi, psi, tau)-MaxIP.
+
+    What the index finds is scored again with the caller's own query on the
+    caller's own atoms. So maps that keep the order of scores lose nothing, and of
+    others (fewer dimensions) the best of all that was found is returned. A bound of the
+    index is one on <phi, psi>, not on scores: bounds are inf.
+
+    Parameters
+    ----------
+    index
+        Any oracle over ``MappedAtoms(atoms, psi, dim)``.
+    phi
+        Pure function of (m, d) queries to (m, dim) queries of the index.
+    atoms
+        Atoms, an array or a path: what psi maps. Only needed if the index does not
+        say so itself, by ``index.atoms.atoms``.
+    extra
+        How many more than k answers the index is asked for.
+    thresholds
+        Pure function of (m, d) queries and (m,) scores to the scores to ask the
+        index for. Without it the index gets no thresholds: a score is not one of
+        <phi, psi>.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wolfhound.atoms import MappedAtoms
+    >>> from wolfhound.oracles.scan import Scan
+    >>> from wolfhound.oracles.transforms import sphere_atom, sphere_query
+    >>> rows = np.array([[3.0, 0.0], [0.0, 4.0], [1.0, 1.0]])
+    >>> on_sphere = MappedAtoms(rows, lambda y: sphere_atom(y, 4.0), 4)
+    >>> projected = Projected(Scan(on_sphere), lambda x: sphere_query(x, 3.0))
+    >>> projected.query(np.array([[1.0, 2.0]]), k=2).scores
+    array([[8., 3.]])
+    """
+
+    def __init__(
+        self,
+        index: Oracle,
+        phi: Callable[[Vector], ArrayLike],
+        atoms: object = None,
+        *,
+        extra: int = 0,
+        thresholds: Callable[[Vector, Vector], ArrayLike] | None = None,
+    ) -> None:
+        self._index = index
+        self._phi = phi
+        self._atoms = _before(index.atoms) if atoms is None else as_atoms(atoms)
+        self._extra = count(extra, "extra")
+        self._thresholds = thresholds
+        n, mapped = self._atoms.shape[0], index.atoms.shape[0]
+        require(mapped == n, "index", f"an oracle over the {n} mapped atoms", f"{mapped} atoms")
+
+    @property
+    def atoms(self) -> Atoms:
+        """The atoms that are answered, not what they are mapped to."""
+        return self._atoms
+
+    def query(
+        self,
+        queries: Matrix,
+        *,
+        k: int = 1,
+        thresholds: Vector | None = None,
+        exclude: Ids | None = None,
+    ) -> Hits:
+        """Answer m queries, see `Oracle.query`; the best of what the index finds."""
+        ask = asked(self._atoms, queries, k, exclude)
+        m, dim = len(ask.queries), self._index.atoms.shape[1]
+        floors = wanted(thresholds, m)
+        mapped = matrix(self._phi(ask.queries), "phi(queries)")
+        require(mapped.shape == (m, dim), "phi(queries)", f"an ({m}, {dim}) array", f"shape {mapped.shape}")
+        if floors is not None:
+            floors = None if self._thresholds is None else wanted(self._thresholds(ask.queries, floors), m)
+        hits = self._index.query(
+            mapped,
+            k=ask.k + self._extra,
+            thresholds=floors,
+            exclude=ask.exclude if ask.exclude.shape[1] else None,
+        )
+        scored = hits.scored + (hits.ids >= 0).sum(axis=1)
+        return replace(offered(self._atoms, ask, hits.ids, scored=scored), passes=hits.passes)
+
+    def __repr__(self) -> str:
+        """The index and the atoms."""
+        return f"Projected({self._index!r}, {self._atoms!r}, extra={self._extra})"
+
+
+def _before(mapped: Atoms) -> Atoms:
+    """What was mapped."""
+    if not isinstance(mapped, MappedAtoms):
+        raise TypeError(f"`atoms` must be given, as the index is not over MappedAtoms. Got {mapped!r}.")
+    return mapped.atoms

@@ -1,0 +1,56 @@
+"""(c, tau): what an index promises of its answers."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from wolfhound.validate import number, require
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Rungs ``tau = (1 + zeta)^-i`` from 1 down to `low`, asked from the top.
+
+    A structure for (c, tau) promises c tau, not c times the best score. Asked
+    for one rung after the other, until an answer is verified, it promises
+    c / (1 + zeta) of the best score: only the rung just below it must succeed.
+
+    Examples
+    --------
+    >>> Ladder(zeta=1.0, low=0.2).rungs
+    (1.0, 0.5, 0.25, 0.2)
+    """
+
+    zeta: float = 0.1
+    low: float = 0.1
+
+    def __post_init__(self) -> None:
+        number(self.zeta, "zeta", low=0.0, strict=True)
+        require(0.0 < self.low < 1.0, "low", "in (0, 1)", self.low)
+
+    @property
+    def rungs(self) -> tuple[float, ...]:
+        """All tau, descending."""
+        steps = math.ceil(-math.log(self.low) / math.log1p(self.zeta) - 1e-9)
+        return (*((1.0 + self.zeta) ** -i for i in range(steps)), self.low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What an index was built for; see `LshIndex.build`.
+
+    Attributes
+    ----------
+    c, delta : float
+    taus : tuple of float
+        Rungs, descending; none: nothing is promised.
+    budgets : tuple of int
+        Atoms that each table probes at most on a rung.
+    """
+
+    c: float
+    delta: float
+    taus: tuple[float, ...] = ()
+    budgets: tuple[int, ...] = ()

@@ -1,0 +1,186 @@
+"""Case 1: "none" is a proof, or says that it is none; and the gap that is wanted."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.methods.shares import ANY, cases, cloud, degraded, projection, worst_of
+from tests.oracles.degraded import EveryOther, Follower, Scripted
+from wolfhound import theory
+from wolfhound.core import Hits, Ids, Matrix, Status
+from wolfhound.methods.sublinear import Halving, SublinearFrankWolfe
+from wolfhound.objectives.custom import Custom
+from wolfhound.objectives.quadratic import SquaredDistance
+from wolfhound.oracles.clusters import ClusterIndex
+from wolfhound.oracles.lsh import LshIndex
+from wolfhound.oracles.scan import Scan
+from wolfhound.oracles.wrappers import Tiered
+from wolfhound.solve import minimize
+
+
+def never(queries: Matrix, k: int, exclude: Ids | None) -> Hits:
+    raise AssertionError("a second pass")
+
+
+# ---------------------------------------------------------------- Case 1
+
+
+def test_the_printed_tau_stops_at_once_and_the_corrected_does_not() -> None:
+    """Case 1 needs tau <= eps / (D_x D_y), not >= D_x D_y eps."""
+    rows = 20.0 * cloud(300, 5)
+    case = projection(np.full(5, 40.0), rows)
+    ids, weights = np.arange(16), np.full(16, 1.0 / 16.0)
+    point = case.objective.at(weights @ rows[ids])
+    lift = theory.lift_norms(
+        float(np.linalg.norm(point.grad)),
+        smoothness=1.0,
+        diameter=case.diameter,
+        radius=float(np.linalg.norm(rows, axis=1).max()),
+    )
+    eps = 0.9 / math.prod(lift)
+    assert eps < 1e-6
+
+    def run(tau: float) -> tuple[Status, int, float]:
+        method = SublinearFrankWolfe(c=0.9, tau=tau)
+        result = minimize(
+            case.objective, rows, method=method, rtol=0.0, atol=eps, start=(ids, weights), max_steps=400
+        )
+        return result.status, result.steps, result.value - case.least
+
+    status, steps, excess = run(math.prod(lift) * eps)
+    assert (status, steps) == (Status.FINISHED, 0)
+    assert excess > 1e8 * eps
+    assert run(eps / math.prod(lift))[:2] == (Status.MAX_STEPS, 400)
+    assert run(eps / math.prod(lift))[2] < 1e-2 * excess
+
+
+def test_a_confirmed_none_is_a_proof_and_an_unconfirmed_one_is_not() -> None:
+    case = cases()[1]
+    method = SublinearFrankWolfe(c=0.9, tau=0.05, diameter=case.diameter)
+    proved = minimize(case.objective, EveryOther(case.rows), method=method, rtol=0.0)
+    assert proved.status is Status.FINISHED
+    assert case.objective.floor < proved.lower <= case.least <= proved.value
+    assert proved.passes >= 1
+    bare = minimize(case.objective, EveryOther(case.rows), method=replace(method, confirm=False), rtol=0.0)
+    assert bare.status is Status.NOT_FOUND
+    assert not bare.success
+    assert (bare.lower, bare.passes) == (case.objective.floor, 0.0)
+    for result in (proved, bare):
+        assert result.trace.kind[-1] == "none"
+        assert result.trace.t[-1] == result.trace.t[-2] == result.steps > 0
+
+
+def test_a_proved_none_below_the_goal_reaches_it() -> None:
+    case = cases()[1]
+    method = SublinearFrankWolfe(c=0.9, tau=0.05, diameter=case.diameter)
+    result = minimize(case.objective, EveryOther(case.rows), method=method, rtol=0.0, atol=1.0)
+    assert result.status is Status.GAP_REACHED
+    assert result.gap <= 1.0
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    c=st.floats(0.1, 1.0),
+    tau=st.one_of(st.just(Halving()), st.floats(1e-3, 1.0)),
+    confirm=st.booleans(),
+)
+def test_lower_is_below_the_exact_minimum(seed: int, c: float, tau: float | Halving, confirm: bool) -> None:
+    rows = cloud(9, 2, seed)
+    case = projection(2.0 * cloud(1, 2, seed + 1)[0], rows)
+    method = SublinearFrankWolfe(c=c, tau=tau, confirm=confirm)
+    result = minimize(case.objective, EveryOther(rows), method=method, rtol=1e-2, max_steps=40, seed=seed)
+    assert result.lower <= case.least * (1.0 + 1e-14) + 1e-300
+    assert case.least <= result.value
+    assert result.lower == 0.0 or confirm
+    assert result.status is not Status.NOT_FOUND or not confirm
+    assert (result.weights > 0.0).all()
+
+
+def test_an_index_that_misses_everything() -> None:
+    """Confirmed, every step is a pass; unconfirmed, the run ends where it began."""
+    for case in cases()[:2]:
+        result = minimize(
+            case.objective, worst_of(case.rows), method=SublinearFrankWolfe(), rtol=3e-2, max_steps=2000
+        )
+        assert result.status is Status.GAP_REACHED
+        assert result.lower <= case.least <= result.value
+        moved = int((result.trace.kind == "forward").sum())
+        assert moved <= result.scored / len(case.rows) / 2.0 <= moved + 1
+        bare = minimize(case.objective, worst_of(case.rows), method=SublinearFrankWolfe(confirm=False))
+        assert (bare.status, bare.steps, bare.lower) == (Status.NOT_FOUND, 0, 0.0)
+
+
+def test_proving_oracles_need_no_second_pass() -> None:
+    rows = cloud(2000, 6)
+    f, unused = SquaredDistance(np.full(6, 1.5)), Scripted(rows, never)
+    method = SublinearFrankWolfe(c=0.8, exact=unused)
+    oracles = (
+        Scan(rows, screen=False),
+        Tiered(EveryOther(rows)),
+        ClusterIndex.build(rows, proof=True),
+        LshIndex.build(rows, proof=True),
+    )
+    for oracle in oracles:
+        result = minimize(f, oracle, method=method, rtol=1e-2, max_steps=3000)
+        assert result.status is Status.GAP_REACHED
+    plain = minimize(f, Scan(rows, screen=False), method=method, rtol=1e-2)
+    kinds = plain.trace.kind
+    assert plain.passes == (kinds == "forward").sum() + (kinds[-1] == "none")
+
+
+def test_the_exact_oracle_can_be_given() -> None:
+    rows = cloud(200, 4)
+    f, asked = SquaredDistance(np.full(4, 1.5)), EveryOther(rows)
+    result = minimize(f, worst_of(rows), method=SublinearFrankWolfe(exact=asked), rtol=1e-2)
+    assert len(asked.calls) > 0
+    assert result.status is Status.NOT_FOUND  # it proves nothing
+    with pytest.raises(ValueError, match="`exact` must be an oracle over the same atoms"):
+        minimize(f, rows, method=SublinearFrankWolfe(exact=Scan(rows[:9])))
+
+
+def test_without_a_lower_bound_the_first_query_is_a_pass() -> None:
+    case = cases()[1]
+    target = np.array([1.5, -1.0, 2.0])
+    f = Custom(lambda x: (0.5 * float((x - target) @ (x - target)), x - target), convex=True)
+    proved = minimize(f, EveryOther(case.rows), method=SublinearFrankWolfe(), rtol=3e-2, max_steps=2000)
+    assert list(proved.trace.kind[:3]) == ["start", "none", "forward"]
+    assert proved.status is Status.GAP_REACHED
+    assert -math.inf < proved.lower <= case.least
+    bare = minimize(f, EveryOther(case.rows), method=SublinearFrankWolfe(confirm=False), rtol=3e-2)
+    assert (bare.status, bare.lower) == (Status.NOT_FOUND, -math.inf)
+    assert bare.steps > 0  # Phi was guessed from the first answer
+    given_first = minimize(f, Scan(case.rows), method=SublinearFrankWolfe(tau=Halving(1e-3)), max_steps=1)
+    assert list(given_first.trace.kind) == ["start", "forward"]
+
+
+def test_a_fixed_tau_ends_after_the_steps_of_the_theorem() -> None:
+    case = cases()[1]
+    follower, method = Follower(), SublinearFrankWolfe(c=0.7, tau=ANY, diameter=case.diameter)
+    oracle = degraded(case, 0.7, [])(follower)
+    start, eps = (case.worst.ids, case.worst.weights), 0.5 * case.least
+    result = minimize(
+        case.objective, oracle, method=method, rtol=0.0, atol=eps, start=start, callback=follower
+    )
+    first = result.trace.value[0]
+    assert result.status is Status.FINISHED
+    assert result.steps == theory.steps(eps, c=0.7, curvature=case.curvature, first=first)
+    assert result.value - case.least <= eps < result.gap
+    measured = minimize(
+        case.objective, oracle, method=replace(method, diameter=None), max_steps=3, callback=follower
+    )
+    assert measured.passes == 2.0
+
+
+def test_without_smoothness_there_is_no_number_of_steps() -> None:
+    f = Custom(lambda x: (float(x @ x), 2.0 * x), convex=True, floor=-1.0)
+    method = SublinearFrankWolfe(c=0.9, tau=ANY, diameter=1.0)
+    result = minimize(f, EveryOther(cloud(20, 2)), method=method, atol=0.5, max_steps=500)
+    assert (result.status, result.steps) == (Status.MAX_STEPS, 500)
