@@ -70,6 +70,8 @@ class Setting:
     build_seconds : float
     nbytes : int
         Memory beside the atoms.
+    every : int
+        It is asked each so many queries only: some are a thousand times slower than others.
     """
 
     parameters: str
@@ -77,6 +79,11 @@ class Setting:
     scored: Search | None
     build_seconds: float
     nbytes: int
+    every: int = 1
+
+    def asked(self, walk: Walk) -> Walk:
+        """Return the queries that it is asked."""
+        return walk.part(slice(None, None, self.every))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,11 +120,11 @@ def judge(claim: Claim, name: str, atoms: Matrix) -> None:
 def sweep(settings: Sequence[Setting], tuning: Walk) -> Iterator[tuple[Setting, float, float]]:
     """Yield settings with their mean ratios and seconds."""
     for setting in settings:
-        setting.scores(tuning.queries[:8])
-        timed = interleave({"": functools.partial(setting.scores, tuning.queries)}, repeats=2, budget=1.0)[""]
+        some = setting.asked(tuning)
+        setting.scores(some.queries[:8])
+        timed = interleave({"": functools.partial(setting.scores, some.queries)}, repeats=2, budget=0.5)[""]
         # An empty bucket is as good as staying.
-        found = np.maximum(timed.last, tuning.here)
-        yield setting, float(tuning.ratios(found).mean()), min(timed.seconds)
+        yield setting, float(some.ratios(np.maximum(timed.last, some.here)).mean()), min(timed.seconds)
 
 
 def fastest(tried: Sequence[tuple[Setting, float, float]], wanted: float) -> Setting | None:
@@ -129,20 +136,21 @@ def fastest(tried: Sequence[tuple[Setting, float, float]], wanted: float) -> Set
 def compare(claim: Claim, what: str, chosen: dict[str, Setting | None], fresh: Walk, wanted: float) -> None:
     """Measure the chosen settings on fresh queries."""
     settings = {family: setting for family, setting in chosen.items() if setting is not None}
+    asked = {family: setting.asked(fresh) for family, setting in settings.items()}
     singles = fresh.queries[:: max(1, len(fresh.queries) // 50)]
     calls = {}
     for family, setting in settings.items():
-        calls[f"{family}, batch"] = functools.partial(setting.scores, fresh.queries)
+        calls[f"{family}, batch"] = functools.partial(setting.scores, asked[family].queries)
         calls[f"{family}, single"] = functools.partial(_one_by_one, setting.scores, singles)
-    timed = interleave(calls, repeats=claim.options.repeats, budget=6.0)
+    timed = interleave(calls, repeats=claim.options.repeats, budget=2.0)
     micro, mean = {}, {}
     for family in chosen:
         if family not in settings:
             claim.row(data=what, wanted=wanted, index=family, parameters="not reached")
             continue
-        setting, batch = settings[family], timed[f"{family}, batch"]
-        ratios = fresh.ratios(np.maximum(batch.last, fresh.here))
-        mean[family], micro[family] = float(ratios.mean()), 1e6 * batch.median / len(fresh.queries)
+        setting, some, batch = settings[family], asked[family], timed[f"{family}, batch"]
+        ratios = some.ratios(np.maximum(batch.last, some.here))
+        mean[family], micro[family] = float(ratios.mean()), 1e6 * batch.median / len(some.queries)
         claim.row(
             data=what,
             wanted=wanted,
@@ -150,7 +158,7 @@ def compare(claim: Claim, what: str, chosen: dict[str, Setting | None], fresh: W
             parameters=setting.parameters,
             ratio=mean[family],
             ratio_p10=float(np.quantile(ratios, 0.1)),
-            candidates=None if setting.scored is None else float(setting.scored(fresh.queries).mean()),
+            candidates=None if setting.scored is None else float(setting.scored(some.queries).mean()),
             microseconds=micro[family],
             microseconds_single=1e6 * timed[f"{family}, single"].median / len(singles),
             build_seconds=setting.build_seconds,
@@ -234,6 +242,7 @@ def _tables(
                     scored=functools.partial(_gathered, made, tables, 1),
                     build_seconds=seconds * tables / TABLES,
                     nbytes=made.nbytes * tables // TABLES,
+                    every=10,
                 )
             )
     return settings

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from wolfhound import theory
 from wolfhound.core import Matrix, Vector
-from wolfhound.oracles._probe_kernels import order_pairs
+from wolfhound.oracles._probe_kernels import descending, order_pairs
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, SimHash, drawn
 from wolfhound.threads import set_threads
 
@@ -240,3 +240,14 @@ def test_principal_axes_are_found() -> None:
     # More axes than there are columns: all of them.
     wide = drawn(CrossPolytope(), rows[:, :3], 2000, per_bucket=20.0, rng=rng, axes=5)
     assert wide.first.shape[1] == 3
+
+
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 400), kind=st.sampled_from(["normal", "ties", "far"]))
+def test_descending_sorts(seed: int, size: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal(size).astype(np.float32)
+    if kind == "ties":
+        values = np.round(values)
+    if kind == "far":
+        values[0] = 1e30
+    np.testing.assert_array_equal(descending(values), np.argsort(-values, kind="stable"))

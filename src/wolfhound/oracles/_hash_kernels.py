@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from wolfhound.core import Ints
 from wolfhound.jit import fast_kernel, kernel
-from wolfhound.oracles._probe_kernels import bin_of, promise, spans
+from wolfhound.oracles._probe_kernels import BINS, bin_of, promise, spans
 
 Singles = NDArray[np.float32]
 
@@ -47,7 +47,7 @@ def needed(
                 for j in range(two):
                     promises[b] = promise(norms[r], lift[q], first[q, i], second[q, j])
                     b += 1
-        low, scale = spans(promises)
+        low, scale = spans(promises, BINS)
         own = bin_of(promises[owners[q]], low, scale)
         total = 0
         for b in range(sizes.shape[0]):

@@ -13,7 +13,7 @@ from wolfhound.oracles._block import GROUP, ROWS, block_of_many, block_of_one, p
 from wolfhound.oracles._int8_kernels import Shorts, Singles
 from wolfhound.oracles._scan_kernels import listed, push
 
-_BINS = 1024
+BINS = 1024
 _STRIDE = 16
 _RUN = 64
 _LINES = 16
@@ -54,13 +54,19 @@ def _extremes(values: Singles) -> tuple[Any, Any]:
 
 
 @kernel
-def spans(promises: Singles) -> tuple[Any, Any]:
+def per_unit(low: Any, high: Any, count: int) -> Any:
+    """How many of so many bins there are per unit, 0 if there is no range."""
+    if not high > low:
+        return np.float32(0.0)
+    # The highest is in bin count - 1, after rounding too.
+    return np.float32((count - 0.01) / (np.float64(high) - np.float64(low)))
+
+
+@kernel
+def spans(promises: Singles, count: int) -> tuple[Any, Any]:
     """Return the lowest promise, and how many bins there are per unit."""
     low, high = _extremes(promises)
-    if not high > low:
-        return low, np.float32(0.0)
-    # At most _BINS - 1 after rounding.
-    return low, np.float32((_BINS - 0.01) / (np.float64(high) - np.float64(low)))
+    return low, per_unit(low, high, count)
 
 
 @kernel
@@ -72,10 +78,10 @@ def bin_of(promised: Any, low: Any, scale: Any) -> int:
 @kernel
 def _cut(promises: Singles, offsets: Ints, budget: int, low: Any, scale: Any) -> Any:
     """Guess a promise above which buckets hold a little more than the budget, from a few."""
-    held = np.zeros(_BINS, np.int64)
+    held = np.zeros(BINS, np.int64)
     for b in range(0, promises.shape[0], _STRIDE):
         held[bin_of(promises[b], low, scale)] += offsets[b + 1] - offsets[b]
-    last, total = _BINS, 0
+    last, total = BINS, 0
     while last > 0 and _STRIDE * total < 2 * budget:
         last -= 1
         total += held[last]
@@ -114,12 +120,12 @@ def order(promises: Singles, offsets: Ints, budget: int, room: Ints) -> int:
         The list is ``room[0]``.
     """
     near, place = room[1], room[2]
-    low, scale = spans(promises)
+    low, scale = spans(promises, BINS)
     found, total = 0, 0
     if scale > 0.0:
         listed_ = _above(promises, _cut(promises, offsets, budget, low, scale), near)
         # The lowest bin may be cut in two: it is left out.
-        last = _BINS
+        last = BINS
         for i in range(listed_):
             place[i] = bin_of(promises[near[i]], low, scale)
             last = min(last, place[i])
@@ -136,6 +142,34 @@ def order(promises: Singles, offsets: Ints, budget: int, room: Ints) -> int:
 
 
 @kernel
+def descending(values: Singles) -> Ints:
+    """Return places by falling value, of equal ones the first: into bins, then one by one."""
+    size = values.shape[0]
+    low, high = _extremes(values)
+    scale = (
+        np.float32((size - 0.01) / (np.float64(high) - np.float64(low))) if high > low else np.float32(0.0)
+    )
+    starts = np.zeros(size + 1, np.int64)
+    for i in range(size):
+        starts[size - bin_of(values[i], low, scale)] += 1
+    for b in range(size):
+        starts[b + 1] += starts[b]
+    out = np.empty(size, np.int64)
+    for i in range(size):
+        b = size - 1 - bin_of(values[i], low, scale)
+        out[starts[b]] = i
+        starts[b] += 1
+    for i in range(1, size):
+        moved = out[i]
+        j = i
+        while j > 0 and values[out[j - 1]] < values[moved]:
+            out[j] = out[j - 1]
+            j -= 1
+        out[j] = moved
+    return out
+
+
+@kernel
 def order_pairs(
     first: Singles,
     second: Singles,
@@ -149,15 +183,13 @@ def order_pairs(
 
     Only the pairs that are listed are looked at.
     """
-    one, two = np.argsort(-first), np.argsort(-second)
+    one, two = descending(first), descending(second)
     u, v = first[one], second[two]
     low, high = promise(norms[0], lift, u[0], v[0]), promise(norms[0], lift, u[0], v[0])
     for r in range(norms.shape[0]):
         for ends in (promise(norms[r], lift, u[0], v[0]), promise(norms[r], lift, u[-1], v[-1])):
             low, high = min(low, ends), max(high, ends)
-    scale = np.float32(0.0)
-    if high > low:
-        scale = np.float32((_BINS - 0.01) / (np.float64(high) - np.float64(low)))
+    scale = per_unit(low, high, BINS)
     near, place = room[1], room[2]
     wanted = 1.5 * budget * (offsets.shape[0] - 1) / max(1, offsets[-1]) + 8.0
     while True:
@@ -190,7 +222,7 @@ def promise(level: Any, lift: Any, u: Any, v: Any) -> Any:
 @kernel
 def _last_bin(u: Singles, v: Singles, norms: Singles, lift: Any, low: Any, scale: Any, wanted: float) -> int:
     """Return the highest bin from which on there are so many buckets."""
-    begin, end = 0, _BINS
+    begin, end = 0, BINS
     while end - begin > 1:
         middle = (begin + end) // 2
         count = 0
@@ -212,13 +244,13 @@ def _last_bin(u: Singles, v: Singles, norms: Singles, lift: Any, low: Any, scale
 @kernel
 def _by_bin(near: Ints, place: Ints, offsets: Ints, budget: int, picked: Ints) -> int:
     """List some buckets by their bins, from the highest on, until they hold the budget."""
-    held = np.zeros(_BINS, np.int64)
-    counts = np.zeros(_BINS, np.int64)
+    held = np.zeros(BINS, np.int64)
+    counts = np.zeros(BINS, np.int64)
     for i in range(near.shape[0]):
         held[place[i]] += offsets[near[i] + 1] - offsets[near[i]]
         counts[place[i]] += 1
-    last, total, count = _BINS, 0, 0
-    starts = np.zeros(_BINS, np.int64)
+    last, total, count = BINS, 0, 0
+    starts = np.zeros(BINS, np.int64)
     while last > 0 and total < budget:
         last -= 1
         starts[last] = count
