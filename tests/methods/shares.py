@@ -15,10 +15,13 @@ import numpy as np
 from tests.conformance.method import at_atom
 from tests.oracles.degraded import Degraded, Follower, Scripted
 from tests.problems import exact_minimum, images, interval, logistic, rational
+from wolfhound.atoms import as_atoms
 from wolfhound.core import Hits, Ids, Matrix, Method, Objective, Oracle, Start, State, Vector
 from wolfhound.objectives.custom import Custom
 from wolfhound.objectives.glm import Logistic
 from wolfhound.objectives.quadratic import LeastSquares, SquaredDistance
+from wolfhound.oracles._asked import asked
+from wolfhound.oracles._hits import offered
 from wolfhound.oracles.scan import Scan
 
 ANY = 1e-12
@@ -48,7 +51,14 @@ class Case:
 
     @property
     def worst(self) -> Start:
+        """The worst atom."""
         return at_atom(self.rows, int(self.objective.values(self.rows).argmax()))
+
+    @property
+    def middle(self) -> Start:
+        """The mean of all atoms but one."""
+        n = len(self.rows) - 1
+        return replace(self.worst, ids=np.arange(n), weights=np.full(n, 1.0 / n), rows=self.rows[:n])
 
 
 def cloud(n: int, d: int, seed: int = 0) -> Matrix:
@@ -100,6 +110,26 @@ def degraded(case: Case, c: float, ratios: list[float]) -> Callable[[Follower], 
 def always(oracle: Oracle) -> Callable[[Follower], Oracle]:
     """Return an oracle that need not know where the run is."""
     return lambda follower: oracle
+
+
+class Reluctant:
+    """Answers with the worst atom at or above the threshold; without one, with the best. Proves nothing."""
+
+    def __init__(self, rows: Matrix) -> None:
+        self.atoms = as_atoms(rows)
+        self.rows = rows
+        self.thresholds: list[float] = []
+
+    def query(
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
+    ) -> Hits:
+        scores = self.rows @ queries[0]
+        wanted = math.inf if thresholds is None else float(thresholds[0])
+        self.thresholds.append(wanted)
+        weak = np.where(scores >= wanted, scores, math.inf)
+        chosen = np.where(np.isfinite(weak).any(), weak.argmin(), scores.argmax())
+        ask = asked(self.atoms, queries, k, exclude)
+        return offered(self.atoms, ask, chosen.reshape(1, 1), scored=np.full(1, len(self.rows)))
 
 
 def worst_of(rows: Matrix) -> Scripted:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
-from tests.methods.shares import ANY, cases, cloud, degraded, projection, worst_of
+from tests.methods.shares import ANY, Reluctant, always, cases, cloud, degraded, follow, projection, worst_of
 from tests.oracles.degraded import EveryOther, Follower, Scripted
 from wolfhound import theory
 from wolfhound.core import Hits, Ids, Matrix, Status
@@ -133,7 +134,22 @@ def test_proving_oracles_need_no_second_pass() -> None:
         assert result.status is Status.GAP_REACHED
     plain = minimize(f, Scan(rows, screen=False), method=method, rtol=1e-2)
     kinds = plain.trace.kind
+    assert (kinds == "none").sum() >= 2
     assert plain.passes == (kinds == "forward").sum() + (kinds[-1] == "none")
+
+
+def test_a_fixed_tau_is_a_share_of_the_gradient_and_the_radius() -> None:
+    """Phi = tau |q| R with R = D / 2, and c Phi above <q, w> will do."""
+    case = cases()[0]
+    asked = Reluctant(case.rows)
+    method = SublinearFrankWolfe(c=0.5, tau=0.02, diameter=6.0)
+    states = follow(method, case, always(asked), states=20)
+    moved = [state for state in states if state.kind == "forward"]
+    assert len(moved) == len(states) - 1
+    queries = [-state.point.grad for state in states[:-1]]
+    here = [float(q @ state.point.x) for q, state in zip(queries, states, strict=False)]
+    phi = [0.02 * float(np.linalg.norm(q)) * 3.0 for q in queries]
+    assert_allclose(asked.thresholds, np.add(here, 0.5 * np.array(phi)))
 
 
 def test_the_exact_oracle_can_be_given() -> None:

@@ -14,11 +14,23 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.conformance.method import at_atom, check_method, pool_of
-from tests.methods.shares import ANY, Case, always, cases, cloud, degraded, far, follow, not_convex, worst_of
+from tests.methods.shares import (
+    ANY,
+    Case,
+    Reluctant,
+    always,
+    cases,
+    cloud,
+    degraded,
+    far,
+    follow,
+    not_convex,
+    worst_of,
+)
 from tests.methods.test_tiers import On
 from tests.oracles.degraded import EveryOther
 from wolfhound import theory
-from wolfhound.core import Line, Matrix, Method, Oracle, Status, Vector
+from wolfhound.core import Line, Matrix, Method, Oracle, Start, Status, Vector
 from wolfhound.methods._begin import random_mixture
 from wolfhound.methods.directions import Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
@@ -123,11 +135,14 @@ def test_the_printed_bound_forgets_the_start(schedule: Clipped | None) -> None:
 
 
 @pytest.mark.parametrize("c", [0.5, 1.0])
-def test_halving_keeps_half_of_the_share(c: float) -> None:
+@pytest.mark.parametrize(
+    "begin", [lambda case: case.worst, lambda case: case.middle], ids=["worst", "middle"]
+)
+def test_halving_keeps_half_of_the_share(c: float, begin: Callable[[Case], Start]) -> None:
     """Each answer has c/2 of h_t, so h_t <= ((a-1) h_0 + (2C/c^2)(1/a + ln(1+t/a))) / (t+a-1), a = 2/c."""
     method, a = SublinearFrankWolfe(c=c), 2.0 / c
     for case in cases():
-        states = follow(method, case, always(EveryOther(case.rows)), states=150)
+        states = follow(method, case, always(Reluctant(case.rows)), start=begin(case), states=150)
         steps = [(p, q) for p, q in itertools.pairwise(states) if q.kind == "forward"]
         assert len(steps) > 100
         for before, after in steps:
@@ -138,11 +153,13 @@ def test_halving_keeps_half_of_the_share(c: float) -> None:
         assert (excess <= ((a - 1.0) * excess[0] + logs) / (t + a - 1.0) * (1.0 + 1e-9)).all()
 
 
-def test_with_an_exact_oracle_it_is_the_classical_method() -> None:
-    """Algorithm 1: the same points, bit for bit; only "none" shows some of them twice."""
+@pytest.mark.parametrize("c", [0.5, 1.0])
+def test_with_an_exact_oracle_it_is_the_classical_method(c: float) -> None:
+    """For c = 1 Algorithm 1: the same points, bit for bit; only "none" shows some of them twice."""
     for case in cases():
-        classical = follow(FrankWolfe(Vanilla(), OpenLoop(2.0)), case, always(Scan(case.rows)), states=61)
-        mine = follow(SublinearFrankWolfe(c=1.0), case, always(Scan(case.rows)), states=90)
+        scan = always(Scan(case.rows))
+        classical = follow(FrankWolfe(Vanilla(), OpenLoop(2.0 / c)), case, scan, states=61)
+        mine = follow(SublinearFrankWolfe(c=c), case, scan, states=90)
         moved = [state for state in mine if state.kind != "none"][:61]
         assert len(moved) == 61
         assert_array_equal([state.point.x for state in moved], [state.point.x for state in classical])
