@@ -41,7 +41,7 @@ def claim(*argv: str) -> Any:
 
 
 def test_all_claims_are_here() -> None:
-    kinds = "clusters growth import int8 no_stall passes ratio scan smooth"
+    kinds = "adaptive clusters growth import int8 lsh no_stall paper_tables passes ratio scan smooth"
     assert [f"claim_{kind}" for kind in kinds.split()] == CLAIMS
 
 
@@ -57,7 +57,9 @@ def test_tiny_claim_holds(name: str, tmp_path: Path) -> None:
     assert report["options"]["tiny"] is True
     assert {"machine", "versions", "commit", "date", "statement"} <= set(report)
     assert len(report["rows"]) > 1
-    assert {check["outcome"] for check in report["checks"]} == {"PASS", "REPORTED"}
+    outcomes = {check["outcome"] for check in report["checks"]}
+    assert "PASS" in outcomes
+    assert outcomes <= {"PASS", "REPORTED"}
     assert done.stdout.splitlines()[-1] == f"PASS {name}"
 
 

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -12,10 +13,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from tests.methods.shares import ANY, Reluctant, always, cases, cloud, degraded, follow, projection, worst_of
+from tests.methods.shares import (
+    ANY,
+    Reluctant,
+    always,
+    cases,
+    cloud,
+    degraded,
+    far,
+    follow,
+    not_convex,
+    projection,
+    worst_of,
+)
 from tests.oracles.degraded import EveryOther, Follower, Scripted
 from wolfhound import theory
-from wolfhound.core import Hits, Ids, Matrix, Status
+from wolfhound.core import Hits, Ids, Matrix, Status, Vector
+from wolfhound.methods.steps import ShortStep
 from wolfhound.methods.sublinear import Halving, SublinearFrankWolfe
 from wolfhound.objectives.custom import Custom
 from wolfhound.objectives.quadratic import SquaredDistance
@@ -23,6 +37,7 @@ from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.wrappers import Tiered
+from wolfhound.result import Result
 from wolfhound.solve import minimize
 
 
@@ -121,7 +136,7 @@ def test_an_index_that_misses_everything() -> None:
 
 def test_proving_oracles_need_no_second_pass() -> None:
     rows = cloud(2000, 6)
-    f, unused = SquaredDistance(np.full(6, 1.5)), Scripted(rows, never)
+    f, unused = SquaredDistance(np.full(6, 3.0)), Scripted(rows, never)
     method = SublinearFrankWolfe(c=0.8, exact=unused)
     oracles = (
         Scan(rows, screen=False),
@@ -136,6 +151,46 @@ def test_proving_oracles_need_no_second_pass() -> None:
     kinds = plain.trace.kind
     assert (kinds == "none").sum() >= 2
     assert plain.passes == (kinds == "forward").sum() + (kinds[-1] == "none")
+
+
+def test_halving_wants_half_of_the_gap_that_was_proved() -> None:
+    """Where there is no lower bound to go by: inf at first, then half of each proved gap."""
+    case = not_convex()[1]
+    asked = Reluctant(case.rows)
+    method = SublinearFrankWolfe(c=0.5, schedule=ShortStep(case.objective.smoothness))
+    states = follow(method, case, always(asked), states=40)
+    halved = itertools.accumulate(
+        states, lambda phi, state: 0.5 * case.gap(state) if state.kind == "none" else phi, initial=math.inf
+    )
+    pairs = [(state, phi) for state, phi in zip(states, [*halved][1:], strict=True) if state.kind != "none"]
+    expected = [0.5 * phi - float(state.point.grad @ state.point.x) for state, phi in pairs[:-1]]
+    assert len(states) - len(pairs) >= 3
+    assert_allclose(asked.thresholds, expected)
+
+
+def test_the_best_atom_is_good_enough_whatever_rounding_says() -> None:
+    """Its score is a little less than the bound, and Phi is just the bound."""
+    case = far()
+    point = case.objective.at(case.worst.rows[0])
+    bound = float(Scan(case.rows).query(-point.grad[None]).bounds[0])
+    method = SublinearFrankWolfe(c=1.0, tau=Halving(bound + float(point.grad @ point.x)), confirm=False)
+    states = follow(method, case, always(Scan(case.rows)), states=2)
+    assert [state.kind for state in states] == ["start", "forward"]
+
+
+def test_a_bound_below_the_point_itself_ends_the_run() -> None:
+    """By rounding nothing may seem as good as x, not even its own atom."""
+    row = np.array([[1.0, 2.0]])
+    f = SquaredDistance([5.0, 5.0])
+
+    def answer(queries: Matrix, k: int, exclude: Ids | None) -> Hits:
+        hits = Scan(row).query(queries)
+        below = float(hits.scores[0, 0]) - 1e-14
+        return replace(hits, scores=np.full((1, 1), below), bounds=np.full(1, below))
+
+    result = minimize(f, Scripted(row, answer), method=SublinearFrankWolfe(), rtol=0.0)
+    assert list(result.trace.kind) == ["start", "none", "null"]
+    assert result.status is Status.ROUNDING
 
 
 def test_a_fixed_tau_is_a_share_of_the_gradient_and_the_radius() -> None:
@@ -178,21 +233,34 @@ def test_without_a_lower_bound_the_first_query_is_a_pass() -> None:
 
 
 def test_a_fixed_tau_ends_after_the_steps_of_the_theorem() -> None:
-    case = cases()[1]
-    follower, method = Follower(), SublinearFrankWolfe(c=0.7, tau=ANY, diameter=case.diameter)
+    case = projection(np.array([3.0, -2.0, 4.0]), cloud(40, 3))
+    follower, eps = Follower(), 0.2 * case.least
     oracle = degraded(case, 0.7, [])(follower)
-    start, eps = (case.worst.ids, case.worst.weights), 0.5 * case.least
-    result = minimize(
-        case.objective, oracle, method=method, rtol=0.0, atol=eps, start=start, callback=follower
-    )
-    first = result.trace.value[0]
-    assert result.status is Status.FINISHED
-    assert result.steps == theory.steps(eps, c=0.7, curvature=case.curvature, first=first)
-    assert result.value - case.least <= eps < result.gap
-    measured = minimize(
-        case.objective, oracle, method=replace(method, diameter=None), max_steps=3, callback=follower
-    )
-    assert measured.passes == 2.0
+
+    def run(
+        start: Result | tuple[Ids, Vector],
+        diameter: float | None = case.diameter,
+        max_steps: float = math.inf,
+    ) -> Result:
+        method = SublinearFrankWolfe(c=0.7, tau=ANY, diameter=diameter)
+        return minimize(
+            case.objective,
+            oracle,
+            method=method,
+            rtol=0.0,
+            atol=eps,
+            start=start,
+            max_steps=max_steps,
+            callback=follower,
+        )
+
+    cold = run((case.worst.ids, case.worst.weights))
+    assert cold.status is Status.FINISHED
+    assert cold.steps == theory.steps(eps, c=0.7, curvature=case.curvature, first=cold.trace.value[0]) > 20
+    assert cold.value - case.least <= eps < cold.gap
+    warm = run(cold, max_steps=5)  # the theorem is about t = 0
+    assert (warm.status, warm.steps) == (Status.MAX_STEPS, cold.steps + 5)
+    assert run(cold, diameter=None, max_steps=3).passes == 2.0
 
 
 def test_without_smoothness_there_is_no_number_of_steps() -> None:
