@@ -28,16 +28,17 @@ from __future__ import annotations
 import functools
 import math
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import constructions
 import data
 import descents
 import lineage
 import numpy as np
 import scores
 import walks
+from constructions import Some, probing
 from reference import Matrix
 from rig import Claim, held_threads, interleave
 from walks import INTERIOR, SHARES, Walk
@@ -50,8 +51,6 @@ from wolfhound.planning.plan import plan
 WANTED = 0.9
 RUNS = 6
 DECADES = 1.5
-SOME = 96
-"""Queries whose scores with all atoms are computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,16 +96,21 @@ def judge(claim: Claim, name: str, atoms: Matrix) -> None:
     points: dict[str, list[Point]] = {kind: [] for kind in SHARES}
     for n in sizes(len(atoms), claim.options.tiny):
         part = atoms[:n]
-        exact = wolfhound.Int8Scan.build(part)
-        index = build(claim, name, part)
-        for kind in SHARES:
-            walk = walked(claim, part, exact, kind)
-            points[kind].append(count(claim, f"{name} {kind}", index, part, walk))
-            if n == len(atoms):
-                construction(claim, f"{name} {kind}", part, walk, points[kind][-1])
-                space(claim, f"{name} {kind}", index, part, walk)
+        exact, index = wolfhound.Int8Scan.build(part), build(claim, name, part)
+        asked = {kind: walked(claim, part, exact, kind) for kind in SHARES}
+        some = {kind: Some.of(walk, part) for kind, walk in asked.items()}
+        first = max(float(np.linalg.norm(walk.queries, axis=1).max()) for walk in asked.values())
+        raw = lineage.Probing(part, lineage.paper(part, first))
+        for kind, walk in asked.items():
+            points[kind].append(count(claim, f"{name} {kind}", index, walk, some[kind], raw=raw))
+    known = {
+        kind: {constructions.RAW: mine[-1].raw, "LshIndex": mine[-1].ours, "uniform subset": mine[-1].uniform}
+        for kind, mine in points.items()
+    }
+    constructions.report(claim, name, atoms, some, known)
+    space(claim, name, index, atoms, asked)
     for kind, mine in points.items():
-        exponents(claim, f"{name} {kind}", mine, plan(atoms, ratio=WANTED, interior=kind == INTERIOR).tau)
+        exponents(claim, f"{name} {kind}", mine, plan(atoms, ratio=WANTED).tau)
     descents.judge(claim, name, atoms)
 
 
@@ -137,38 +141,39 @@ def walked(claim: Claim, atoms: Matrix, exact: wolfhound.Int8Scan, kind: str) ->
 # ---------------------------------------------------------------- candidates
 
 
-def count(claim: Claim, what: str, index: LshIndex, atoms: Matrix, walk: Walk) -> Point:
+def count(claim: Claim, what: str, index: LshIndex, walk: Walk, some: Some, *, raw: lineage.Probing) -> Point:
     """Candidates at one n."""
-    n = len(atoms)
-    some = walk.part(slice(None, None, max(1, len(walk.here) // SOME)))
-    profile, good = scores.spread(atoms, some, WANTED)
-    first = float(np.linalg.norm(walk.queries, axis=1).max())
-    raw = probing(atoms, lineage.paper(atoms, first), some)
+    n = index.atoms.shape[0]
+    profile, good = scores.spread(some.walk, some.scores, WANTED)
     point = Point(
         n=n,
         ours=candidates(index, walk),
-        raw=raw,
+        raw=probing(raw, some),
         uniform=n * scores.uniform_share(profile, WANTED),
         good=good,
     )
-    sphere = np.linalg.norm(walk.queries, axis=1) * index.radius
-    here = (walk.here - walk.queries @ index.centre) / sphere
-    gap = (walk.best - walk.here) / sphere
-    cbar = theory.distance_ratio(WANTED, float(gap.mean()), here=float(here.mean()))
+    here, gap = on_sphere(index, walk)
     claim.row(
         table="candidates",
         data=what,
         n=n,
         candidates=point.ours,
-        raw=raw,
+        raw=point.raw,
         uniform=point.uniform,
         times_fewer=point.uniform / point.ours,
         good_atoms=good,
-        here=float(here.mean()),
-        gap=float(gap.mean()),
-        rho_of_gap=theory.space_time(cbar, 0.0),
+        here=here,
+        gap=gap,
+        rho_of_gap=theory.space_time(theory.distance_ratio(WANTED, gap, here=here), 0.0),
     )
     return point
+
+
+def on_sphere(index: LshIndex, walk: Walk) -> tuple[float, float]:
+    """Means of <q, x - m> and of the gap, both over |q| R."""
+    size = np.linalg.norm(walk.queries, axis=1) * index.radius
+    here = (walk.here - walk.queries @ index.centre) / size
+    return float(here.mean()), float(((walk.best - walk.here) / size).mean())
 
 
 def candidates(index: LshIndex, walk: Walk) -> float:
@@ -183,12 +188,6 @@ def candidates(index: LshIndex, walk: Walk) -> float:
         if ratios[-1] >= WANTED:
             break
     return scores.needed(np.array(scored), np.array(ratios), WANTED)
-
-
-def probing(atoms: Matrix, lifts: lineage.Lifts, walk: Walk) -> float:
-    """The same for one table of cross-polytope hashes after some lift."""
-    budgets = np.geomspace(16, len(atoms), 80).round()
-    return scores.needed(budgets, lineage.Probing(atoms, lifts).curve(walk, budgets), WANTED)
 
 
 def slope(points: Sequence[Point], get: Callable[[Point], float]) -> float:
@@ -222,67 +221,29 @@ def exponents(claim: Claim, what: str, points: Sequence[Point], tau: float) -> N
         claim.at_least(f"{what}: times fewer than a uniform subset", fewer, 10.0, full_size=True)
 
 
-# ---------------------------------------------------------------- the construction, and space
+# ---------------------------------------------------------------- space
 
 
-def construction(claim: Claim, what: str, atoms: Matrix, walk: Walk, point: Point) -> None:
-    """What each correction of the paper's construction is worth."""
-    some = walk.part(slice(None, None, max(1, len(walk.here) // SOME)))
-    steps = {
-        "paper: one D_x, shift, lift": point.raw,
-        "each query by its own norm": probing(atoms, lineage.paper(atoms, None), some),
-        "and no shift": probing(atoms, lineage.simple(atoms), some),
-        "and no lift, centred": probing(atoms, lineage.centred(atoms), some),
-        "LshIndex": point.ours,
-        "uniform subset": point.uniform,
-    }
-    for label, scored in steps.items():
-        claim.row(table="construction", data=what, n=point.n, index=label, candidates=scored)
-    for bits, (tables, mean, micro, nbytes) in classic(atoms, some):
-        claim.row(
-            table="construction",
-            data=what,
-            n=point.n,
-            index=f"{tables} classic tables of {bits} signs, gathered",
-            candidates=mean,
-            microseconds=micro,
-            megabytes=nbytes / 2**20,
-        )
-
-
-def classic(atoms: Matrix, walk: Walk) -> Iterator[tuple[int, tuple[int, float, float, int]]]:
-    """Yield signs per key -> (tables, candidates, microseconds, bytes), where the ratio is reached."""
-    for bits in lineage.bucket_bits(len(atoms)):
-        keys = lineage.sign_keys(atoms.shape[1], hashes=bits, tables=48, seed=bits)
-        tables = lineage.Tables(atoms, lineage.centred(atoms), keys)
-        enough = tables.enough(walk, WANTED)
-        if enough is not None:
-            begin = time.perf_counter()
-            _, scored = tables.query(walk.queries, walk.here, enough)
-            micro = 1e6 * (time.perf_counter() - begin) / len(walk.here)
-            yield bits, (enough, float(scored.mean()), micro, tables.nbytes * enough // 48)
-
-
-def space(claim: Claim, what: str, index: LshIndex, atoms: Matrix, walk: Walk) -> None:
+def space(claim: Claim, name: str, index: LshIndex, atoms: Matrix, asked: Mapping[str, Walk]) -> None:
     """More tables for fewer candidates, beside the curve of space and time."""
     n = len(atoms)
-    sphere = np.linalg.norm(walk.queries, axis=1) * index.radius
-    here, gap = walk.here - walk.queries @ index.centre, walk.best - walk.here
-    cbar = theory.distance_ratio(WANTED, float((gap / sphere).mean()), here=float((here / sphere).mean()))
     for tables in (1, 2, 4):
         made = index if tables == 1 else LshIndex.build(atoms, tables=tables)
-        scored = candidates(made, walk)
-        claim.row(
-            table="space",
-            data=what,
-            n=n,
-            tables=tables,
-            megabytes=made.nbytes / 2**20,
-            candidates=scored,
-            rho_u=math.log(tables) / math.log(n),
-            rho_q=math.log(scored) / math.log(n),
-            rho_q_of_curve=theory.space_time(cbar, math.log(tables) / math.log(n)),
-        )
+        rho_u = math.log(tables) / math.log(n)
+        for kind, walk in asked.items():
+            here, gap = on_sphere(index, walk)
+            scored = candidates(made, walk)
+            claim.row(
+                table="space",
+                data=f"{name} {kind}",
+                n=n,
+                tables=tables,
+                megabytes=made.nbytes / 2**20,
+                candidates=scored,
+                rho_u=rho_u,
+                rho_q=math.log(scored) / math.log(n),
+                rho_q_of_curve=theory.space_time(theory.distance_ratio(WANTED, gap, here=here), rho_u),
+            )
 
 
 if __name__ == "__main__":

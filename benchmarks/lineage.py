@@ -198,17 +198,22 @@ class Tables:
                 scores[i] = (self.atoms[ids] @ query.astype(self.atoms.dtype)).max()
         return scores, scored
 
-    def enough(self, walk: Walk, ratio: float) -> int | None:
-        """Tables that reach a mean gap ratio, None if all do not."""
+    def enough(self, walk: Walk, scores: Matrix, ratio: float) -> tuple[int, float] | None:
+        """Tables that reach a mean gap ratio, and the rows that they gather; None if all do not.
+
+        `scores` are (m, n), of all atoms.
+        """
         low, high = self.buckets(walk.queries, walk.here)
         best = np.full(low.shape, -np.inf)
         for i, t in np.argwhere(high > low):
-            rows = self.atoms[self.order[t, low[i, t] : high[i, t]]]
-            best[i, t] = (rows @ walk.queries[i].astype(rows.dtype)).max()
+            best[i, t] = scores[i, self.order[t, low[i, t] : high[i, t]]].max()
         running = np.maximum.accumulate(np.maximum(best, walk.here[:, None]), axis=1)
         means = ((running - walk.here[:, None]) / (walk.best - walk.here)[:, None]).mean(0)
         reached = np.flatnonzero(means >= ratio)
-        return int(reached[0]) + 1 if len(reached) else None
+        if not len(reached):
+            return None
+        tables = int(reached[0]) + 1
+        return tables, float((high - low)[:, :tables].sum(1).mean())
 
 
 def bucket_bits(n: int, sizes: Sequence[int] = (4096, 1024, 256, 64)) -> list[int]:
@@ -255,20 +260,26 @@ class Probing:
         first, second = (_signed_argmax(single @ turn) for turn in self.turns)
         return np.asarray(first * (2 * self.turns[1].shape[1]) + second)
 
-    def curve(self, walk: Walk, budgets: Vector) -> Vector:
-        """Mean gap ratio of the best atom among the first so many, per budget."""
+    def curve(self, walk: Walk, scores: Matrix, budgets: Ids) -> Vector:
+        """Mean gap ratio of the best atom among the first so many, per budget.
+
+        `scores` are (m, n), of all atoms. A bucket may be left before its end: the
+        raw construction of the paper has buckets with most of the atoms.
+        """
         lifted = self.lifts.queries(walk.queries, walk.here).astype(np.float32)
         total = np.zeros(len(budgets))
         for i in range(len(lifted)):
             first, second = (_both(lifted[i] @ turn) for turn in self.turns)
             promise = (first[:, None] + second[None, :]).ravel()[self.filled]
             tried = np.argsort(-promise, kind="stable")
-            scores = (self.atoms @ walk.queries[i].astype(self.atoms.dtype))[self.ids]
-            best = np.maximum.reduceat(scores, self.starts)[tried]
-            running = np.maximum(np.maximum.accumulate(best), walk.here[i])
-            # A bucket that is tried is tried whole: count those that fit the budget, and one at least.
-            last = np.searchsorted(np.cumsum(self.sizes[tried]), budgets, side="right") - 1
-            total += (running[np.maximum(last, 0)] - walk.here[i]) / (walk.best[i] - walk.here[i])
+            ends = np.cumsum(self.sizes[tried])
+            # Places of the atoms, bucket after bucket in the order in which they are tried.
+            places = np.arange(len(self.ids)) + np.repeat(
+                self.starts[tried] - ends + self.sizes[tried], self.sizes[tried]
+            )
+            best = np.maximum.accumulate(scores[i, self.ids[places[: budgets[-1]]]])
+            found = np.maximum(best[budgets - 1], walk.here[i])
+            total += (found - walk.here[i]) / (walk.best[i] - walk.here[i])
         return total / len(lifted)
 
 

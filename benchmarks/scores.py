@@ -12,21 +12,19 @@ from walks import Walk
 TOP = 4096
 """Scores that are kept per query: a subset of n/100 atoms hardly ever misses them all."""
 
-_TOGETHER = 32
 
+def spread(walk: Walk, scores: Matrix, ratio: float) -> tuple[Vector, float]:
+    """Mean gap ratio of the best, second, ... atom, and how many atoms have a ratio.
 
-def spread(atoms: Matrix, walk: Walk, ratio: float) -> tuple[Vector, float]:
-    """Mean gap ratio of the best, second, ... atom, and how many atoms have a ratio."""
-    top = min(TOP, len(atoms))
-    profile, good = np.zeros(top), 0
-    for at in range(0, len(walk.here), _TOGETHER):
-        some = walk.part(slice(at, at + _TOGETHER))
-        scores = some.queries.astype(atoms.dtype) @ atoms.T
-        floor = some.here + ratio * (some.best - some.here)
-        good += int((scores >= floor.astype(atoms.dtype)[:, None]).sum())
-        best = np.sort(np.partition(scores, len(atoms) - top, axis=1)[:, -top:], axis=1)[:, ::-1]
-        profile += ((best - some.here[:, None]) / (some.best - some.here)[:, None]).sum(0)
-    return profile / len(walk.here), good / len(walk.here)
+    `scores` are (m, n), of all atoms.
+    """
+    n = scores.shape[1]
+    top = min(TOP, n)
+    floor = walk.here + ratio * (walk.best - walk.here)
+    good = float((scores >= floor.astype(scores.dtype)[:, None]).sum(1).mean())
+    best = np.sort(np.partition(scores, n - top, axis=1)[:, -top:], axis=1)[:, ::-1]
+    profile = (best - walk.here[:, None]) / (walk.best - walk.here)[:, None]
+    return profile.mean(0, dtype=np.float64), good
 
 
 def uniform_share(profile: Vector, ratio: float) -> float:

@@ -60,13 +60,13 @@ def test_totals_by_hand() -> None:
 
 def test_hashing_by_hand() -> None:
     found = million(queries=1000, ratio=0.9)
-    assert found.hashing[:3] == (144, 144**2, 1)
+    assert found.hashing[:3] == (102, 102**2, 1)
     hashed = found.option("LshIndex")
-    budget = hashed.scored - 144
-    assert hashed.recipe == f"LshIndex.build(atoms, budget={budget})"
-    assert hashed.build_seconds == pytest.approx(2e-11 * 144 * 128e6 + 2.5e-10 * 512e6)
-    assert hashed.query_seconds == pytest.approx(2.4e-4 + 5e-11 * (136 * budget + 6 * 144**2))
-    assert found.hashing.probes == math.ceil(budget / (1e6 / 144**2))
+    budget = hashed.scored - 102
+    assert hashed.recipe == f"LshIndex.build(atoms, axes=32, budget={budget})"
+    assert hashed.build_seconds == pytest.approx(2e-11 * 102 * 128e6 + 2.5e-10 * 512e6)
+    assert hashed.query_seconds == pytest.approx(2.4e-4 + 5e-11 * (136 * budget + 2 * 102**2))
+    assert found.hashing.probes == math.ceil(budget / (1e6 / 102**2))
 
 
 @settings(max_examples=60)
@@ -245,7 +245,7 @@ ClusterIndex, for 200,000 queries, one at a time: gap ratio 0.9, no proof
   Scan              1,000,000       -      17 ms  200,000   56 min  8.0 MB      1          -
   Int8Scan          1,000,000  128 ms     5.2 ms  200,000   17 min  136 MB      1         11
 * ClusterIndex         14,000   8.1 s     337 us  250,000  1.5 min  145 MB  ~0.90        500
-  LshIndex             63,000  497 ms     676 us  250,000  2.8 min  144 MB  ~0.90         32
+  LshIndex             63,000  389 ms     671 us  250,000  2.8 min  144 MB  ~0.90         25
   RandomSubset        250,000       -     7.3 ms  250,000   30 min       -  ~0.90          1
   FaissIndex Pq     1,000,000   3.8 s     1.6 ms  220,000  6.1 min   32 MB  ~0.95        260
   FaissIndex IvfPq     54,000    32 s     480 us  280,000  2.8 min   42 MB  ~0.85      2,000    ratio too low
@@ -269,7 +269,7 @@ What the theorems say for c = 0.9, tau = 0.41:
 
 The theorem gives nothing at this n: n^0.996 exp(sqrt(ln n)) is 39,000,000, of 1,000,000 atoms in all.
 At c = 0.9, near-linear space takes tau > 0.915 to score fewer than n.
-LshIndex: 1 table of 20,736 buckets, two codes of 144 values each; a query tries about 1,312 buckets.
+LshIndex: 1 table of 10,404 buckets, two codes of 102 values each; a query tries about 659 buckets.
 Copies for 246,914 queries to succeed with probability 0.9: 7; verified answers need none.
 Made by ClusterIndex.build(atoms, budget=12251)
 Ratios ~ are typical, not promised. Speeds are fixed defaults; `wolfhound bench` measures this machine."""

@@ -38,10 +38,12 @@ _LOSS_OF_SUBSET = 0.025
 # As above, for a ratio of 0.9; benchmarks/claim_paper_tables.py measures them.
 _HASHED = ((32.0, 0.4), (2.0, 0.75))
 """A budget of ``a n^e`` atoms (inside, outside) reaches 0.9; four times as many halve what is lost."""
-_PER_BUCKET = 48
+_PER_BUCKET = 96
 """Atoms of a bucket of `LshIndex`."""
-_PROMISE = 6.0
-"""Bytes of codes that are read as fast as the promise of a bucket is made."""
+_PROMISE = 2.0
+"""Bytes of codes that are read as fast as a bucket is passed over."""
+_AXES = 32
+"""Principal axes that it looks at."""
 
 _RESCORED = {"Int8Scan": 16, "ClusterIndex": 24, "LshIndex": 24, "Pq": Pq().rerank, "IvfPq": IvfPq().rerank}
 """Rows that a query reads one by one."""
@@ -258,7 +260,7 @@ def lsh(task: Task) -> Estimate:
     read = code_bytes(budget, d) + _PROMISE * codes**2
     return Estimate(
         name="LshIndex",
-        recipe=f"LshIndex.build(atoms, budget={budget})",
+        recipe=f"LshIndex.build(atoms, axes={_AXES}, budget={budget})",
         build=speeds.kmeans * hash_products(n, d) + speeds.encode * task.nbytes + task.sweeps(2),
         query=speeds.probe.seconds(read, task.batch) + task.fetched("LshIndex"),
         scored=budget + codes,
@@ -368,7 +370,7 @@ def _clusters(atoms: Atoms, seed: int, *, budget: int) -> Oracle:
 
 
 def _lsh(atoms: Atoms, seed: int, *, budget: int) -> Oracle:
-    return LshIndex.build(atoms, budget=budget, seed=seed)
+    return LshIndex.build(atoms, axes=_AXES, budget=budget, seed=seed)
 
 
 def _subset(atoms: Atoms, seed: int, *, size: int) -> Oracle:
