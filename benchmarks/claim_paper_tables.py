@@ -13,7 +13,8 @@ candidates     atoms scored per query for a mean gap ratio of 0.9: `LshIndex`, t
                with exponents fitted over n; the planner's rho beside them
 construction   at the largest n, what each correction is worth; classic tables of gathered rows
 space          one, two and four tables, beside the curve of space and time
-scores         how many atoms have 0.9 of the best gap, as a power of n
+scores         how many atoms have 0.9, 0.7 and 0.5 of the best gap, as powers of n; rho for the mean
+               gap, and for the cosine of a query and its best atom if all others were orthogonal
 
 Protocol: one thread; the means over six runs of 100 steps; candidates between two budgets
 by interpolation of logarithms; the uniform subset by its expectation over all subsets.
@@ -51,17 +52,19 @@ from wolfhound.planning.plan import plan
 WANTED = 0.9
 RUNS = 6
 DECADES = 1.5
+LEVELS = (0.9, 0.7, 0.5)
+"""Gap ratios whose atoms are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """Candidates at one n, by kind of index, and how scores are spread."""
+    """Candidates at one n, by kind of index, and how many atoms have each of the `LEVELS`."""
 
     n: int
     ours: float
     raw: float
     uniform: float
-    good: float
+    good: tuple[float, ...]
 
 
 def atom_sets(tiny: bool) -> dict[str, Callable[[], Matrix]]:
@@ -142,17 +145,16 @@ def walked(claim: Claim, atoms: Matrix, exact: wolfhound.Int8Scan, kind: str) ->
 
 
 def count(claim: Claim, what: str, index: LshIndex, walk: Walk, some: Some, *, raw: lineage.Probing) -> Point:
-    """Candidates at one n."""
+    """Candidates at one n, and the scores behind them."""
     n = index.atoms.shape[0]
-    profile, good = scores.spread(some.walk, some.scores, WANTED)
+    share = scores.uniform_share(scores.profile(some.walk, some.scores), WANTED)
     point = Point(
         n=n,
         ours=candidates(index, walk),
         raw=probing(raw, some),
-        uniform=n * scores.uniform_share(profile, WANTED),
-        good=good,
+        uniform=n * share,
+        good=tuple(scores.good(some.walk, some.scores, level) for level in LEVELS),
     )
-    here, gap = on_sphere(index, walk)
     claim.row(
         table="candidates",
         data=what,
@@ -161,12 +163,26 @@ def count(claim: Claim, what: str, index: LshIndex, walk: Walk, some: Some, *, r
         raw=point.raw,
         uniform=point.uniform,
         times_fewer=point.uniform / point.ours,
-        good_atoms=good,
+    )
+    here, gap = on_sphere(index, walk)
+    near = scores.cosine(some.walk, some.scores, raw.atoms, index.centre)
+    claim.row(
+        table="scores",
+        data=what,
+        n=n,
+        **levels(point.good),
         here=here,
         gap=gap,
         rho_of_gap=theory.space_time(theory.distance_ratio(WANTED, gap, here=here), 0.0),
+        cosine=near,
+        rho_if_others_orthogonal=theory.rho(1e-9, near, theory.Regime.CROSS_POLYTOPE),
     )
     return point
+
+
+def levels(numbers: Sequence[float]) -> dict[str, float]:
+    """One cell for each level."""
+    return {f"atoms_at_{level:g}": number for level, number in zip(LEVELS, numbers, strict=True)}
 
 
 def on_sphere(index: LshIndex, walk: Walk) -> tuple[float, float]:
@@ -198,6 +214,10 @@ def slope(points: Sequence[Point], get: Callable[[Point], float]) -> float:
     return float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
 
 
+def _good(at: int, point: Point) -> float:
+    return point.good[at]
+
+
 def exponents(claim: Claim, what: str, points: Sequence[Point], tau: float) -> None:
     """Fit exponents over all n; judge them."""
     ours, uniform = slope(points, lambda p: p.ours), slope(points, lambda p: p.uniform)
@@ -207,7 +227,7 @@ def exponents(claim: Claim, what: str, points: Sequence[Point], tau: float) -> N
         candidates=ours,
         raw=slope(points, lambda p: p.raw),
         uniform=uniform,
-        good_atoms=slope(points, lambda p: p.good),
+        **levels([slope(points, functools.partial(_good, at)) for at in range(len(LEVELS))]),
         planner_tau=tau,
         planner_rho=theory.rho(WANTED, tau),
         cross_polytope_rho=theory.rho(WANTED, tau, theory.Regime.CROSS_POLYTOPE),

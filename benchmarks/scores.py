@@ -13,38 +13,46 @@ TOP = 4096
 """Scores that are kept per query: a subset of n/100 atoms hardly ever misses them all."""
 
 
-def spread(walk: Walk, scores: Matrix, ratio: float) -> tuple[Vector, float]:
-    """Mean gap ratio of the best, second, ... atom, and how many atoms have a ratio.
-
-    `scores` are (m, n), of all atoms.
-    """
+def profile(walk: Walk, scores: Matrix) -> Vector:
+    """Mean gap ratio of the best, second, ... atom; `scores` are (m, n), of all atoms."""
     n = scores.shape[1]
     top = min(TOP, n)
-    floor = walk.here + ratio * (walk.best - walk.here)
-    good = float((scores >= floor.astype(scores.dtype)[:, None]).sum(1).mean())
     best = np.sort(np.partition(scores, n - top, axis=1)[:, -top:], axis=1)[:, ::-1]
-    profile = (best - walk.here[:, None]) / (walk.best - walk.here)[:, None]
-    return profile.mean(0, dtype=np.float64), good
+    ratios = (best - walk.here[:, None]) / (walk.best - walk.here)[:, None]
+    return np.asarray(ratios.mean(0, dtype=np.float64))
 
 
-def uniform_share(profile: Vector, ratio: float) -> float:
+def good(walk: Walk, scores: Matrix, ratio: float) -> float:
+    """How many atoms have a gap ratio, on average over queries."""
+    floor = walk.here + ratio * (walk.best - walk.here)
+    return float((scores >= floor.astype(scores.dtype)[:, None]).sum(1).mean())
+
+
+def cosine(walk: Walk, scores: Matrix, atoms: Matrix, centre: Vector) -> float:
+    """Mean cosine of a query and its best atom, seen from the centre."""
+    away = atoms[scores.argmax(1)] - centre
+    products = np.einsum("ij,ij->i", walk.queries, away)
+    return float((products / np.linalg.norm(walk.queries, axis=1) / np.linalg.norm(away, axis=1)).mean())
+
+
+def uniform_share(ratios: Vector, ratio: float) -> float:
     """Share of the atoms that a random subset needs for a mean gap ratio.
 
     The best atom of a subset of share p is the j-th best of all with probability
-    p (1-p)^j. Beyond the profile atoms are taken for as good as its last, which
-    is far from the share that is looked for.
+    p (1-p)^j. `ratios` are a `profile`; atoms beyond it count as much as its last,
+    which does not matter near the share that is looked for.
 
     Examples
     --------
     >>> round(uniform_share(np.array([1.0, 0.5, 0.0]), 0.75), 6)
     0.609612
     """
-    ranks = np.arange(len(profile))
+    ranks = np.arange(len(ratios))
     low, high = 1e-6, 1.0
     for _ in range(60):
         share = math.sqrt(low * high)
         missed = (1.0 - share) ** ranks
-        mean = float((share * missed) @ profile + missed[-1] * (1.0 - share) * profile[-1])
+        mean = float((share * missed) @ ratios + missed[-1] * (1.0 - share) * ratios[-1])
         low, high = (share, high) if mean < ratio else (low, share)
     return high
 

@@ -32,7 +32,7 @@ _SINGLE = 2.0**-24
 _UNDERFLOW = 2.0**-100
 _LOWEST = -900
 
-CHUNK = 24 << 20
+CHUNK = 40 << 20
 """Bytes of codes that are swept between two pulses."""
 
 _ROOM = 8192
