@@ -3,9 +3,8 @@
 And does it matter that the queries of a run depend on earlier answers, so on the hashes?
 
 planted   queries at tau of random atoms (of all, and of the longest), <q, s - m> = tau |q| R, that
-          know nothing of the hashes; a failure is an answer below c tau |q| R. Copies 1, 2
-          and 3, c = 0.8 and 1 (the atom itself or a better one), each over many seeds of
-          the hashes.
+          know nothing of the hashes; a failure is an answer below c tau |q| R. One, two and three
+          copies; c = 0.8, and 1 (the atom itself or a better one); over many seeds of the hashes.
 runs      Frank-Wolfe with line search to the mean of the atoms (interior) and to a point
           outside the hull (boundary), each step with the answer of an index; a failure is a
           gap below c times the best. One copy; kappa copies for the steps of a run; one copy behind

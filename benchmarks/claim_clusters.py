@@ -163,9 +163,8 @@ def match(claim: Claim, what: str, chosen: dict[str, Tried | None], fresh: Walk)
             microseconds=micro[family],
             microseconds_single=1e6 * single.median / len(singles),
         )
-    claim.at_most(
-        f"{what}: time / {rival} from {wanted:g} on", micro[OURS] / micro[rival], 1.0, full_size=True
-    )
+    if OURS in micro:
+        claim.at_most(f"{what}: time / {rival}", micro[OURS] / micro[rival], 1.0, full_size=True)
 
 
 def _one_by_one(scores: Search, queries: Vector) -> Vector:

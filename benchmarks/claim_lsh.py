@@ -12,9 +12,10 @@ LshIndex the fastest that reaches the ratio of IVF-PQ's; these are then measured
 queries of four other runs, in one batch and one by one, medians of interleaved rounds.
 LshIndex is tried with one and two tables, with all directions alike and with those of 32
 principal axes; the former alone is a row of its own ("any direction"). Candidates are atoms
-scored per query, as codes or rows; for HNSW they are not known. HNSW is left out above 500,000 atoms, where its build takes more than three
-minutes (claim_clusters: 234 s at 1e6). Published tables are numpy, a loop over queries:
-their candidates say more than their seconds.
+scored per query, as codes or rows; for HNSW they are not known. HNSW is left out above
+500,000 atoms, where its build takes more than three minutes (claim_clusters: 234 s at 1e6).
+Published tables are numpy, a loop over queries: their candidates say more than their
+seconds.
 
 Threshold: interior, at 0.9: at most the time per query of IVF-PQ in a batch. Boundary
 queries, and 0.95, are reported.
