@@ -23,9 +23,9 @@ def profile(walk: Walk, scores: Matrix) -> Vector:
 
 
 def good(walk: Walk, scores: Matrix, ratio: float) -> float:
-    """How many atoms have a gap ratio, on average over queries."""
+    """How many atoms have a gap ratio; the median over queries, as the first of a run have very many."""
     floor = walk.here + ratio * (walk.best - walk.here)
-    return float((scores >= floor.astype(scores.dtype)[:, None]).sum(1).mean())
+    return float(np.median((scores >= floor.astype(scores.dtype)[:, None]).sum(1)))
 
 
 def cosine(walk: Walk, scores: Matrix, atoms: Matrix, centre: Vector) -> float:

@@ -35,7 +35,7 @@ class Best:
 
     def lead(self, size: int) -> int:
         """How many of the next `size` scores give a first floor; 0 if there is one or they cannot."""
-        few = min(32 * self.limit, size)
+        few = min(16 * self.limit, size)
         return few if self.known == -math.inf and few >= 8 * self.limit else 0
 
     def floor_for(self, scores: Vector) -> float:
