@@ -20,7 +20,9 @@ from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles._asked import Asked
 from wolfhound.oracles._codes import Codes, coded
 from wolfhound.oracles._encoding import encoded
-from wolfhound.oracles._hits import offered, rescore_pairs
+from wolfhound.oracles._hits import offered, patched, rescore_pairs
+from wolfhound.oracles.int8 import certified
+from wolfhound.oracles.scan import Scan
 from wolfhound.threads import ordered
 
 ENOUGH = 24
@@ -143,6 +145,36 @@ def doubling(budget: int, most: int, thresholds: Vector | None) -> Iterator[Roun
             budget *= 2
         budget = most
     yield budget, None
+
+
+def searched(
+    atoms: Atoms,
+    tables: Sequence[Table],
+    ask: Asked,
+    rounds: Iterable[Round],
+    *,
+    scores: Vector | None,
+    scan: Scan | None,
+) -> Hits:
+    """Probe; with a scan, what misses its score, or has none, is answered by a certified pass.
+
+    Parameters
+    ----------
+    atoms, tables, ask, rounds
+        As in `probed`.
+    scores : (m,), optional
+        What the caller wants to be reached.
+    scan
+        Answers what codes cannot decide; None: nothing is proved.
+    """
+    if scan is None:
+        return probed(atoms, tables, ask, rounds)
+    codes = tables[0].buckets.codes
+    if scores is None:
+        return certified(atoms, codes, scan, ask)
+    hits = probed(atoms, tables, ask, rounds)
+    missed = np.flatnonzero(hits.scores[:, 0] < scores)
+    return patched(hits, missed, certified(atoms, codes, scan, ask.only(missed))) if len(missed) else hits
 
 
 def probed(atoms: Atoms, tables: Sequence[Table], ask: Asked, rounds: Iterable[Round]) -> Hits:

@@ -18,10 +18,8 @@ from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles._asked import Asked, asked, wanted
 from wolfhound.oracles._codes import Codes, coded
 from wolfhound.oracles._encoding import encoded
-from wolfhound.oracles._hits import patched
 from wolfhound.oracles._kmeans import kmeans, nearest
-from wolfhound.oracles.buckets import CAP, Buckets, Promises, Table, doubling, filled, probed
-from wolfhound.oracles.int8 import certified
+from wolfhound.oracles.buckets import CAP, Buckets, Promises, Table, doubling, filled, searched
 from wolfhound.oracles.scan import Scan
 from wolfhound.validate import count
 
@@ -127,7 +125,8 @@ class ClusterIndex:
         self._buckets = buckets
         self._budget = budget
         self._proof = proof
-        self._scan = Scan(atoms, screen=False)
+        self._tables = [Table(buckets, clusters)]
+        self._scan = Scan(atoms, screen=False) if proof else None
 
     @classmethod
     def build(
@@ -196,18 +195,8 @@ class ClusterIndex:
         """Answer m queries, see `Oracle.query`."""
         ask = asked(self._atoms, queries, k, exclude)
         scores = wanted(thresholds, len(ask.queries))
-        if self._proof and scores is None:
-            return self._certified(ask)
-        most = max(self._budget, int(CAP * self._atoms.shape[0]))
-        rounds = doubling(self._budget, most, scores)
-        hits = probed(self._atoms, [Table(self._buckets, self._clusters)], ask, rounds)
-        if not self._proof or scores is None:
-            return hits
-        missed = np.flatnonzero(hits.scores[:, 0] < scores)
-        return patched(hits, missed, self._certified(ask.only(missed))) if len(missed) else hits
-
-    def _certified(self, ask: Asked) -> Hits:
-        return certified(self._atoms, self._buckets.codes, self._scan, ask)
+        rounds = doubling(self._budget, max(self._budget, int(CAP * self._atoms.shape[0])), scores)
+        return searched(self._atoms, self._tables, ask, rounds, scores=scores, scan=self._scan)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the index to a folder, whole or not at all; see `load`."""

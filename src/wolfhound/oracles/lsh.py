@@ -19,8 +19,7 @@ from wolfhound.atoms import as_atoms, check_finite, fingerprint
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.oracles import _planted as planted
 from wolfhound.oracles._asked import Asked, asked, wanted
-from wolfhound.oracles._hits import patched
-from wolfhound.oracles.buckets import CAP, Buckets, Round, Table, doubling, filled, probed
+from wolfhound.oracles.buckets import CAP, Buckets, Round, Table, doubling, filled, searched
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, drawn
 from wolfhound.oracles.int8 import certified
 from wolfhound.oracles.promises import Ladder, Promise
@@ -78,7 +77,7 @@ class LshIndex:
         self._budget = budget
         self._promise = promise
         self._proof = proof
-        self._scan = Scan(atoms, screen=False)
+        self._scan = Scan(atoms, screen=False) if proof else None
 
     @classmethod
     def build(
@@ -204,13 +203,9 @@ class LshIndex:
         """Answer m queries, see `Oracle.query`."""
         ask = asked(self._atoms, queries, k, exclude)
         scores = wanted(thresholds, len(ask.queries))
-        if self._proof and scores is None:
-            return self._certified(ask)
-        hits = probed(self._atoms, self._tables, ask, self._rounds(ask, scores))
-        if not self._proof or scores is None:
-            return hits
-        missed = np.flatnonzero(hits.scores[:, 0] < scores)
-        return patched(hits, missed, self._certified(ask.only(missed))) if len(missed) else hits
+        return searched(
+            self._atoms, self._tables, ask, self._rounds(ask, scores), scores=scores, scan=self._scan
+        )
 
     def _rounds(self, ask: Asked, scores: Vector | None) -> Iterable[Round]:
         """Budgets of a table, round by round, and the scores that are enough."""
@@ -229,9 +224,6 @@ class LshIndex:
 
     def _at_centre(self, queries: Vector) -> Vector:
         return np.asarray(np.einsum("ij,j->i", queries, self._hashes[0].centre))
-
-    def _certified(self, ask: Asked) -> Hits:
-        return certified(self._atoms, self._tables[0].buckets.codes, self._scan, ask)
 
     def with_budget(self, budget: int) -> LshIndex:
         """Return the same index with another budget, and no tau; nothing is copied."""
@@ -253,7 +245,8 @@ class LshIndex:
         ask = asked(self._atoms, queries, 1, None)
         given = wanted(here, len(ask.queries))
         start = self._at_centre(ask.queries) if given is None else given
-        best = self._certified(ask).scores[:, 0]
+        scan = Scan(self._atoms, screen=False)
+        best = certified(self._atoms, self._tables[0].buckets.codes, scan, ask).scores[:, 0]
         # Where nothing is better than the point itself, nothing is missed.
         gaps = np.where(best > start, best - start, np.inf)
         size, budget = self._atoms.shape[0], 16.0
