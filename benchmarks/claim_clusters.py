@@ -26,7 +26,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import data
 import faiss as untyped_faiss
@@ -45,6 +45,7 @@ faiss: Any = untyped_faiss
 WANTED = {INTERIOR: 0.95, BOUNDARY: 0.9}
 RUNS = 6
 Search = Callable[[Vector], Vector]
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def sweep(index: Built, tuning: Walk) -> Iterator[Tried]:
         yield setting, float(tuning.ratios(timed.last).mean()), timed.median
 
 
-def fastest(tried: Sequence[Tried], wanted: float) -> Tried | None:
+def fastest(tried: Sequence[tuple[S, float, float]], wanted: float) -> tuple[S, float, float] | None:
     """The fastest setting that reaches the ratio, None if none does."""
     return min((each for each in tried if each[1] >= wanted), key=lambda each: each[2], default=None)
 

@@ -13,7 +13,7 @@ queries of four other runs, in one batch and one by one, medians of interleaved 
 LshIndex is tried with one and two tables, with all directions alike and with those of 32
 principal axes; the former alone is a row of its own ("any direction"). Candidates are atoms
 scored per query, as codes or rows; for HNSW they are not known. HNSW is left out above
-500,000 atoms, where its build takes more than three minutes (claim_clusters: 234 s at 1e6).
+500,000 atoms, where its build takes more than three minutes (claim_clusters).
 Published tables are numpy, a loop over queries: their candidates say more than their
 seconds.
 
@@ -30,10 +30,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import walks
+from claim_clusters import fastest
 from claim_paper_tables import atom_sets
 from reference import Matrix, Vector
 from rig import Claim, held_threads, interleave
-from rivals import OURS, RIVAL, Ladder, Search, Setting, Tried, builders, fastest
+from rivals import OURS, RIVAL, Ladder, Search, Setting, Tried, builders
 from walks import INTERIOR, SHARES, Walk
 
 import wolfhound

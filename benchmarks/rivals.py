@@ -72,11 +72,6 @@ Tried = tuple[Setting, float, float]
 """A setting, its mean ratio and its seconds."""
 
 
-def fastest(tried: Sequence[Tried], wanted: float) -> Tried | None:
-    """The fastest setting that reaches the ratio, None if none does."""
-    return min((each for each in tried if each[1] >= wanted), key=lambda each: each[2], default=None)
-
-
 def builders(n: int) -> dict[str, Callable[[Matrix], list[Ladder]]]:
     """What is compared at n atoms."""
     made: dict[str, Callable[[Matrix], list[Ladder]]] = {

@@ -34,6 +34,7 @@ __all__ = [
     "check_finite",
     "diameter_bound",
     "fingerprint",
+    "finite_rows",
     "norms",
     "widened",
 ]
@@ -284,6 +285,14 @@ def check_finite(block: Matrix, first: int) -> None:
         raise ValueError(
             f"`atoms` must be finite. Got {block[row, column]} in row {first + row}, column {column}."
         )
+
+
+def finite_rows(atoms: Atoms, ids: Ids) -> Matrix:
+    """Take rows, and raise ValueError if one is not finite, naming it."""
+    rows = atoms.take(ids)
+    for bad in np.flatnonzero(~np.isfinite(rows).all(axis=1)):
+        check_finite(rows[bad : bad + 1], int(ids[bad]))
+    return rows
 
 
 def _lengths(rows: Matrix) -> Vector:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import store
-from wolfhound.atoms import ArrayAtoms, as_atoms, check_finite, fingerprint
+from wolfhound.atoms import ArrayAtoms, as_atoms, fingerprint, finite_rows
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles._asked import Asked, asked, wanted
@@ -161,10 +161,7 @@ class ClusterIndex:
         chosen = min(n, max(1, round(2.0 * root)) if clusters is None else count(clusters, "clusters", low=1))
         first = max(1, round(8.0 * root)) if budget is None else count(budget, "budget", low=1)
         rng = np.random.default_rng(count(seed, "seed"))
-        ids = np.sort(rng.permutation(n)[: _PER_CLUSTER * chosen])
-        sample = rows.take(ids)
-        for bad in np.flatnonzero(~np.isfinite(sample).all(axis=1)):
-            check_finite(sample[bad : bad + 1], int(ids[bad]))
+        sample = finite_rows(rows, np.sort(rng.permutation(n)[: _PER_CLUSTER * chosen]))
         made = Clusters.trained(sample, chosen, n, seed=seed)
         buckets = filled(rows, made, sample.mean(axis=0, dtype=np.float64))
         return cls(rows, made, buckets, budget=first, proof=proof)

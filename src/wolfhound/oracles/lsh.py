@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 
 from wolfhound import store
-from wolfhound.atoms import as_atoms, check_finite, fingerprint
+from wolfhound.atoms import as_atoms, fingerprint, finite_rows
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.oracles import _planted as planted
 from wolfhound.oracles._asked import Asked, asked, wanted
@@ -339,7 +339,7 @@ def _made(
 ) -> tuple[list[tuple[Buckets, Hash]], Promise]:
     """Draw and fill all tables; measure what the promise takes."""
     n, taus, delta = atoms.shape[0], promise.taus, promise.delta
-    sample = _sample(atoms, rng)
+    sample = finite_rows(atoms, np.sort(rng.permutation(n)[:_SAMPLE]))
     length = planted.length(family, sample, n, taus[-1], tables=tables, delta=delta) if taus else _PER_BUCKET
     made = []
     for _ in range(tables * copies):
@@ -357,15 +357,6 @@ def _made(
         rng=rng,
     )
     return made, replace(promise, budgets=tuple(found.tolist()))
-
-
-def _sample(rows: Atoms, rng: np.random.Generator) -> Matrix:
-    n = rows.shape[0]
-    ids = np.sort(rng.permutation(n)[:_SAMPLE])
-    sample = rows.take(ids)
-    for bad in np.flatnonzero(~np.isfinite(sample).all(axis=1)):
-        check_finite(sample[bad : bad + 1], int(ids[bad]))
-    return sample
 
 
 def _radius(buckets: Buckets) -> float:

@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 from scipy.special import betaincinv, btdtria
 
-from wolfhound.atoms import check_finite
+from wolfhound.atoms import finite_rows
 from wolfhound.core import Atoms, Vector
 from wolfhound.validate import require
 
@@ -60,9 +60,7 @@ def facts(atoms: Atoms, *, seed: int) -> Facts:
     n = atoms.shape[0]
     rng = np.random.default_rng(seed)
     ids = np.sort(rng.choice(n, min(n, SAMPLE), replace=False))
-    rows = atoms.take(ids)
-    for bad in np.flatnonzero(~np.isfinite(rows).all(axis=1)):
-        check_finite(rows[bad : bad + 1], int(ids[bad]))
+    rows = finite_rows(atoms, ids)
     unit = float(np.abs(rows).max())
     require(unit > 0.0, "atoms", "of different rows", "only zeros")
     centred = rows / np.float64(unit)
