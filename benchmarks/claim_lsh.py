@@ -10,8 +10,8 @@ Protocol: one thread; centred atoms for all. The parameters of every index are s
 queries of four runs, and the fastest that reaches the wanted mean gap ratio is taken, of
 LshIndex the fastest that reaches the ratio of IVF-PQ's; these are then measured on the
 queries of four other runs, in one batch and one by one, medians of interleaved rounds.
-LshIndex is tried with one and two tables, with all directions alike and with those of 32
-principal axes; the former alone is a row of its own ("any direction"). Candidates are atoms
+LshIndex is tried with one and two tables, with all directions alike and with those of 6, 8
+and 32 principal axes; the former alone is a row of its own ("any direction"). Candidates are atoms
 scored per query, as codes or rows; for HNSW they are not known. HNSW is left out above
 500,000 atoms, where its build takes more than three minutes (claim_clusters).
 Published tables are numpy, a loop over queries: their candidates say more than their

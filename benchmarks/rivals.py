@@ -30,7 +30,8 @@ OURS, RIVAL = "LshIndex", "IVF-PQ FastScan"
 HNSW_MOST = 500_000
 """Atoms above which its build takes minutes."""
 TABLES = 32
-AXES = 32
+HASHES = ((None, 96), (6, 96), (8, 64), (32, 96))
+"""Principal axes that hashes look at, and atoms per bucket, that are tried."""
 Search = Callable[[Vector], Vector]
 
 
@@ -75,7 +76,7 @@ Tried = tuple[Setting, float, float]
 def builders(n: int) -> dict[str, Callable[[Matrix], list[Ladder]]]:
     """What is compared at n atoms."""
     made: dict[str, Callable[[Matrix], list[Ladder]]] = {
-        OURS: functools.partial(_hashed, family=CrossPolytope(), many=(1, 2), axes=(None, AXES)),
+        OURS: functools.partial(_hashed, family=CrossPolytope(), many=(1, 2), hashes=HASHES),
         f"{OURS}, any direction": functools.partial(_hashed, family=CrossPolytope(), many=(1, 2)),
         "LshIndex SimHash": functools.partial(_hashed, family=SimHash(), many=(1,)),
         "Simple-LSH tables": functools.partial(_tables, lifts=lineage.simple, family=lineage.sign_keys),
@@ -107,14 +108,14 @@ def _hashed(
     *,
     family: CrossPolytope | SimHash,
     many: Sequence[int],
-    axes: Sequence[int | None] = (None,),
+    hashes: Sequence[tuple[int | None, int]] = HASHES[:1],
 ) -> list[Ladder]:
     ladders = []
-    for tables, few in itertools.product(many, axes):
+    for tables, (axes, bucket) in itertools.product(many, hashes):
         begin = time.perf_counter()
-        index = LshIndex.build(atoms, tables=tables, family=family, axes=few)
+        index = LshIndex.build(atoms, tables=tables, family=family, axes=axes, bucket=bucket)
         seconds = time.perf_counter() - begin
-        what = f"tables {tables}, axes {few or 'all'}, budget"
+        what = f"tables {tables}, axes {axes or 'all'}, bucket {bucket}, budget"
         ladders.append(
             [
                 _asked(index.with_budget(budget), f"{what} {budget}", seconds, index.nbytes)

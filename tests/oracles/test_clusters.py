@@ -211,10 +211,28 @@ def test_buckets_hold_every_atom_once() -> None:
     store = INDEX._buckets
     np.testing.assert_array_equal(np.sort(store.codes.ids), np.arange(len(ROWS)))
     owner = INDEX._clusters.assign(ROWS)
+    lengths = np.linalg.norm(ROWS - store.codes.centre, axis=1)
     for bucket in range(len(store.offsets) - 1):
         held = store.codes.ids[store.offsets[bucket] : store.offsets[bucket + 1]]
         assert (owner[held] == bucket).all()
-        assert (np.diff(held) > 0).all()
+        assert (np.diff(lengths[held]) <= 1e-4).all()
+
+
+@pytest.mark.parametrize("budget", [1, 15, 16, 100, 1003, 4000])
+def test_a_budget_is_what_is_scored(budget: int) -> None:
+    queries = np.random.default_rng(4).standard_normal((40, 12))
+    ordering = len(INDEX._clusters.centres)
+    hits = INDEX.with_budget(budget).query(queries)
+    np.testing.assert_array_equal(hits.scored, ordering + budget)
+
+
+def test_no_round_scores_an_atom_again() -> None:
+    queries = np.random.default_rng(4).standard_normal((40, 12))
+    ordering = len(INDEX._clusters.centres)
+    hits = INDEX.with_budget(7).query(queries, thresholds=np.full(40, np.inf))
+    np.testing.assert_array_equal(hits.scored, ordering + int(buckets.CAP * len(ROWS)))
+    once = INDEX.with_budget(int(buckets.CAP * len(ROWS))).query(queries)
+    np.testing.assert_array_equal(hits.ids, once.ids)
 
 
 def test_the_same_seed_gives_the_same_index() -> None:

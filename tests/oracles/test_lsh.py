@@ -42,7 +42,8 @@ def best_scores(queries: Vector, rows: Matrix) -> Vector:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"tables": 2, "copies": 2}, {"family": SimHash()}, {"tau": 0.5}, {"axes": 3}]
+    "options",
+    [{}, {"tables": 2, "copies": 2}, {"family": SimHash()}, {"tau": 0.5}, {"axes": 3}, {"bucket": 8}],
 )
 def test_conformance(options: dict[str, Any]) -> None:
     check_oracle(lambda atoms: LshIndex.build(atoms, **options), exact=False)
@@ -90,6 +91,26 @@ def test_a_few_axes_are_enough_where_atoms_differ_in_a_few() -> None:
     plain, few = (LshIndex.build(rows, axes=axes, budget=200).query(queries).scores for axes in (None, 10))
     best = best_scores(queries, rows)
     assert (1.0 - few[:, 0] / best).mean() < 0.6 * (1.0 - plain[:, 0] / best).mean()
+
+
+def test_bucket_is_the_mean_number_of_atoms_in_one() -> None:
+    for bucket in (16, 64, 250.5):
+        index = LshIndex.build(ROWS, bucket=bucket)
+        assert 0.4 * bucket <= len(ROWS) / index.buckets <= 2.5 * bucket
+    with pytest.raises(ValueError, match=r"`bucket` must be a number >= 1\. Got 0"):
+        LshIndex.build(ROWS, bucket=0)
+    with pytest.raises(ValueError, match="`bucket` must be None where tau is given"):
+        LshIndex.build(ROWS, bucket=50, tau=0.5)
+
+
+@pytest.mark.parametrize("tables", [1, 2])
+def test_budgets_are_what_is_scored_also_in_rounds(tables: int) -> None:
+    queries = np.random.default_rng(4).standard_normal((30, 12))
+    index = LshIndex.build(ROWS, tables=tables, budget=100)
+    ordering = sum(each.scored for each in index._hashes)
+    np.testing.assert_array_equal(index.query(queries).scored, ordering + 100)
+    rounds = index.query(queries, thresholds=np.full(30, np.inf))
+    np.testing.assert_array_equal(rounds.scored, ordering + tables * (len(ROWS) // 4))
 
 
 def test_a_larger_budget_scores_more_and_is_never_worse() -> None:

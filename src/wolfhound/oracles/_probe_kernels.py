@@ -322,7 +322,7 @@ def probe(
     done: Ints,
     scored: Ints,
 ) -> None:
-    """Scan, per query, the most promising buckets that were not scanned yet.
+    """Scan, per query, the most promising atoms that were not scanned yet.
 
     Parameters
     ----------
@@ -333,11 +333,11 @@ def probe(
     offsets : (buckets + 1,)
         Places where buckets begin.
     budget
-        Atoms that all buckets scanned so far may hold, the last one apart.
+        Atoms that have been scanned for a query when this ends, if there are so many.
     keys, places : (m, room), fill : (m,)
         Heaps of the best estimates.
     done : (m,)
-        How many buckets were scanned.
+        How many atoms were scanned.
     scored : (m,)
         Atoms scored is added.
     """
@@ -350,15 +350,17 @@ def probe(
             count = order(first[q], offsets, budget, room)
         else:
             count = order_pairs(first[q], second[q], norms, lift[q], offsets, budget, room)
-        for i in range(done[q], count):
+        total = 0
+        for i in range(count):
             begin, end = offsets[room[0, i]], offsets[room[0, i] + 1]
             if i + 1 < count:
                 ahead = blocks.ctypes.data + offsets[room[0, i + 1]] // ROWS * stride
                 for line in range(_LINES):
                     prefetch(ahead + 64 * line)
-            if end > begin:
-                _scan(
-                    q, (begin, end), blocks, scales, ids, levels, rules, exclude, uppers, keys, places, fill
-                )
-                scored[q] += end - begin
-        done[q] = max(done[q], count)
+            # Buckets are uneven: the first was begun in an earlier round, the last is cut.
+            span = (begin + max(0, done[q] - total), min(end, begin + budget - total))
+            total += end - begin
+            if span[1] > span[0]:
+                _scan(q, span, blocks, scales, ids, levels, rules, exclude, uppers, keys, places, fill)
+                scored[q] += span[1] - span[0]
+        done[q] = max(done[q], min(total, budget))

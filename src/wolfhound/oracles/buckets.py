@@ -25,7 +25,7 @@ from wolfhound.oracles.int8 import certified
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import ordered
 
-ENOUGH = 24
+ENOUGH = 8
 """Candidates that are re-scored per query, at least."""
 
 CAP = 0.25
@@ -33,6 +33,9 @@ CAP = 0.25
 
 _TOGETHER = 32
 """Queries that one thread answers at a time."""
+
+_PART = 4096
+"""Rows whose lengths one thread takes at a time."""
 
 
 class Promises(NamedTuple):
@@ -115,15 +118,32 @@ class Buckets:
 
 
 def filled(atoms: Atoms, bucketing: Bucketing, centre: Vector) -> Buckets:
-    """Assign and encode all atoms: two passes."""
-    parts = []
+    """Assign and encode all atoms: two passes.
+
+    Inside a bucket they are ordered by falling distance from the centre: where a
+    budget ends inside one, the others are more likely to score high.
+    """
+    owners, lengths = [], []
+    middle = centre.astype(atoms.dtype)
     for _, block in atoms.blocks(block_rows(atoms)):
         pulse(len(block))
-        parts.append(bucketing.assign(block))
-    owner = np.concatenate(parts)
+        owners.append(bucketing.assign(block))
+        lengths.append(_lengths(block, middle))
+    owner = np.concatenate(owners)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=bucketing.buckets))])
-    ids = np.argsort(owner, kind="stable")
+    ids = np.lexsort((-np.concatenate(lengths), owner))
     return Buckets(encoded(atoms, ids=ids, centre=centre), offsets.astype(np.int64))
+
+
+def _lengths(block: Matrix, centre: Matrix) -> Vector:
+    """Distances from the centre; inf where one overflows."""
+
+    def work(start: int) -> Matrix:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(np.linalg.norm(block[start : start + _PART] - centre, axis=1))
+
+    parts = ordered(work, range(0, len(block), _PART), blas=False)
+    return np.concatenate([np.empty(0), *parts])
 
 
 class Table(NamedTuple):

@@ -91,6 +91,7 @@ class LshIndex:
         tables: int = 1,
         copies: int = 1,
         axes: int | None = None,
+        bucket: float | None = None,
         budget: int | None = None,
         proof: bool = False,
         seed: int = 0,
@@ -113,9 +114,11 @@ class LshIndex:
             Independent copies, all asked with the whole budget; see
             `theory.copies`.
         axes
-            Leading principal axes of the atoms that the hashes look at, such as 32: fewer
-            atoms need be probed where a few directions tell atoms apart. Nothing can
-            be promised then: not with tau. None: all directions are alike.
+            Leading principal axes of the atoms that the hashes look at, such as 8 or 32:
+            fewer atoms need be probed where a few directions tell atoms apart. Nothing
+            can be promised then: not with tau. None: all directions are alike.
+        bucket
+            Atoms that a bucket holds on average. Default 96; with tau, chosen for it.
         budget
             Atoms to probe for a query and copy, with thresholds in the first
             round; default 8 sqrt(n). See also `tune`.
@@ -134,13 +137,25 @@ class LshIndex:
         if axes is not None:
             require(not taus, "axes", "None where tau is given: pairs are no longer alike", axes)
             count(axes, "axes", low=1)
+        if bucket is not None:
+            require(not taus, "bucket", "None where tau is given: it is chosen for tau", bucket)
+            number(bucket, "bucket", low=1.0)
         kind = CrossPolytope() if family is None else family
         each, sets = count(tables, "tables", low=1), count(copies, "copies", low=1)
         first = max(1, round(8.0 * math.sqrt(n))) if budget is None else count(budget, "budget", low=1)
         rng = np.random.default_rng(count(seed, "seed"))
         promise = Promise(c=c, delta=delta, taus=taus)
         with one_blas_thread():  # rotations and projections have the same bits at any thread count
-            made, promise = _made(rows, kind, promise, tables=each, copies=sets, axes=axes, rng=rng)
+            made, promise = _made(
+                rows,
+                kind,
+                promise,
+                tables=each,
+                copies=sets,
+                axes=axes,
+                bucket=bucket or _PER_BUCKET,
+                rng=rng,
+            )
         return cls(rows, made, copies=sets, budget=first, promise=promise, proof=proof)
 
     # ------------------------------------------------------------ what it is
@@ -335,12 +350,13 @@ def _made(
     tables: int,
     copies: int,
     axes: int | None,
+    bucket: float,
     rng: np.random.Generator,
 ) -> tuple[list[tuple[Buckets, Hash]], Promise]:
     """Draw and fill all tables; measure what the promise takes."""
     n, taus, delta = atoms.shape[0], promise.taus, promise.delta
     sample = finite_rows(atoms, np.sort(rng.permutation(n)[:_SAMPLE]))
-    length = planted.length(family, sample, n, taus[-1], tables=tables, delta=delta) if taus else _PER_BUCKET
+    length = planted.length(family, sample, n, taus[-1], tables=tables, delta=delta) if taus else bucket
     made = []
     for _ in range(tables * copies):
         hashing = drawn(family, sample, n, per_bucket=length, rng=rng, axes=axes)
