@@ -148,6 +148,15 @@ def test_leaving_a_pass_early_leaves_no_thread(tmp_path: Path) -> None:
     assert set(threading.enumerate()) == before
 
 
+@pytest.mark.parametrize("apart", [1, 2, 7, 300, 5000])
+def test_rows_near_and_far_are_taken_alike(tmp_path: Path, apart: int) -> None:
+    rows = np.random.default_rng(0).standard_normal((20_000, 30)).astype(np.float32)
+    atoms = FileAtoms(saved(tmp_path / "x.npy", rows))
+    ids = np.random.default_rng(1).permutation(np.arange(3, 20_000, apart))
+    np.testing.assert_array_equal(atoms.take(ids), rows[ids])
+    assert atoms.take(ids[:0]).shape == (0, 30)
+
+
 STORED: dict[str, Callable[[Path], Atoms]] = {
     "file": FileAtoms,
     "array float16": lambda path: ArrayAtoms(np.load(path).astype(np.float16)),

@@ -283,7 +283,7 @@ def outcome(route: Callable[[], Any]) -> object:
 @given(st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1, max_size=4))
 def test_both_routes_read_the_same(tmp_path: Path, cells: list[list[str]]) -> None:
     path = str(text_file(tmp_path / "x.csv", "x,y\n1,2\n" + "".join(",".join(row) + "\n" for row in cells)))
-    layout = readers._layout(path, None)
+    layout = readers.csv_layout(path, None)
     slow = outcome(lambda: readers._csv_by_rows(path, layout))
     assert outcome(lambda: readers._csv_by_arrow(path, layout) or readers._csv_by_rows(path, layout)) == slow
 

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from wolfhound.atoms import FileAtoms as FileAtoms
     from wolfhound.atoms import MappedAtoms as MappedAtoms
     from wolfhound.core import Status as Status
+    from wolfhound.herding.herd import herd as herd
+    from wolfhound.herding.kernels import Gaussian as Gaussian
+    from wolfhound.herding.kernels import Laplace as Laplace
+    from wolfhound.herding.kernels import Linear as Linear
+    from wolfhound.herding.kernels import Stein as Stein
+    from wolfhound.herding.result import HerdResult as HerdResult
     from wolfhound.methods.directions import Away as Away
     from wolfhound.methods.directions import BlendedPairwise as BlendedPairwise
     from wolfhound.methods.directions import Pairwise as Pairwise
@@ -63,6 +69,9 @@ if TYPE_CHECKING:
 _NAMES = {
     "atoms": ("ArrayAtoms", "ConcatAtoms", "FileAtoms", "MappedAtoms"),
     "core": ("Status",),
+    "herding.herd": ("herd",),
+    "herding.kernels": ("Gaussian", "Laplace", "Linear", "Stein"),
+    "herding.result": ("HerdResult",),
     "methods.directions": ("Away", "BlendedPairwise", "Pairwise", "Vanilla"),
     "methods.frank_wolfe": ("FrankWolfe",),
     "methods.fully_corrective": ("FullyCorrective",),

@@ -6,6 +6,7 @@ Private: import the names from `wolfhound.atoms`.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,12 @@ from wolfhound.validate import count, require
 
 NOT_NPY = (ValueError, KeyError, TypeError, EOFError, SyntaxError, TokenError)
 """What numpy raises on a damaged .npy header."""
+
+_NEAR = 16 << 10
+"""Bytes that are read in about the time of one more call to the system."""
+
+_PIECE = 512 << 10
+"""Bytes that are read at once, at most, where some of them are not wanted."""
 
 
 def widened(dtype: Any, name: str) -> np.dtype[Any]:
@@ -112,14 +119,24 @@ class FileAtoms:
         return widened(self._stored, "path")
 
     def take(self, ids: Ids) -> Matrix:
-        """Return the rows of these ids; neighbours are read together."""
+        """Return the rows of these ids; those that are near each other are read together."""
         wanted, back = np.unique(valid_ids(ids, self._shape[0]), return_inverse=True)
         rows = np.empty((len(wanted), self._shape[1]), self._stored)
-        starts = np.flatnonzero(np.diff(wanted, prepend=-2) != 1)
         with open(self.path, "rb", buffering=0) as file:
-            for start, stop in zip(starts, np.append(starts[1:], len(wanted)), strict=False):
-                self._fill(file, int(wanted[start]), rows[start:stop])
+            for start, stop in self._runs(wanted):
+                first, last = int(wanted[start]), int(wanted[stop - 1])
+                read = np.empty((last - first + 1, self._shape[1]), self._stored)
+                self._fill(file, first, read)
+                rows[start:stop] = read[wanted[start:stop] - first]
         return np.ascontiguousarray(rows[back], self.dtype)
+
+    def _runs(self, wanted: Ids) -> Iterator[tuple[int, int]]:
+        """Cut ascending ids where reading on costs more than a new read, and into pieces."""
+        row = self._shape[1] * self._stored.itemsize
+        near, piece = max(1, _NEAR // row), max(1, _PIECE // row)
+        cut = (np.diff(wanted) > near) | (np.diff(wanted // piece) > 0)
+        ends = np.append(np.flatnonzero(cut) + 1, len(wanted))
+        return itertools.pairwise([0, *ends.tolist()] if len(wanted) else [])
 
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Yield (first id, read-only block) over all rows once, in order."""

@@ -1,4 +1,4 @@
-"""Plain arrays -> matplotlib figures: how a run came to its proof, what a plan weighs.
+"""Plain arrays -> matplotlib figures: the way to a proof, a plan, a herd.
 
 The only importer of matplotlib. Figures are made without pyplot, so nothing is
 global and no display is needed.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wolfhound.core import Vector
+from wolfhound.core import Matrix, Vector
 from wolfhound.validate import require
 
 if TYPE_CHECKING:
@@ -186,6 +186,52 @@ def tradeoff(
     return figure
 
 
+def herding(
+    *,
+    sizes: Vector,
+    mmd: Vector,
+    random: Vector,
+    last: float = np.nan,
+    sample: Matrix | None = None,
+    chosen: Matrix | None = None,
+    weights: Vector | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw the MMD of m rows beside random, and chosen rows among the others.
+
+    Parameters
+    ----------
+    sizes, mmd, random : (s,)
+        Numbers of rows, the MMD of so many chosen rows and of random ones; may be empty.
+    last
+        The MMD of the whole result, marked if it is not that of the curve: rows
+        of the curve are not weighted.
+    sample, chosen : (r, d), (m, d), optional
+        Some of all rows and the chosen ones, drawn along the two directions in
+        which the sample varies most.
+    weights : (m,), optional
+        Of the chosen rows: the areas of their dots.
+    title
+        Heading; empty for none.
+
+    Examples
+    --------
+    >>> sizes = np.array([1.0, 10.0])
+    >>> figure = herding(sizes=sizes, mmd=1.0 / sizes, random=sizes**-0.5)
+    >>> [axes.get_xlabel() for axes in figure.axes]
+    ['rows m']
+    """
+    panels = [len(sizes) > 0, sample is not None and chosen is not None]
+    require(any(panels), "sizes", "given, or `sample` and `chosen`", "nothing to draw")
+    figure = _figure(4.6 * sum(panels), 4.0, title)
+    axes = list(np.atleast_1d(figure.subplots(1, sum(panels))))
+    if panels[0]:
+        _against_random(axes.pop(0), sizes, mmd, random, last)
+    if sample is not None and chosen is not None:
+        _projection(axes.pop(0), sample, chosen, weights)
+    return figure
+
+
 def render(figure: Figure, kind: str) -> bytes:
     """Return a figure as the bytes of a file of this kind: png, svg, pdf, ..."""
     buffer = io.BytesIO()
@@ -225,6 +271,47 @@ def _curve(axes: Axes, cost: Vector, height: Vector, i: int, label: str) -> None
     axes.plot(cost, height, color=COLOURS[i], marker=marker, markersize=4.5, linewidth=1.8, label=label)
 
 
+def _against_random(axes: Axes, sizes: Vector, mmd: Vector, random: Vector, last: float) -> None:
+    _curve(axes, sizes, _positive(random), 1, "random (mean)")
+    _curve(axes, sizes, _positive(mmd), 0, "chosen")
+    if last > 0.0 and last != mmd[-1]:
+        axes.plot(
+            sizes[-1:], [last], color=COLOURS[2], marker="*", markersize=11, linestyle="", label="weighted"
+        )
+    axes.set_xscale("log")
+    if np.isfinite(_positive(np.concatenate([mmd, random]))).any():  # a log axis cannot be empty
+        axes.set_yscale("log")
+    axes.set_xlabel("rows m")
+    axes.set_ylabel("MMD")
+    axes.legend(frameon=False, loc="best")
+    _clean(axes)
+
+
+def _projection(axes: Axes, sample: Matrix, chosen: Matrix, weights: Vector | None) -> None:
+    centre = sample.mean(axis=0, dtype=np.float64)
+    directions = np.linalg.svd(sample - centre, full_matrices=False)[2][:2]
+    # One column or row has one direction: the other axis is then 0.
+    plane = np.zeros((2, sample.shape[1]))
+    plane[: len(directions)] = directions
+    others, dots = (sample - centre) @ plane.T, (chosen - centre) @ plane.T
+    areas = np.full(len(dots), 22.0) if weights is None else 22.0 * weights * len(weights)
+    axes.scatter(others[:, 0], others[:, 1], s=5.0, color="#BBBBBB", linewidths=0.0, label="rows (a sample)")
+    axes.scatter(
+        dots[:, 0],
+        dots[:, 1],
+        s=areas,
+        color=COLOURS[0],
+        edgecolors="white",
+        linewidths=0.4,
+        label="chosen",
+        alpha=0.9,
+    )
+    axes.set_xlabel("first principal axis")
+    axes.set_ylabel("second principal axis")
+    axes.legend(frameon=False, loc="best")
+    _clean(axes)
+
+
 def _goal(axes: Axes, goal: float | None) -> None:
     if goal is not None and np.isfinite(goal) and goal > 0.0:
         axes.axhline(goal, color=_GREY, linestyle="--", linewidth=1.0, zorder=1, label="goal")
@@ -250,3 +337,61 @@ def _clean(axes: Axes) -> None:
 def _finish(left: Axes, right: Axes) -> None:
     left.set_xlabel("passes over all atoms")
     right.set_xlabel("seconds")
+
+
+# ---------------------------------------------------------------- learned policies
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """One curve of `learning`.
+
+    Parameters
+    ----------
+    steps : (k,)
+        Steps of the environment so far.
+    returns : (seeds, k)
+        The return there, for each seed.
+    """
+
+    steps: Vector
+    returns: Vector
+
+
+def learning(curves: Mapping[str, Learning], *, levels: Mapping[str, float], title: str = "") -> Figure:
+    """Draw returns against steps: the mean of the seeds, from least to most.
+
+    Parameters
+    ----------
+    curves
+        Label -> curve, drawn in this order.
+    levels
+        Label -> return of what does not learn, drawn as a grey line.
+    title
+        Heading; empty for none.
+
+    Examples
+    --------
+    >>> curve = Learning(np.array([0.0, 100.0]), np.array([[1.0, 3.0], [2.0, 4.0]]))
+    >>> figure = learning({"learned": curve}, levels={"random": 0.5})
+    >>> [text.get_text() for text in figure.legends[0].get_texts()]
+    ['learned', 'random']
+    """
+    figure = _figure(9.0, 5.0, title)
+    axes = figure.subplots()
+    for i, (label, curve) in enumerate(curves.items()):
+        colour, again = COLOURS[i % len(COLOURS)], i // len(COLOURS)
+        style = ("-", "--", ":")[again % 3]
+        marker = _MARKERS[(i + again) % len(_MARKERS)]
+        mean = curve.returns.mean(axis=0)
+        axes.plot(curve.steps, mean, style, color=colour, marker=marker, markersize=4.5, label=label)
+        low, high = curve.returns.min(axis=0), curve.returns.max(axis=0)
+        axes.fill_between(curve.steps, low, high, color=colour, alpha=0.12, linewidth=0.0)
+    for i, (label, level) in enumerate(levels.items()):
+        axes.axhline(level, color=_GREY, linestyle=((i, (1 + 3 * i, 2))), linewidth=1.2, label=label)
+    axes.set_xlabel("steps of the environment")
+    axes.set_ylabel("return of an episode")
+    _clean(axes)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    return figure

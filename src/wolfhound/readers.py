@@ -61,7 +61,7 @@ class Table:
 # ---------------------------------------------------------------- what callers use
 
 
-def read_atoms(path: PathLike) -> Atoms:
+def read_atoms(path: PathLike, *, columns: Sequence[str] | None = None) -> Atoms:
     """Return the atoms of a file or of all files that a glob matches, sorted.
 
     Parameters
@@ -75,8 +75,10 @@ def read_atoms(path: PathLike) -> Atoms:
           columns; above 64 MiB they are written once to a temporary .npy file,
           removed when the process ends;
         - ``part-*.npy``: all matches, in the order of their names.
+    columns
+        As for `read_table`.
     """
-    return _read(path, None, False).atoms
+    return _read(path, columns, False).atoms
 
 
 def read_table(path: PathLike, *, columns: Sequence[str] | None = None) -> Table:
@@ -94,13 +96,13 @@ def read_table(path: PathLike, *, columns: Sequence[str] | None = None) -> Table
 
 def read_matrix(path: PathLike) -> Matrix:
     """Return a finite float64 matrix, loaded: targets, a design."""
-    value = _load(path)
+    value = read_array(path)
     return matrix(value[None] if value.ndim == 1 else value, str(path))
 
 
 def read_vector(path: PathLike) -> Vector:
     """Return a finite float64 vector: a 1-D array, one row or one column."""
-    value = _load(path)
+    value = read_array(path)
     single = value.ndim == 1 or (value.ndim == 2 and 1 in value.shape)
     require(single, str(path), "a vector, one row or one column", f"shape {value.shape}")
     return vector(value.ravel(), str(path))
@@ -112,7 +114,8 @@ def read_names(path: PathLike) -> tuple[str, ...]:
         return tuple(line.rstrip("\n") for line in file)
 
 
-def _load(path: PathLike) -> NDArray[Any]:
+def read_array(path: PathLike) -> NDArray[Any]:
+    """Return what a file holds, loaded, of any shape and type."""
     text = os.fspath(path)
     if text.endswith(".npy"):
         return _load_npy(_existing(text))
@@ -204,7 +207,7 @@ def _load_npz(text: str, ndim: int | None) -> NDArray[Any]:
 # ---------------------------------------------------------------- csv
 
 
-class _Layout(NamedTuple):
+class Layout(NamedTuple):
     """What the first lines of a .csv file say."""
 
     names: tuple[str, ...]
@@ -214,7 +217,7 @@ class _Layout(NamedTuple):
 
 def _csv(path: str, columns: Sequence[str] | None, carry: bool) -> Table:
     try:
-        layout = _layout(path, columns)
+        layout = csv_layout(path, columns)
         values, texts = _csv_by_arrow(path, layout) or _csv_by_rows(path, layout)
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"`path` must be comma-separated UTF-8 text. Got {path}: {error}.") from None
@@ -222,7 +225,7 @@ def _csv(path: str, columns: Sequence[str] | None, carry: bool) -> Table:
     return Table(atoms=ArrayAtoms(values), names=names, columns=texts)
 
 
-def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
     """Yield (line it ends on, cells) of every row that is not blank."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
@@ -238,8 +241,9 @@ def _number(cell: str) -> float | None:
         return None
 
 
-def _layout(path: str, columns: Sequence[str] | None) -> _Layout:
-    rows = _rows(path)
+def csv_layout(path: str, columns: Sequence[str] | None) -> Layout:
+    """Read the first lines; without names of columns, those of numbers are the atoms."""
+    rows = csv_rows(path)
     line, first = next(rows, (0, []))
     header = all(_number(cell) is None for cell in first)
     data = next(rows, (0, []))[1] if header else first
@@ -251,7 +255,7 @@ def _layout(path: str, columns: Sequence[str] | None) -> _Layout:
     else:
         numeric = [names.index(name) for name in _chosen(columns, names)]
     require(bool(numeric), "path", "a comma-separated file with numeric columns", f"none in {path}")
-    return _Layout(names, line if header else 0, tuple(numeric))
+    return Layout(names, line if header else 0, tuple(numeric))
 
 
 def _chosen(columns: Sequence[str], names: Sequence[str]) -> Sequence[str]:
@@ -260,12 +264,12 @@ def _chosen(columns: Sequence[str], names: Sequence[str]) -> Sequence[str]:
     return columns
 
 
-def _csv_by_rows(path: str, layout: _Layout) -> tuple[NDArray[Any], Columns]:
+def _csv_by_rows(path: str, layout: Layout) -> tuple[NDArray[Any], Columns]:
     """Read with the standard library; errors name line and column."""
     values = array.array("d")
     carried = [i for i in range(len(layout.names)) if i not in layout.numeric]
     texts: list[list[str]] = [[] for _ in carried]
-    for line, cells in _rows(path):
+    for line, cells in csv_rows(path):
         if line <= layout.header:
             continue
         where = f"line {line} of {path}"
@@ -283,7 +287,7 @@ def _csv_by_rows(path: str, layout: _Layout) -> tuple[NDArray[Any], Columns]:
     return np.array(values).reshape(-1, len(layout.numeric)), columns
 
 
-def _csv_by_arrow(path: str, layout: _Layout) -> tuple[NDArray[Any], Columns] | None:
+def _csv_by_arrow(path: str, layout: Layout) -> tuple[NDArray[Any], Columns] | None:
     """Read with pyarrow; None if it is not there or the file is not perfectly plain."""
     try:
         arrow = importlib.import_module("pyarrow")
@@ -323,7 +327,7 @@ def _parquet(path: str, columns: Sequence[str] | None, carry: bool) -> Table:
         raise ValueError(f"`path` must be a .parquet file. Got {path}: {error}.") from None
     with file:
         schema = file.schema_arrow
-        chosen = list(_chosen(columns, schema.names)) if columns else _numeric(arrow.types, schema)
+        chosen = list(_chosen(columns, schema.names)) if columns else numeric_columns(arrow.types, schema)
         require(bool(chosen) and file.metadata.num_rows > 0, "path", "a file with numeric columns", path)
         blocks = _batches(path, file, chosen)
         first = next(_batches(path, file, chosen, rows=1))
@@ -336,7 +340,7 @@ def _parquet(path: str, columns: Sequence[str] | None, carry: bool) -> Table:
     return Table(atoms=atoms, names=tuple(chosen), columns=carried)
 
 
-def _numeric(types: Any, schema: Any) -> list[str]:
+def numeric_columns(types: Any, schema: Any) -> list[str]:
     """Return the one column of lists, else the columns of numbers."""
 
     def plain(kind: Any) -> bool:

@@ -143,7 +143,7 @@ def check_path(path: Path | None, option: str, endings: tuple[str, ...]) -> None
     if not path.resolve().parent.is_dir():
         raise ValueError(f"`{option}` must be in a folder that exists. Got {path}.")
     if path.suffix.lower() == ".parquet":
-        _pyarrow(option)
+        import_pyarrow(option)
 
 
 def columns(result: Result) -> dict[str, NDArray[Any]]:
@@ -196,13 +196,13 @@ def _npy(columns: Columns) -> bytes:
 
 
 def _parquet(columns: Columns) -> bytes:
-    pyarrow, parquet = _pyarrow("--out")
+    pyarrow, parquet = import_pyarrow("--out")
     buffer = io.BytesIO()
     parquet.write_table(pyarrow.table({name: column.tolist() for name, column in columns.items()}), buffer)
     return buffer.getvalue()
 
 
-def _pyarrow(option: str) -> tuple[Any, Any]:
+def import_pyarrow(option: str) -> tuple[Any, Any]:
     try:
         import pyarrow  # noqa: PLC0415 - an extra
         from pyarrow import parquet  # noqa: PLC0415

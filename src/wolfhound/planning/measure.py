@@ -22,7 +22,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-import wolfhound
 from wolfhound.atoms import ArrayAtoms, FileAtoms
 from wolfhound.core import Oracle, Vector
 from wolfhound.oracles.clusters import ClusterIndex
@@ -352,7 +351,7 @@ def _origin() -> Origin:
         machine=platform.node(),
         cores=available(),
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        wolfhound=wolfhound.__version__,
+        wolfhound=importlib.metadata.version("wolfhound"),
         numpy=np.__version__,
         numba=_version("numba"),
         faiss=_version("faiss-cpu"),

@@ -1,0 +1,195 @@
+"""What `wolfhound herd` is asked: names and files -> the arguments of `herd`."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound import readers
+from wolfhound.cli import _rows as tables
+from wolfhound.cli._scale import unit_variance
+from wolfhound.core import Atoms, Ids
+
+if TYPE_CHECKING:
+    from wolfhound.herding.kernels import Kernel
+
+_LABEL_FILES = (".npy", ".txt")
+_ID_FILES = (".npy", ".txt", ".csv", ".parquet")
+
+
+class KernelName(StrEnum):
+    """How rows are compared."""
+
+    GAUSSIAN = "gaussian"
+    LAPLACE = "laplace"
+    LINEAR = "linear"
+    STEIN = "stein"
+
+
+class Given(NamedTuple):
+    """The options as they were typed; None: not given."""
+
+    rows: str
+    columns: str | None
+    target: str | None
+    by: str | None
+    balanced: bool
+    init: str | None
+    exclude: str | None
+    kernel: KernelName
+    scores: str | None
+    lengthscale: float | None
+
+
+class Job(NamedTuple):
+    """What was read, so far without a pass over the rows."""
+
+    source: tables.Source
+    columns: tuple[str, ...]
+    rows: Atoms
+    target: Atoms | None
+    scores: Atoms | None
+    by: NDArray[Any] | None
+    kernel: Kernel
+    init: Ids | None
+    exclude: Ids | None
+
+    def prepared(self, *, standardize: bool) -> Job:
+        """Return the job with rows as the kernel takes them; one pass to standardize."""
+        rows, target, scores = self.rows, self.target, self.scores
+        if standardize:
+            scaling = unit_variance(rows)
+            rows = scaling.of(rows)
+            target = None if target is None else scaling.of(target)
+            scores = None if scores is None else scaling.of_scores(scores)
+        if scores is not None:
+            from wolfhound.herding.kernels import with_scores  # noqa: PLC0415 - numba
+
+            rows = with_scores(rows, scores)
+        return self._replace(rows=rows, target=target, scores=None)
+
+
+def read(given: Given) -> Job:
+    """Read all that is named, and refuse what does not fit together."""
+    _check(given)
+    source = tables.open_rows(given.rows)
+    of_file = given.by is not None and Path(given.by).suffix.lower() in _LABEL_FILES
+    named = None if given.columns is None else [name.strip() for name in given.columns.split(",")]
+    # A label that is a number is still no coordinate.
+    columns = tables.counting(source, named, () if given.by is None or of_file else (given.by,))
+    rows = source.atoms(columns)
+    by = None
+    if given.by is not None:
+        by = _label_file(given.by, rows.shape[0]) if of_file else _label_column(source, given.by)
+    return Job(
+        source=source,
+        columns=columns,
+        rows=rows,
+        target=None if given.target is None else _target(given.target, columns, rows.shape[1]),
+        scores=None if given.scores is None else _scores(given.scores, rows.shape),
+        by=by,
+        kernel=_kernel(given.kernel, given.lengthscale),
+        init=_ids(given.init, "--init"),
+        exclude=_ids(given.exclude, "--exclude"),
+    )
+
+
+def _check(given: Given) -> None:
+    stein = given.kernel is KernelName.STEIN
+    if stein and given.scores is None:
+        raise ValueError("`--scores` must be given with --kernel stein.")
+    if not stein and given.scores is not None:
+        raise ValueError(f"`--scores` must not be given with --kernel {given.kernel}.")
+    if stein and given.target is not None:
+        raise ValueError("`--target` must not be given with --kernel stein: the scores say what to match.")
+    if given.kernel is KernelName.LINEAR and given.lengthscale is not None:
+        raise ValueError("`--lengthscale` must not be given with --kernel linear.")
+    if given.balanced and given.by is None:
+        raise ValueError("`--balanced` must come with --by.")
+
+
+def _kernel(name: KernelName, lengthscale: float | None) -> Kernel:
+    from wolfhound.herding import kernels  # noqa: PLC0415 - numba
+
+    match name:
+        case KernelName.LAPLACE:
+            return kernels.Laplace(lengthscale)
+        case KernelName.LINEAR:
+            return kernels.Linear()
+        case KernelName.STEIN:
+            return kernels.Stein(lengthscale)
+        case _:
+            return kernels.Gaussian(lengthscale)
+
+
+def _target(path: str, columns: Sequence[str], d: int) -> Atoms:
+    """Return the rows to match, the same columns of them where there are names."""
+    source = tables.open_rows(path)
+    if columns and source.names:
+        missing = [name for name in columns if name not in source.names]
+        if missing:
+            raise ValueError(f"`--target` must have the columns of ROWS that count. Got no {missing[0]}.")
+        target = source.atoms(columns)
+    else:
+        target = source.atoms(source.numbers)
+    if target.shape[1] != d:
+        raise ValueError(f"`--target` must have {d} columns, as ROWS. Got {target.shape[1]} in {path}.")
+    return target
+
+
+def _scores(path: str, shape: tuple[int, int]) -> Atoms:
+    scores = readers.read_atoms(path)
+    if scores.shape != shape:
+        n, d = shape
+        got = f"{scores.shape[0]:,} x {scores.shape[1]:,}"
+        raise ValueError(f"`--scores` must be {n:,} x {d:,}, as ROWS. Got {got} in {path}.")
+    return scores
+
+
+def _label_column(source: tables.Source, name: str) -> NDArray[Any]:
+    if name not in source.names:
+        known = f"one of {', '.join(source.names)}, or " if source.names else ""
+        raise ValueError(f"`--by` must be {known}a .npy or .txt file of labels. Got {name}.")
+    return source.column(name)
+
+
+def _label_file(path: str, n: int) -> NDArray[Any]:
+    labels = _array(path)
+    if labels.shape != (n,):
+        raise ValueError(f"`--by` must hold {n:,} labels, one per row. Got shape {labels.shape} in {path}.")
+    return labels
+
+
+def _array(path: str) -> NDArray[Any]:
+    if path.lower().endswith(".txt"):
+        return np.array(readers.read_names(path))
+    return readers.read_array(path)
+
+
+def _ids(text: str | None, option: str) -> Ids | None:
+    """Return the ids of "1,5,9", of a file of ids, or of a table with a column `id`."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if Path(text).suffix.lower() in _ID_FILES:
+        parts = [str(value).strip() for value in _id_column(text, option)]
+    for part in parts:
+        if not part.isdecimal():
+            raise ValueError(f"`{option}` must be ids with commas between, or a file of ids. Got {part}.")
+    return np.array(parts, np.int64)
+
+
+def _id_column(path: str, option: str) -> NDArray[Any]:
+    if Path(path).suffix.lower() in _LABEL_FILES:
+        values = _array(path)
+        return values["id"] if "id" in (values.dtype.names or ()) else values
+    source = tables.open_rows(path)
+    if "id" not in source.names:
+        raise ValueError(f"`{option}` must be a file with a column id. Got {path}.")
+    return source.column("id")

@@ -1,0 +1,266 @@
+"""Candidates to pick from, and the target's mean embedding at each of them.
+
+The mean embedding of millions of rows is that of some thousand of them, weighted
+so that their random features have the mean of all rows: one pass, nothing kept.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+
+from wolfhound.atoms import as_atoms
+from wolfhound.core import Atoms, Ids, Matrix, Vector, pulse
+from wolfhound.herding._columns import centre_of
+from wolfhound.herding._draw import draw_ids, draw_weighted, taken
+from wolfhound.herding.features import Features, Identity, feature_mean, row_shares
+from wolfhound.herding.kernels import Kernel, Linear
+from wolfhound.herding.mmd import kernel_sums, self_sums
+from wolfhound.threads import one_blas_thread
+from wolfhound.validate import count as whole
+from wolfhound.validate import ids as valid_ids
+from wolfhound.validate import require
+
+FEATURES = 256
+"""Random features that the rows are weighted by."""
+
+BASE = 10_000
+"""Rows that stand for the target, at least; a smaller target is taken whole."""
+
+MOST = 20_000
+"""Rows that stand for a target that is not taken whole, at most: candidates times these is the work."""
+
+RIDGE = 1e-4
+"""Of the mean diagonal: keeps the weights near where they start in directions that features barely see."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Embedding:
+    """Candidates, and the target's mean embedding mu at each of them.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        With nothing left to choose.
+    ids : (c,) int64
+        Candidates, ascending.
+    rows : (c, d)
+        Their rows, as the atoms give them.
+    ku : (c,) float64
+        <mu, k(c, .)> at the candidates.
+    base : (r, d)
+        Rows that stand for the target: rows of it, the candidates themselves where
+        that will do; for the linear kernel the mean; none for a kernel with mean 0.
+    base_ids : (r,) int64
+        Ids of these rows in the target; none if they are not of it.
+    mass : (r,) float64
+        Their calibrated weights, 1 in sum; some may be below 0.
+    square : float
+        |mu|^2.
+    exact : bool
+        Whether `ku` and `square` are those of all rows.
+    passes : float
+        Passes over the target.
+    scored : int
+        Rows read in passes, and candidates.
+    """
+
+    kernel: Kernel
+    ids: Ids
+    rows: Matrix
+    ku: Vector
+    base: Matrix
+    base_ids: Ids
+    mass: Vector
+    square: float
+    exact: bool
+    passes: float
+    scored: int
+
+    def at(self, rows: Matrix) -> Vector:
+        """(r,) float64 values <mu, k(x, .)> at other rows."""
+        return kernel_sums(self.kernel, rows, self.base, self.mass)
+
+
+def embed(
+    atoms: object,
+    kernel: Kernel,
+    *,
+    count: int,
+    features: int = FEATURES,
+    target: object | None = None,
+    row_weights: Vector | None = None,
+    exclude: Ids | None = None,
+    rng: np.random.Generator,
+) -> Embedding:
+    """Draw candidates and return the target's mean embedding at them.
+
+    Parameters
+    ----------
+    atoms
+        (n, d) rows to pick from: atoms, an array or a path.
+    kernel
+        Without a lengthscale, one is chosen from the rows drawn.
+    count
+        Candidates to draw; all rows, if there are no more.
+    features
+        Random features by which the rows are weighted.
+    target
+        (t, d) rows whose mean embedding is wanted; the atoms if not given.
+    row_weights : (t,), optional
+        Weights >= 0 of the target's rows; only their ratios matter.
+    exclude : (e,) int64, optional
+        Atoms that must not be candidates. They count in the mean.
+    rng
+        Draws candidates and features.
+
+    Examples
+    --------
+    >>> from wolfhound.herding import Linear
+    >>> found = embed(np.eye(3), Linear(), count=2, rng=np.random.default_rng(0))
+    >>> found.ku.round(3)
+    array([0.333, 0.333])
+    """
+    pool = as_atoms(atoms)
+    goal = pool if target is None else as_atoms(target, "target")
+    n, d = pool.shape
+    require(goal.shape[1] == d, "target", f"rows of {d} columns", f"{goal.shape[1]} columns")
+    for name, value in (("target", target), ("row_weights", row_weights)):
+        require(value is None or not kernel.centred, name, "None: the kernel has its own target", "one")
+    shares = row_shares(row_weights, goal.shape[0], "row_weights")
+    gone = np.empty(0, np.int64) if exclude is None else valid_ids(exclude, "exclude", n)
+    require(len(gone) < n, "exclude", "fewer than all atoms", f"all {n}")
+    ids = draw_ids(n, whole(count, "count", low=1), gone, rng)
+    whole(features, "features", low=1)
+    rows = taken(pool, ids, "atoms")
+    if kernel.centred:
+        return _known(kernel.fitted(rows), ids, rows, rows[:0])
+    if isinstance(kernel, Linear):
+        mean = feature_mean(goal, Identity(d), weights=shares, name=_name(target))
+        return _known(kernel, ids, rows, mean[None], read=goal.shape[0])
+    # Where many ids are left out, candidates are no sample of the target.
+    fair = target is None and BASE <= len(ids) <= MOST and 100 * len(gone) <= n
+    base = _base(goal, ids if fair else None, max(count, BASE), shares, rng)
+    base_rows = rows if base.ids is ids else taken(goal, base.ids, _name(target))
+    full = kernel.fitted(base_rows if target is None else np.concatenate([rows, base_rows]))
+    found = None if base.whole else full.features(d, features, rng, centre=centre_of(base_rows))
+    mass = base.weights
+    if found is not None:
+        mean = feature_mean(goal, found, weights=shares, name=_name(target))
+        mass = calibrated(found, base_rows, mean, mass)
+    ku, square = _values(full, rows, base_rows, mass, ids if base.whole and target is None else None)
+    read = goal.shape[0] if base.whole or found is not None else 0
+    return Embedding(
+        kernel=full,
+        ids=ids,
+        rows=rows,
+        ku=ku,
+        base=base_rows,
+        base_ids=base.ids,
+        mass=mass,
+        square=square,
+        exact=base.whole,
+        passes=float(read > 0),
+        scored=read + len(ids),
+    )
+
+
+def _name(target: object | None) -> str:
+    return "atoms" if target is None else "target"
+
+
+def _known(kernel: Kernel, ids: Ids, rows: Matrix, base: Matrix, *, read: int = 0) -> Embedding:
+    """The embedding of a target whose mean is known: one point stands for it, or none."""
+    return Embedding(
+        kernel=kernel,
+        ids=ids,
+        rows=rows,
+        ku=kernel_sums(kernel, rows, base, np.ones(len(base))),
+        base=base,
+        base_ids=np.empty(0, np.int64),
+        mass=np.ones(len(base)),
+        square=float(kernel.gram(base, base).sum()),
+        exact=True,
+        passes=float(read > 0),
+        scored=read + len(ids),
+    )
+
+
+class _Base(NamedTuple):
+    """Rows that stand for the target, with weights before calibration."""
+
+    ids: Ids
+    weights: Vector
+    whole: bool
+
+
+def _base(
+    goal: Atoms, usable: Ids | None, size: int, shares: Vector | None, rng: np.random.Generator
+) -> _Base:
+    """All rows of a small target; else the candidates if they are usable; else other random rows."""
+    n = goal.shape[0]
+    if n <= size:
+        pulse(n)
+        return _Base(np.arange(n), np.full(n, 1.0 / n) if shares is None else shares, True)
+    size = min(size, MOST)
+    if shares is None:
+        ids = draw_ids(n, size, np.empty(0, np.int64), rng) if usable is None else usable
+        return _Base(ids, np.full(len(ids), 1.0 / len(ids)), False)
+    if usable is not None:
+        start = shares[usable]
+        # Rows drawn evenly will do if a quarter of them would carry the weights as well.
+        if start.sum() ** 2 >= 0.25 * len(start) * (start @ start) > 0.0:
+            return _Base(usable, start / start.sum(), False)
+    ids, repeats = np.unique(draw_weighted(shares, size, rng), return_counts=True)
+    return _Base(ids, repeats / size, False)
+
+
+def calibrated(
+    features: Features, rows: Matrix, mean: Vector, start: Vector, *, ridge: float = RIDGE
+) -> Vector:
+    """(r,) weights of rows near `start`, 1 in sum, whose feature mean is nearly `mean`.
+
+    ``a = p (1 + F z)`` with ``(F' P F + ridge tr(F' P F)/D I) z = mean - F' p``, p = `start`
+    and P = diag(p), the constant 1 being the last of the D columns of F.
+
+    Parameters
+    ----------
+    features
+        A map to D - 1 columns.
+    rows : (r, d)
+    mean : (D - 1,)
+        The mean to be matched.
+    start : (r,)
+        Weights >= 0, 1 in sum.
+    ridge
+        Relative to the mean diagonal.
+
+    Examples
+    --------
+    >>> rows, half = np.array([[0.0], [1.0]]), np.array([0.5, 0.5])
+    >>> calibrated(Identity(1), rows, np.array([0.8]), half).round(3)
+    array([0.2, 0.8])
+    """
+    table = np.ones((len(rows), features.dim_out + 1))
+    with one_blas_thread():
+        table[:, :-1] = features(rows)
+        weighed = table * start[:, None]
+        square = weighed.T @ table
+        square[np.diag_indices_from(square)] += ridge * np.trace(square) / len(square)
+        found = start + weighed @ np.linalg.solve(square, np.append(mean, 1.0) - weighed.sum(axis=0))
+    out: Vector = found / found.sum()
+    return out
+
+
+def _values(
+    kernel: Kernel, rows: Matrix, base: Matrix, mass: Vector, inside: Ids | None
+) -> tuple[Vector, float]:
+    """Mean embedding at the rows, and its squared norm; `inside`: the rows' places in the base."""
+    if base is rows or inside is not None:
+        everywhere = self_sums(kernel, base, mass)
+        return (everywhere if inside is None else everywhere[inside]), float(mass @ everywhere)
+    return kernel_sums(kernel, rows, base, mass), float(mass @ self_sums(kernel, base, mass))

@@ -1,0 +1,365 @@
+"""Distances between sets of rows in a kernel: the maximum mean discrepancy.
+
+``MMD^2 = sum a_i a_j k(x_i, x_j) - 2 sum a_i b_j k(x_i, y_j) + sum b_i b_j k(y_i, y_j)``.
+Tiles of kernel values are made, summed in float64 and forgotten.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from wolfhound.atoms import as_atoms, block_rows
+from wolfhound.core import Atoms, Ids, Matrix, Vector
+from wolfhound.herding._columns import floats
+from wolfhound.herding._draw import draw_ids, draw_weighted, taken
+from wolfhound.herding.features import Identity, check_rows, feature_mean, row_shares
+from wolfhound.herding.kernels import Kernel, Linear
+from wolfhound.threads import ordered
+from wolfhound.validate import count as whole
+from wolfhound.validate import ids as valid_ids
+from wolfhound.validate import require
+
+TALL, WIDE = 1024, 512
+"""Rows on either side of a tile: fixed, so that sums have one order."""
+
+
+def kernel_sums(
+    kernel: Kernel, left: Matrix, right: Matrix, weights: Vector, *, single: bool = True
+) -> Vector:
+    """(r,) float64 sums ``sum_j weights_j k(left_i, right_j)``, on our threads.
+
+    Parameters
+    ----------
+    kernel
+        With nothing left to choose.
+    left, right : (r, d), (s, d)
+    weights : (s,)
+    single
+        Float32 kernel values will do, see `Kernel.against`.
+
+    Examples
+    --------
+    >>> from wolfhound.herding import Linear
+    >>> kernel_sums(Linear(), np.eye(2), np.array([[1.0, 2.0]]), np.array([3.0]))
+    array([3., 6.])
+    """
+
+    def work(first: int) -> Vector:
+        columns = kernel.against(left[first : first + TALL], single=single)
+        total = np.zeros(len(left[first : first + TALL]))
+        for begin in range(0, len(right), WIDE):
+            tile = columns(right[begin : begin + WIDE])
+            total += tile @ weights[begin : begin + WIDE].astype(tile.dtype, copy=False)
+        return total
+
+    return np.concatenate([np.empty(0), *ordered(work, range(0, len(left), TALL))])
+
+
+def self_sums(kernel: Kernel, rows: Matrix, weights: Vector, *, single: bool = True) -> Vector:
+    """(r,) float64 sums ``sum_j weights_j k(rows_i, rows_j)``: each tile serves twice.
+
+    Examples
+    --------
+    >>> from wolfhound.herding import Linear
+    >>> self_sums(Linear(), np.eye(2), np.array([3.0, 1.0]))
+    array([3., 1.])
+    """
+
+    def work(first: int) -> tuple[int, Vector]:
+        columns = kernel.against(rows[first : first + WIDE], single=single)
+        mine = weights[first : first + WIDE]
+        out = np.zeros(len(rows) - first)
+        for begin in range(first, len(rows), TALL):
+            tile = columns(rows[begin : begin + TALL])
+            out[:WIDE] += tile @ weights[begin : begin + TALL].astype(tile.dtype, copy=False)
+            mirrored = mine.astype(tile.dtype, copy=False) @ tile
+            out[max(begin - first, WIDE) : begin - first + TALL] += mirrored[WIDE if begin == first else 0 :]
+        return first, out
+
+    total = np.zeros(len(rows))
+    for first, part in ordered(work, range(0, len(rows), WIDE)):
+        total[first:] += part
+    return total
+
+
+def _sums_before(kernel: Kernel, rows: Matrix) -> Vector:
+    """(r,) sums of k(rows_i, rows_j) over j < i."""
+
+    def work(first: int) -> Vector:
+        columns = kernel.against(rows[first : first + TALL], single=True)
+        here = np.arange(first, min(first + TALL, len(rows)))
+        total = np.zeros(len(here))
+        for begin in range(0, int(here[-1]) + 1, WIDE):
+            tile = columns(rows[begin : begin + WIDE])
+            there = np.arange(begin, begin + tile.shape[1])
+            if there[-1] >= first:
+                tile[there >= here[:, None]] = 0.0
+            total += tile @ np.ones(len(there), tile.dtype)
+        return total
+
+    return np.concatenate([np.empty(0), *ordered(work, range(0, len(rows), TALL))])
+
+
+# ---------------------------------------------------------------- two sets
+
+
+def mmd(
+    left: object,
+    right: object,
+    kernel: Kernel,
+    *,
+    left_weights: Vector | None = None,
+    right_weights: Vector | None = None,
+) -> float:
+    """Maximum mean discrepancy of two sets of rows, in full: all pairs, in float64.
+
+    Parameters
+    ----------
+    left, right
+        (n, d) and (m, d) rows: atoms, arrays or paths.
+    kernel
+        Without a lengthscale, one is chosen from rows of both.
+    left_weights, right_weights : (n,), (m,), optional
+        Weights >= 0; only their ratios matter.
+
+    Returns
+    -------
+    float
+        The distance of the two mean embeddings, not squared.
+
+    Examples
+    --------
+    >>> from wolfhound.herding import Gaussian, Linear
+    >>> round(mmd([[0.0]], [[1.0]], Gaussian(1.0)), 6)
+    0.887096
+    >>> mmd([[0.0], [1.0]], [[2.0]], Linear())
+    1.5
+    """
+    a, b = as_atoms(left, "left"), as_atoms(right, "right")
+    require(a.shape[1] == b.shape[1], "right", f"rows of {a.shape[1]} columns", f"{b.shape[1]} columns")
+    wa = row_shares(left_weights, a.shape[0], "left_weights")
+    wb = row_shares(right_weights, b.shape[0], "right_weights")
+    if isinstance(kernel, Linear):
+        identity = Identity(a.shape[1])
+        apart = feature_mean(a, identity, weights=wa, name="left")
+        apart -= feature_mean(b, identity, weights=wb, name="right")
+        return float(np.linalg.norm(apart))
+    full = kernel.fitted(np.concatenate([_spread(a, "left"), _spread(b, "right")]))
+    wa, wb = _or_equal(wa, a.shape[0]), _or_equal(wb, b.shape[0])
+    square = _within(full, a, wa, "left") - 2.0 * _between(full, a, wa, b, wb) + _within(full, b, wb, "right")
+    return math.sqrt(max(square, 0.0))
+
+
+def _spread(atoms: Atoms, name: str) -> Matrix:
+    """At most 500 rows at equal distances."""
+    n = atoms.shape[0]
+    return taken(atoms, np.linspace(0, n - 1, min(n, 500)).round().astype(np.int64), name)
+
+
+def _or_equal(shares: Vector | None, n: int) -> Vector:
+    return np.full(n, 1.0 / n) if shares is None else shares
+
+
+def _blocks(atoms: Atoms) -> Iterator[tuple[slice, Matrix]]:
+    for first, block in atoms.blocks(block_rows(atoms)):
+        yield slice(first, first + len(block)), block.astype(np.float64, copy=False)
+
+
+def _within(kernel: Kernel, atoms: Atoms, weights: Vector, name: str) -> float:
+    total = 0.0
+    for here, block in _blocks(atoms):
+        check_rows(block, here.start, name)
+        total += float(weights[here] @ self_sums(kernel, block, weights[here], single=False))
+        for there, other in _blocks(atoms):
+            if there.start > here.start:
+                sums = kernel_sums(kernel, block, other, weights[there], single=False)
+                total += 2.0 * float(weights[here] @ sums)
+    return total
+
+
+def _between(kernel: Kernel, a: Atoms, wa: Vector, b: Atoms, wb: Vector) -> float:
+    total = 0.0
+    for here, block in _blocks(a):
+        for there, other in _blocks(b):
+            sums = kernel_sums(kernel, block, other, wb[there], single=False)
+            total += float(wa[here] @ sums)
+    return total
+
+
+# ---------------------------------------------------------------- many subsets, one target
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """Rows held out to measure how well subsets stand for the target.
+
+    The squared MMD of a subset and what the rows are drawn from is estimated
+    without bias: pairs of a held-out row with itself are left out. If the rows
+    are the whole target (`exact`), these pairs count and the MMD is that of `mmd`.
+    Make one by `of` or `draw`.
+
+    Attributes
+    ----------
+    rows : (r, d)
+        Held-out rows; none for a kernel whose mean embedding is 0.
+    kernel : Kernel
+        With nothing left to choose.
+    weights : (r,)
+        Their weights, 1 in sum.
+    square : float
+        The (estimated) squared norm of the target's mean embedding.
+    exact : bool
+        Whether nothing is estimated.
+    origin : (d,), optional
+        What was taken from the rows, for the linear kernel.
+    """
+
+    rows: Matrix
+    kernel: Kernel
+    weights: Vector
+    square: float
+    exact: bool
+    origin: Vector | None = None
+
+    @classmethod
+    def of(
+        cls, rows: Matrix, kernel: Kernel, *, weights: Vector | None = None, exact: bool = False
+    ) -> Reference:
+        """Return the reference of these rows.
+
+        Parameters
+        ----------
+        rows : (r, d)
+            A random sample of the target, or (`exact`) all of it.
+        kernel
+            Without a lengthscale, one is chosen from the rows.
+        weights : (r,), optional
+            Weights >= 0; only their ratios matter.
+        exact
+            The rows are the whole target.
+
+        Examples
+        --------
+        >>> from wolfhound.herding import Gaussian
+        >>> rows = np.array([[0.0], [1.0], [2.0]])
+        >>> Reference.of(rows, Gaussian(1.0), exact=True).mmd(rows)
+        0.0
+        """
+        table = floats(rows)
+        full = kernel.fitted(table)
+        if full.centred:
+            return cls(table[:0], full, np.empty(0), 0.0, True)
+        require(len(table) > (0 if exact else 1), "rows", "two rows or more", len(table))
+        check_rows(table, 0, "rows")
+        shares = _or_equal(row_shares(weights, len(table)), len(table))
+        # Weights sum to 1, so a shift changes no distance of means; far from 0 it saves digits.
+        origin = shares @ table if isinstance(full, Linear) else None
+        placed = table if origin is None else table - origin
+        square = float(shares @ self_sums(full, placed, shares))
+        if not exact:
+            own = shares * shares
+            require(bool(own.sum() < 1.0), "weights", "above 0 for two rows or more", "one")
+            square = (square - float(own @ full.diagonal(placed))) / (1.0 - float(own.sum()))
+        return cls(placed, full, shares, square, exact, origin)
+
+    @classmethod
+    def draw(
+        cls,
+        atoms: object,
+        kernel: Kernel,
+        *,
+        count: int = 10_000,
+        row_weights: Vector | None = None,
+        exclude: Ids | None = None,
+        rng: np.random.Generator,
+    ) -> Reference:
+        """Return a reference of random rows, or of all if these are at most ``2 * count``.
+
+        Parameters
+        ----------
+        atoms
+            The target: atoms, an array or a path.
+        kernel
+            Without a lengthscale, one is chosen from the rows.
+        count
+            Rows to hold out.
+        row_weights : (n,), optional
+            Weights >= 0 of the target's rows; rows are then drawn by them.
+        exclude : (e,) int64, optional
+            Rows that were used for picking. Left out, unless fewer than a tenth of
+            `count` are left.
+        rng
+            Draws the rows.
+
+        Examples
+        --------
+        >>> from wolfhound.herding import Gaussian
+        >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
+        >>> Reference.draw(rows, Gaussian(), count=100, rng=np.random.default_rng(1)).rows.shape
+        (100, 2)
+        """
+        target = as_atoms(atoms)
+        n = target.shape[0]
+        shares = row_shares(row_weights, n, "row_weights")
+        whole(count, "count", low=2)
+        if n <= 2 * count:
+            return cls.of(taken(target, np.arange(n), "atoms"), kernel, weights=shares, exact=True)
+        used = np.empty(0, np.int64) if exclude is None else valid_ids(exclude, "exclude", n)
+        if 10 * (n - len(used)) < count:
+            used = used[:0]
+        if shares is None:
+            ids = draw_ids(n, count, used, rng)
+        else:
+            unused = shares.copy()
+            unused[used] = 0.0
+            ids = draw_weighted(unused if unused.any() else shares, count, rng)
+        return cls.of(taken(target, ids, "atoms"), kernel)
+
+    def at(self, rows: Matrix) -> Vector:
+        """(m,) values of the target's (estimated) mean embedding at the rows."""
+        return self._at(self._placed(rows))
+
+    def mmd(self, rows: Matrix, weights: Vector | None = None) -> float:
+        """MMD of weighted rows and the target, not squared; 0 if the estimate is below.
+
+        Parameters
+        ----------
+        rows : (m, d)
+        weights : (m,), optional
+            Weights >= 0; only their ratios matter.
+        """
+        placed = self._placed(rows)
+        shares = _or_equal(row_shares(weights, len(placed)), len(placed))
+        own = float(shares @ self_sums(self.kernel, placed, shares))
+        return math.sqrt(max(own - 2.0 * float(shares @ self._at(placed)) + self.square, 0.0))
+
+    def curve(self, rows: Matrix) -> Vector:
+        """(m,) values of `mmd` of the first 1, 2, ..., m rows, with equal weights."""
+        placed = self._placed(rows)
+        before = _sums_before(self.kernel, placed)
+        pairs = np.cumsum(2.0 * before + self.kernel.diagonal(placed))
+        sizes = np.arange(1, len(placed) + 1)
+        squares = pairs / sizes**2 - 2.0 * np.cumsum(self._at(placed)) / sizes + self.square
+        out: Vector = np.sqrt(np.maximum(squares, 0.0))
+        return out
+
+    def _placed(self, rows: Matrix) -> Matrix:
+        table = floats(rows)
+        rule = f"at least one row of {self.rows.shape[1]} columns"
+        require(
+            table.ndim == 2 and len(table) > 0 and table.shape[1] == self.rows.shape[1],
+            "rows",
+            rule,
+            f"shape {table.shape}",
+        )
+        return table if self.origin is None else table - self.origin
+
+    def _at(self, placed: Matrix) -> Vector:
+        return kernel_sums(self.kernel, placed, self.rows, self.weights)

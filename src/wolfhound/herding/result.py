@@ -1,0 +1,390 @@
+"""What `herd` gives back: the rows, their weights, how good they are, the cost."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wolfhound import plot, store
+from wolfhound.atoms import Fingerprint, Part, as_atoms
+from wolfhound.core import Atoms, Ids, Ints, Progress, Status, Vector
+from wolfhound.herding.kernels import Gaussian, Kernel, Laplace, Linear, Stein
+from wolfhound.result import Trace, TraceRow
+from wolfhound.validate import require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_KIND = "herd"
+_KERNELS: dict[str, Callable[..., Kernel]] = {
+    kind.__name__: kind for kind in (Gaussian, Laplace, Linear, Stein)
+}
+_DRAWN = 2000
+"""Rows that a picture shows."""
+
+_SHOWN = 8
+
+
+class Curve(NamedTuple):
+    """MMD of the first rows, and the mean of random subsets of as many.
+
+    Attributes
+    ----------
+    sizes : (s,) int64
+        Numbers of rows.
+    mmd, random : (s,)
+        On the same data as the result's `mmd`.
+    """
+
+    sizes: Ints
+    mmd: Vector
+    random: Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Record:
+    """Settings of a run that a saved result needs to go on.
+
+    Attributes
+    ----------
+    counts : tuple of int
+        Candidates of each label, or of all rows.
+    seed : int
+        Of all that is random.
+    held : int
+        Rows of `init`: the first ids.
+    exclude : (e,) int64
+        Rows that must not be picked.
+    balanced, weights, swap, evaluate : bool
+        As given to `herd`.
+    target : Fingerprint
+        Of the target, () if there is none.
+    digests : tuple of str
+        Of the labels and the row weights, "" where there are none.
+    """
+
+    counts: tuple[int, ...]
+    seed: int
+    held: int
+    exclude: Ids
+    balanced: bool
+    weights: bool
+    swap: bool
+    evaluate: bool
+    target: Fingerprint
+    digests: tuple[str, str]
+
+
+class Session(Protocol):
+    """What a result keeps in memory to go on; lost when it is saved or pickled."""
+
+    @property
+    def rows(self) -> Atoms:
+        """The rows that were herded."""
+
+    def extend(
+        self, m: int, *, max_seconds: float, callback: Callable[[Progress], bool | None] | None
+    ) -> HerdResult:
+        """Go on to m rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class HerdResult:
+    """Few weighted rows that stand for many, and how well they do.
+
+    Attributes
+    ----------
+    ids : (k,) int64
+        The rows in the order of their picks, those of `init` first. k = m, less
+        if a limit came first; in a feature space repeated picks are merged.
+    weights : (k,)
+        Their weights, >= 0 with sum 1.
+    mmd : float
+        Maximum mean discrepancy of the weighted rows, in the true kernel, on
+        the data of `reference`; nan if it was not evaluated.
+    mmd_random, mmd_random_spread : float
+        Mean and standard deviation of the MMD of random subsets of as many
+        rows, equally weighted, on the same data.
+    reference : str
+        What the MMD was measured on, and how many random subsets there were.
+    seconds, evaluation_seconds : float
+        Time to pick the rows, and to measure how good they are.
+    passes : float
+        Passes over all rows to pick them.
+    scored : int
+        Kernel values or features that were needed per row: the
+        machine-independent cost.
+    status : Status
+        Why the run ended.
+    trace : Trace
+        Every state on the way; `value` is half the squared MMD to the embedding.
+    kernel : Kernel or None
+        With its lengthscale; None in a feature space, and for a saved kernel
+        that is not one of ours.
+    space : str
+        The kernel or the feature space in words.
+    labels : (k,), optional
+        Labels of the rows.
+    fingerprint : Fingerprint
+        Of all rows.
+    measured : Curve
+        What `curve` returns.
+    record : Record, optional
+        Settings, for `extend` after loading.
+    session : Session, optional
+        What `extend` goes on with.
+    """
+
+    ids: Ids
+    weights: Vector
+    mmd: float
+    mmd_random: float
+    mmd_random_spread: float
+    reference: str
+    seconds: float
+    evaluation_seconds: float
+    passes: float
+    scored: int
+    status: Status
+    trace: Trace
+    kernel: Kernel | None
+    space: str
+    labels: NDArray[Any] | None = None
+    fingerprint: Fingerprint = ()
+    measured: Curve
+    record: Record | None = None
+    session: Session | None = None
+
+    @property
+    def ess(self) -> float:
+        """Effective sample size, ``1 / sum(weights ** 2)``."""
+        return 1.0 / float(self.weights @ self.weights)
+
+    @property
+    def gain(self) -> float:
+        """``mmd / mmd_random``: below 1 is better than random."""
+        return self.mmd / self.mmd_random if self.mmd_random > 0.0 else math.nan
+
+    @property
+    def success(self) -> bool:
+        """Whether all m rows were picked."""
+        return self.status.success
+
+    @property
+    def message(self) -> str:
+        """Why the run ended, how good the rows are and what it cost."""
+        return f"{self.status.value}: {self._quality()} after {self._cost()}"
+
+    def curve(self) -> Curve:
+        """MMD of the first rows against their number, with random; nothing is computed.
+
+        Rows are equally weighted within a label (within all), also where the
+        result's weights were fitted. Empty if the result was not evaluated.
+        """
+        return self.measured
+
+    def extend(
+        self,
+        m: int,
+        *,
+        rows: Atoms | ArrayLike | str | PathLike[str] | None = None,
+        target: Atoms | ArrayLike | str | PathLike[str] | None = None,
+        by: ArrayLike | None = None,
+        row_weights: ArrayLike | None = None,
+        max_seconds: float = math.inf,
+        callback: Callable[[Progress], bool | None] | None = None,
+    ) -> HerdResult:
+        """Return a result with m rows that begins with these.
+
+        The same as one run with m rows and as many `candidates`, if neither
+        swapped nor weighted. Swaps and weights are made anew.
+
+        Parameters
+        ----------
+        m
+            Rows in all; at most the candidates of the first run.
+        rows, target, by, row_weights
+            What `herd` was given, needed if this result was loaded or pickled;
+            checked to be the same.
+        max_seconds, callback
+            As in `herd`.
+
+        Examples
+        --------
+        >>> from wolfhound.herding.herd import herd
+        >>> rows = np.linspace(0.0, 1.0, 50)[:, None]
+        >>> np.array_equal(herd(rows, 4).extend(8).ids, herd(rows, 8).ids)
+        True
+        """
+        session = self.session
+        if rows is not None or session is None:
+            from wolfhound.herding._session import resumed  # noqa: PLC0415 - makes results
+
+            session = resumed(self, rows, target=target, by=by, row_weights=row_weights)
+        return session.extend(m, max_seconds=max_seconds, callback=callback)
+
+    def plot(
+        self,
+        path: str | Path | None = None,
+        *,
+        rows: Atoms | ArrayLike | str | PathLike[str] | None = None,
+        title: str | None = None,
+    ) -> Figure:
+        """Draw the MMD against the number of rows, and the chosen among the others.
+
+        Parameters
+        ----------
+        path
+            Where to write the picture; its ending chooses the format.
+        rows
+            What `herd` was given, for the second panel if the result was loaded.
+        title
+            Heading; by default the space and the gain over random.
+        """
+        atoms = None if self.session is None else self.session.rows
+        if rows is not None:
+            atoms = as_atoms(rows, "rows")
+        chosen = sample = None
+        if atoms is not None:
+            n = atoms.shape[0]
+            require(bool(self.ids.max() < n), "rows", "the rows that were herded", f"{n} rows")
+            some = np.random.default_rng(0).choice(n, min(n, _DRAWN), replace=False)
+            sample, chosen = atoms.take(some), atoms.take(self.ids)
+        figure = plot.herding(
+            sizes=self.measured.sizes.astype(np.float64),
+            mmd=self.measured.mmd,
+            last=self.mmd,
+            random=self.measured.random,
+            sample=sample,
+            chosen=chosen,
+            weights=self.weights,
+            title=f"{self.space}: {self._quality()}" if title is None else title,
+        )
+        if path is not None:
+            plot.save(figure, path)
+        return figure
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write to a folder that `HerdResult.load` reads."""
+        arrays = {f"trace_{name}": getattr(self.trace, name) for name in TraceRow._fields}
+        arrays |= {f"curve_{name}": getattr(self.measured, name) for name in Curve._fields}
+        numbers = (self.mmd, self.mmd_random, self.mmd_random_spread, self.seconds, self.evaluation_seconds)
+        # As an array: JSON has no nan.
+        arrays |= {"numbers": np.array([*numbers, self.passes]), "ids": self.ids, "weights": self.weights}
+        if self.labels is not None:
+            arrays["labels"] = self.labels
+        if self.record is not None:
+            arrays["exclude"] = self.record.exclude
+        params = {
+            "status": self.status.name,
+            "scored": self.scored,
+            "reference": self.reference,
+            "space": self.space,
+            "kernel": _saved_kernel(self.kernel),
+            "record": _saved_record(self.record),
+        }
+        store.save(folder, _KIND, arrays, params, self.fingerprint)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str], *, rows: Atoms | None = None) -> HerdResult:
+        """Read a result that `save` wrote.
+
+        Parameters
+        ----------
+        folder
+            Where it was saved.
+        rows
+            If given, must be the rows of the run, else StoreError is raised.
+        """
+        stored = store.load(folder, _KIND, mmap=False)
+        if rows is not None:
+            store.check_fingerprint(stored, rows)
+        arrays, params = stored.arrays, stored.params
+        mmd, random, spread, seconds, evaluation, passes = (float(number) for number in arrays["numbers"])
+        return cls(
+            ids=arrays["ids"],
+            weights=arrays["weights"],
+            mmd=mmd,
+            mmd_random=random,
+            mmd_random_spread=spread,
+            reference=params["reference"],
+            seconds=seconds,
+            evaluation_seconds=evaluation,
+            passes=passes,
+            scored=params["scored"],
+            status=Status[params["status"]],
+            trace=Trace(**{name: arrays[f"trace_{name}"] for name in TraceRow._fields}),
+            kernel=_loaded_kernel(params["kernel"]),
+            space=params["space"],
+            labels=arrays.get("labels"),
+            fingerprint=stored.fingerprint,
+            measured=Curve(*(arrays[f"curve_{name}"] for name in Curve._fields)),
+            record=_loaded_record(params["record"], arrays),
+        )
+
+    def _quality(self) -> str:
+        if math.isnan(self.mmd):
+            return "MMD not evaluated"
+        against = f"{self.gain:.2f} of random" if self.mmd_random > 0.0 else "random 0"
+        return f"MMD {self.mmd:.3g}, {against}"
+
+    def _cost(self) -> str:
+        passes = f"{self.passes:.3g} {'pass' if self.passes == 1 else 'passes'}"
+        return f"{self.seconds:.3g} s, {passes}, {self.scored:,} atoms scored"
+
+    def __repr__(self) -> str:
+        """Quality, cost and the first rows, on several lines."""
+        k, n = len(self.ids), sum(part.n for part in self.fingerprint)
+        first = ", ".join(f"{i}" for i in self.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
+        random = f"{self.mmd_random:.3g} +- {self.mmd_random_spread:.1g}"
+        return "\n".join(
+            [
+                f"HerdResult({self.status.name}: {self.status.value})",
+                f"  rows     {k:,} of {n:,}, effective {self.ess:,.6g}: {first}",
+                f"  mmd      {self._quality()} ({random})",
+                f"  on       {self.reference}",
+                f"  cost     {self._cost()}; evaluation {self.evaluation_seconds:.3g} s",
+                f"  in       {self.space}",
+            ]
+        )
+
+
+def _saved_kernel(kernel: Kernel | None) -> list[Any] | None:
+    if isinstance(kernel, (Gaussian, Laplace, Stein)):
+        return [type(kernel).__name__, kernel.lengthscale]
+    return ["Linear"] if isinstance(kernel, Linear) else None
+
+
+def _loaded_kernel(saved: list[Any] | None) -> Kernel | None:
+    return None if saved is None else _KERNELS[saved[0]](*saved[1:])
+
+
+def _saved_record(record: Record | None) -> dict[str, Any] | None:
+    if record is None:
+        return None
+    saved = {field.name: getattr(record, field.name) for field in fields(record)}
+    del saved["exclude"]
+    return saved | {"target": [list(part) for part in record.target]}
+
+
+def _loaded_record(saved: dict[str, Any] | None, arrays: Mapping[str, NDArray[Any]]) -> Record | None:
+    if saved is None:
+        return None
+    labels, row_weights = saved["digests"]
+    return Record(
+        **saved
+        | {
+            "exclude": arrays["exclude"],
+            "counts": tuple(saved["counts"]),
+            "target": tuple(Part(*part) for part in saved["target"]),
+            "digests": (labels, row_weights),
+        }
+    )

@@ -1,0 +1,281 @@
+"""Tables for `wolfhound herd`: what counts, what is carried, in every format."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import csv
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.preprocessing import StandardScaler
+
+from wolfhound.atoms import ArrayAtoms
+from wolfhound.cli import _rows as tables
+from wolfhound.cli._scale import unit_variance
+
+IDS = np.array([7, 0, 4])
+WEIGHTS = np.array([0.5, 0.3, 0.2])
+N = 10
+
+
+@pytest.fixture
+def table() -> pa.Table:
+    """Numbers, texts with nulls, dates, categories: ten rows."""
+    return pa.table(
+        {
+            "x": pa.array(np.arange(N) / 4.0, pa.float32()),
+            "kind": pa.array(["b", "a"] * 5).dictionary_encode(),
+            "count": pa.array(range(N), pa.int16()),
+            "day": [datetime.date(2020, 1, 1 + i) for i in range(N)],
+            "note": [None, *(f"note {i}, good" for i in range(1, N))],
+        }
+    )
+
+
+@pytest.fixture
+def parquet(table: pa.Table, tmp_path: Path) -> str:
+    """The table in two files, in groups of three rows."""
+    pq.write_table(table[:6], tmp_path / "part-0.parquet", row_group_size=3)
+    pq.write_table(table[6:], tmp_path / "part-1.parquet", row_group_size=3)
+    return str(tmp_path / "part-*.parquet")
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    """A .csv file with a header, quoted cells and a blank line."""
+    lines = ["code,x,name", *(f'{i:03d},{i / 4},"n, {i}"' for i in range(5)), ""]
+    lines += [f"{i:03d},{i / 4},n{i}" for i in range(5, N)]
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    return str(tmp_path / "rows.csv")
+
+
+# ---------------------------------------------------------------- reading
+
+
+def test_parquet_columns(parquet: str) -> None:
+    source = tables.open_rows(parquet)
+    assert source.names == ("x", "kind", "count", "day", "note")
+    assert source.numbers == ("x", "count")
+    assert tables.counting(source, None, ("count",)) == ("x",)
+    rows = source.atoms(["count", "x"]).take(np.arange(N))
+    np.testing.assert_array_equal(rows, np.column_stack([np.arange(N), np.arange(N) / 4.0]))
+
+
+@pytest.mark.parametrize(("name", "kind"), [("kind", "U"), ("count", "i"), ("x", "f")])
+def test_one_column(parquet: str, table: pa.Table, name: str, kind: str) -> None:
+    found = tables.open_rows(parquet).column(name)
+    assert found.dtype.kind == kind
+    assert found.tolist() == table[name].to_pylist()
+
+
+def test_a_column_of_dates(parquet: str) -> None:
+    assert tables.open_rows(parquet).column("day").tolist()[-1] == "2020-01-10"
+
+
+def test_unused_and_unsorted_categories(tmp_path: Path) -> None:
+    kinds = pd.Categorical(["z", "b", "z"], categories=["z", "unused", "b"])
+    pd.DataFrame({"x": [1.0, 2.0, 3.0], "kind": kinds}).to_parquet(tmp_path / "t.parquet")
+    assert tables.open_rows(str(tmp_path / "t.parquet")).column("kind").tolist() == ["z", "b", "z"]
+
+
+def test_the_index_of_a_data_frame_does_not_count(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": np.arange(4.0), "y": np.arange(4.0)}, index=[10, 30, 20, 40])
+    frame.to_parquet(tmp_path / "frame.parquet")
+    source = tables.open_rows(str(tmp_path / "frame.parquet"))
+    assert source.numbers == ("x", "y")
+    tables.write_rows(tmp_path / "out.parquet", source, np.array([2, 0]), np.array([0.5, 0.5]))
+    assert pd.read_parquet(tmp_path / "out.parquet").index.tolist() == [20, 10]
+
+
+def test_csv_columns(text: str) -> None:
+    source = tables.open_rows(text)
+    assert source.names == ("code", "x", "name")
+    assert source.numbers == ("code", "x")
+    np.testing.assert_array_equal(source.atoms(["x"]).take(np.arange(N))[:, 0], np.arange(N) / 4.0)
+    assert source.column("name").tolist()[3:6] == ["n, 3", "n, 4", "n5"]
+
+
+def test_a_csv_file_without_header(tmp_path: Path) -> None:
+    (tmp_path / "bare.csv").write_text("1,a\n2,b\n3,c\n")
+    source = tables.open_rows(str(tmp_path / "bare.csv"))
+    assert source.names == ("column 1", "column 2")
+    assert {n: c.tolist() for n, c in source.rows(np.array([2, 0])).items()} == {
+        "column 1": ["3", "1"],
+        "column 2": ["c", "a"],
+    }
+
+
+# ---------------------------------------------------------------- writing
+
+
+def written(path: str, ending: str) -> Path:
+    """Write three rows of a file."""
+    out = Path(path).parent / f"out.{ending}"
+    tables.write_rows(out, tables.open_rows(path), IDS, WEIGHTS)
+    return out
+
+
+def test_parquet_to_parquet_keeps_types(parquet: str, table: pa.Table) -> None:
+    found = pq.read_table(written(parquet, "parquet"))
+    assert found.schema.types == [*table.schema.types, pa.int64(), pa.float64()]
+    expected = table.take(pa.array(IDS)).append_column("id", pa.array(IDS))
+    assert found.to_pylist() == expected.append_column("weight", pa.array(WEIGHTS)).to_pylist()
+
+
+def test_parquet_to_csv(parquet: str) -> None:
+    with open(written(parquet, "csv"), newline="") as file:
+        found = list(csv.reader(file))
+    assert found == [
+        ["x", "kind", "count", "day", "note", "id", "weight"],
+        ["1.75", "a", "7", "2020-01-08", "note 7, good", "7", "0.5"],
+        ["0.0", "b", "0", "2020-01-01", "", "0", "0.3"],
+        ["1.0", "b", "4", "2020-01-05", "note 4, good", "4", "0.2"],
+    ]
+
+
+def test_parquet_to_json(parquet: str) -> None:
+    found = json.loads(written(parquet, "json").read_text())
+    expected = {"x": 0.0, "kind": "b", "count": 0, "day": "2020-01-01", "note": None, "id": 0, "weight": 0.3}
+    assert found[1] == expected
+    assert [row["id"] for row in found] == IDS.tolist()
+
+
+def test_parquet_to_npy(parquet: str) -> None:
+    found = np.load(written(parquet, "npy"), allow_pickle=False)
+    assert found.dtype["x"] == np.float32
+    assert found[["kind", "count", "day", "note"]].tolist()[1] == ("b", 0, "2020-01-01", "")
+    assert found["weight"].tolist() == WEIGHTS.tolist()
+
+
+def test_csv_to_csv_keeps_every_cell(text: str) -> None:
+    with open(written(text, "csv"), newline="") as file:
+        found = list(csv.reader(file))
+    assert found[1:] == [
+        ["007", "1.75", "n7", "7", "0.5"],
+        ["000", "0.0", "n, 0", "0", "0.3"],
+        ["004", "1.0", "n, 4", "4", "0.2"],
+    ]
+
+
+def test_csv_to_parquet_makes_numbers(text: str) -> None:
+    found = pq.read_table(written(text, "parquet"))
+    assert found.schema.types == [pa.int64(), pa.float64(), pa.string(), pa.int64(), pa.float64()]
+    assert found["code"].to_pylist() == IDS.tolist()
+
+
+def test_rows_without_names(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).standard_normal((N, 3)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    path = str(tmp_path / "rows.npy")
+    found = np.load(written(path, "npy"))
+    np.testing.assert_array_equal(found["row"], rows[IDS])
+    np.testing.assert_array_equal(found["id"], IDS)
+    # A table of lists is read back as the rows that it holds.
+    table = tables.open_rows(str(written(path, "parquet")))
+    np.testing.assert_array_equal(table.atoms(table.numbers).take(np.arange(3)), rows[IDS])
+    assert written(path, "csv").read_text().startswith("column 1,column 2,column 3,id,weight\n")
+    assert json.loads(written(path, "json").read_text())[0]["row"] == rows[7].tolist()
+
+
+def test_a_column_of_lists(tmp_path: Path) -> None:
+    rows = np.arange(12.0).reshape(6, 2)
+    pq.write_table(pa.table({"vector": rows.tolist(), "n": range(6)}), tmp_path / "lists.parquet")
+    path = str(tmp_path / "lists.parquet")
+    assert tables.open_rows(path).numbers == ("vector",)
+    out = tmp_path / "out.csv"
+    tables.write_rows(out, tables.open_rows(path), np.array([5, 1]), np.array([0.5, 0.5]))
+    assert out.read_text() == "vector 1,vector 2,n,id,weight\n10.0,11.0,5,5,0.5\n2.0,3.0,1,1,0.5\n"
+
+
+def test_names_that_are_taken(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [3, 4], "weight": [70.0, 80.0]}), tmp_path / "people.parquet")
+    source = tables.open_rows(str(tmp_path / "people.parquet"))
+    tables.write_rows(tmp_path / "out.json", source, np.array([1]), np.array([1.0]))
+    expected = [{"id": 4, "weight": 80.0, "herd_id": 1, "herd_weight": 1.0}]
+    assert json.loads((tmp_path / "out.json").read_text()) == expected
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("columns", "without", "message"),
+    [
+        (["x", "y"], (), "`--columns` must be among x, kind, count, day, note. Got y."),
+        (["x", "x"], (), "`--columns` must be distinct. Got x, x."),
+        (None, ("x", "count"), "ROWS must have columns of numbers. Got only x, kind"),
+    ],
+)
+def test_columns_that_cannot_count(parquet: str, columns: Any, without: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tables.counting(tables.open_rows(parquet), columns, without)
+
+
+def test_files_without_names_have_no_columns(tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", np.eye(2))
+    source = tables.open_rows(str(tmp_path / "rows.npy"))
+    with pytest.raises(ValueError, match="`--columns` must be left out"):
+        tables.counting(source, ["x"])
+    with pytest.raises(ValueError, match=r"x must be a column of a \.csv or \.parquet file"):
+        source.column("x")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("note", "must have no nulls. Got 1"), ("vector", "must hold numbers or texts")]
+)
+def test_labels_that_are_none(tmp_path: Path, name: str, message: str) -> None:
+    columns = {"x": [1.0, 2.0], "note": [None, "a"], "vector": [[1.0], [2.0]]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=message):
+        tables.open_rows(str(tmp_path / "t.parquet")).column(name)
+
+
+@pytest.mark.parametrize("name", ["no.parquet", "no.csv", "no-*.csv", "no-*.parquet"])
+def test_files_that_are_not_there(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FileNotFoundError, match="which is not there"):
+        tables.open_rows(str(tmp_path / name))
+
+
+def test_a_file_that_is_not_parquet(tmp_path: Path) -> None:
+    (tmp_path / "t.parquet").write_text("no table at all")
+    with pytest.raises(ValueError, match=r"`path` must be a \.parquet file"):
+        tables.open_rows(str(tmp_path / "t.parquet"))
+
+
+# ---------------------------------------------------------------- scaling
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_unit_variance_is_that_of_scikit_learn(monkeypatch: pytest.MonkeyPatch, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    rows = (rng.standard_normal((1000, 4)) * [1e-3, 1.0, 50.0, 0.0] + [1e3, -5.0, 0.0, 0.1]).astype(dtype)
+    monkeypatch.setattr("wolfhound.cli._scale.block_rows", lambda atoms: 77)
+    scaled = unit_variance(ArrayAtoms(rows)).of(ArrayAtoms(rows))
+    assert scaled.dtype == dtype
+    expected = StandardScaler().fit_transform(rows.astype(np.float64))
+    np.testing.assert_allclose(scaled.take(np.arange(1000)), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_scores_follow_the_change_of_variables() -> None:
+    rows = np.random.default_rng(0).standard_normal((500, 2)) * [2.0, 5.0] + 3.0
+    scaling = unit_variance(ArrayAtoms(rows))
+    spread = rows.std(axis=0)
+    # Of N(3, spread^2): the score of the scaled variable, a standard normal but for its mean, is -z.
+    scores = ArrayAtoms(-(rows - rows.mean(axis=0)) / spread**2)
+    ids = np.arange(500)
+    expected = -scaling.of(ArrayAtoms(rows)).take(ids)
+    np.testing.assert_allclose(scaling.of_scores(scores).take(ids), expected, atol=1e-12)
+
+
+def test_scaling_names_a_row_that_is_not_finite() -> None:
+    rows = np.zeros((5, 2))
+    rows[3, 1] = np.nan
+    with pytest.raises(ValueError, match="Got nan in row 3, column 1"):
+        unit_variance(ArrayAtoms(rows))
