@@ -40,6 +40,8 @@ def test_more_work_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert expected(LARGE, 100, swap=True).seconds > plain.seconds
     assert expected(LARGE, 100, weights=True).seconds > plain.seconds
     assert expected(LARGE, 1000).seconds > plain.seconds
+    assert expected(LARGE, 100, labels=7).seconds > plain.seconds
+    assert expected(LARGE, 100, labels=7).nbytes > plain.nbytes
     assert expected(LARGE, 100, candidates=20_000).nbytes > plain.nbytes
     assert expected(LARGE, 100, evaluate=False).evaluation_seconds == 0.0
     assert str(Expected(nbytes=54_000_000, seconds=1.2, evaluation_seconds=0.3)) == "about 54 MB and 1.5 s"

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 import wolfhound as wh
-from wolfhound.cli import bench, demo, explain, index, plan, solve
+from wolfhound.cli import bench, demo, explain, herd, index, plan, policy, solve
 from wolfhound.cli._output import stderr
 
 
@@ -53,8 +53,10 @@ app = typer.Typer(
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.command(epilog=explain.EXAMPLES)(explain.explain)
 app.command(epilog=solve.EXAMPLES)(solve.solve)
+app.command(epilog=herd.EXAMPLES)(herd.herd)
 app.command(epilog=plan.EXAMPLES)(plan.plan)
 app.command(epilog=bench.EXAMPLES)(bench.bench)
+app.add_typer(policy.app, name="policy")
 app.add_typer(index.app, name="index")
 
 

@@ -156,8 +156,9 @@ def herd(
     output.check_path(picture, "--plot", output.PICTURES)
     given = Given(rows, columns, target, by, balanced, init, exclude, kernel, scores, lengthscale)
     job = read(given)
-    as_taken = job.prepared(standardize=False).rows
-    cost = expected(as_taken, m, candidates=candidates, swap=swap, weights=weights)
+    as_taken = job.prepared(standardize=False)
+    labels = 1 if as_taken.by is None else len(np.unique(as_taken.by))
+    cost = expected(as_taken.rows, m, candidates=candidates, labels=labels, swap=swap, weights=weights)
     if not as_json:
         output.stderr().print(_intent(job, m, cost), markup=False, soft_wrap=True)
     with _too_late(as_json=as_json), _watched(job.rows.shape[0], m, swap, quiet=as_json) as watch:

@@ -7,6 +7,7 @@ an AMD EPYC with AVX2; the speed of files is that of the calibration.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -68,6 +69,7 @@ def expected(
     m: int,
     *,
     candidates: int | None = None,
+    labels: int = 1,
     swap: bool = False,
     weights: bool = False,
     evaluate: bool = True,
@@ -80,6 +82,8 @@ def expected(
         Atoms, an array or a path; only their shape and type are looked at.
     m, candidates, swap, weights, evaluate
         As for `herd`.
+    labels
+        Distinct labels of `by`, taken to have as many rows each.
 
     Examples
     --------
@@ -91,28 +95,37 @@ def expected(
     atoms = as_atoms(rows, "rows")
     n, d = atoms.shape
     require(count(m, "m", low=1) <= n, "m", f"an integer in [1, {n}]", m)
-    size = min(n, max(LEAST, TIMES * m) if candidates is None else count(candidates, "candidates", low=1))
-    base = min(n, max(size, BASE))
+    parts, each = count(labels, "labels", low=1), -(-n // labels)
+    least = max(math.ceil(LEAST / math.sqrt(parts)), -(-TIMES * m // parts))
+    mine = min(each, least if candidates is None else count(candidates, "candidates", low=1))
+    size, base = parts * mine, min(each, max(mine, BASE))
     row = d * atoms.dtype.itemsize
     held, draws = effort(m)
     held = n if n <= 2 * held else held
     files = in_files(atoms)
     pair = d * _PRODUCT + _EXP
-    pairs = base**2 / 2 + (size * base if base > size else 0)
-    features = FEATURES if n > base else 0
+    pairs = parts * (base**2 / 2 + (mine * base if base > mine else 0))
+    features = FEATURES if each > base else 0
+    read, whole = features, 0
+    if parts > 1:  # the mean of all, too
+        whole = min(n, BASE)
+        pairs += whole * (whole / 2 + size)
+        read += FEATURES if n > BASE else 0
     ahead = min(n * row, (2 * get_threads() + 1) * _BLOCK) if files else 0
-    seconds = _BEGIN + (n * features * (0.5 * d * _PRODUCT + _TRIG) + pairs * pair) / get_threads()
+    seconds = _BEGIN + (n * read * (0.5 * d * _PRODUCT + _TRIG) + pairs * pair) / get_threads()
     seconds += n * row * Calibration.here().file if files else 0.0
     seconds += m * (3 if swap else 1) * size * (row * _BYTE + _SCORE)
     seconds += (m**2 * pair + m**3 * _WEIGHT) if weights else 0.0
     # The square of a mean: known, of all rows, or of two halves.
-    checked = 0 if n <= base else held**2 / 2 if held == n else held**2 / 4
+    checked = 0 if each <= base else held**2 / 2 if held == n else held**2 / 4
     checked += (draws + 1) * (m * held + m**2 / 2)
     return Expected(
         nbytes=_TILES
         + size * row
         + max(  # one after the other
-            ahead + (base * row if base > size else 0) + base * features * (atoms.dtype.itemsize + 16),
+            ahead
+            + (base * row if base > mine else 0)
+            + max(base, whole) * min(read, FEATURES) * (atoms.dtype.itemsize + 16),
             held * row + min(TOGETHER, draws * m * row) if evaluate else 0,
             24 * m**2 if weights else 0,
         ),
