@@ -1,0 +1,317 @@
+"""`wolfhound policy`: solve a model, train an agent, compare policies."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import importlib
+import re
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from wolfhound.cli import _options as opt
+from wolfhound.cli import _output as output
+from wolfhound.cli import policy_solve
+from wolfhound.cli._policy import (
+    TESTED,
+    ExecutionName,
+    Method,
+    Search,
+    agent_of,
+    feed_of,
+    oracle_of,
+    returns_of,
+    rule_of,
+)
+from wolfhound.cli.bench import shown
+
+if TYPE_CHECKING:
+    from wolfhound.policy.agent import Agent, Report
+    from wolfhound.policy.compare import Comparison
+
+TRAIN_EXAMPLES = """[bold]Examples:[/]
+
+wolfhound policy train --steps 3000
+
+wolfhound policy train items.npy --out agent --log training.csv
+
+wolfhound policy train items.npy --method wolpertinger --neighbours 100 --seed 1
+"""
+COMPARE_EXAMPLES = """[bold]Examples:[/]
+
+wolfhound policy compare --steps 3000 --seeds 2
+
+wolfhound policy compare items.npy --only sfwpo-index,td3,myopic-hull --plot curves.svg
+"""
+
+app = typer.Typer(no_args_is_help=True, help="Policies whose actions are mixtures of many given vectors.")
+app.command(epilog=policy_solve.EXAMPLES)(policy_solve.solve)
+
+_TRAINING = "Training"
+
+
+Items = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[ATOMS]",
+        help="Items, one per row, made unit: .npy, .npz, .csv, ...; else the shipped words.",
+    ),
+]
+Steps = Annotated[int, typer.Option(min=1, rich_help_panel=_TRAINING, help="Transitions of training.")]
+Users = Annotated[int, typer.Option(min=1, help="Users to learn from; tests are on others.")]
+Index = Annotated[
+    Search, typer.Option("--search", metavar="NAME", help=f"Search of SFWPO: {', '.join(Search)}.")
+]
+Ratio = Annotated[float, typer.Option(help="Gap ratio that the search needs on average; 1: the best atom.")]
+Episodes = Annotated[int, typer.Option(min=1, help="Episodes per test.")]
+
+
+# ---------------------------------------------------------------- train
+
+
+@app.command(epilog=TRAIN_EXAMPLES)
+def train(
+    atoms: Items = None,
+    steps: Steps = 10_000,
+    method: Annotated[
+        Method, typer.Option(metavar="NAME", rich_help_panel=_TRAINING, help=f"One of {', '.join(Method)}.")
+    ] = Method.SFWPO,
+    neighbours: Annotated[
+        int, typer.Option(min=1, rich_help_panel=_TRAINING, help="Nearest items, for wolpertinger.")
+    ] = 10,
+    refine: Annotated[
+        int,
+        typer.Option(min=0, rich_help_panel=_TRAINING, help="Frank-Wolfe steps on the critic per decision."),
+    ] = 3,
+    execution: Annotated[
+        ExecutionName, typer.Option(metavar="NAME", help="hull: a mixture; nearest, draw: one item.")
+    ] = ExecutionName.HULL,
+    search: Index = Search.AUTO,
+    ratio: Ratio = 0.9,
+    users: Users = 20_000,
+    episodes: Episodes = TESTED,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FOLDER", rich_help_panel=opt.OUTPUT, help="Save the agent."),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=opt.OUTPUT, help="Write a .csv row per 1,000 transitions."
+        ),
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Learn to show items, or mixtures of them, to the users of a feed.
+
+    Tested on users that the agent has not met, beside policies that learn nothing.
+    """
+    output.check_path(log, "--log", (".csv",))
+    _check_out(out)
+    rule = rule_of(method, neighbours, refine)
+    feed = feed_of(atoms, users, seed)
+    oracle = oracle_of(feed, search, steps, ratio)
+    agent = agent_of(feed, rule=rule, execution=execution, oracle=oracle, seed=seed)
+    began = time.monotonic()
+    done = _learn(agent, steps, log)
+    seconds = time.monotonic() - began
+    if out is not None:
+        agent.save(out)
+    if not done:
+        raise KeyboardInterrupt
+    report = agent.stats  # before the tests, which search too
+    returns = returns_of(feed, agent, episodes, seed)
+    if as_json:
+        output.print_json(_trained_document(report, returns, seconds, out))
+    else:
+        _print_trained(report, returns, seconds, out)
+
+
+def _check_out(out: Path | None) -> None:
+    """Refuse to write over anything but an agent, before any work is done."""
+    from wolfhound import store  # noqa: PLC0415
+
+    if out is None or not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    rule = "`--out` must be a new or empty folder, or one that holds an agent."
+    try:
+        found = store.kind(out)
+    except (store.StoreError, OSError) as error:
+        raise ValueError(f"{rule} Got {out}: {error}") from None
+    if found != "policy":
+        raise ValueError(f"{rule} Got a {found} in {out}.")
+
+
+def _learn(agent: Agent, steps: int, log: Path | None) -> bool:
+    """Train, showing how far it is; False if it was interrupted."""
+    begin = time.monotonic()
+    with shown() as say:
+
+        def told(report: Report) -> None:
+            seconds = time.monotonic() - begin
+            text = f"{report.timesteps:,} steps, return {report.mean_return:.2f}, {seconds:.0f} s"
+            say(min(report.timesteps / steps, 1.0), text)
+
+        try:
+            agent.learn(steps, told, log=log)
+        except KeyboardInterrupt:
+            return False
+    return True
+
+
+def _trained_document(
+    report: Report, returns: dict[str, float], seconds: float, out: Path | None
+) -> dict[str, object]:
+    return {
+        "returns": returns,
+        "timesteps": report.timesteps,
+        "updates": report.updates,
+        "ms_per_update": report.ms_per_update,
+        "scored": report.scored,
+        "ratio_mean": report.ratio_mean,
+        "ratio_p5": report.ratio_p5,
+        "seconds": seconds,
+        "folder": None if out is None else str(out),
+    }
+
+
+def _print_trained(report: Report, returns: dict[str, float], seconds: float, out: Path | None) -> None:
+    console = output.stdout()
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(justify="right", style="cyan")
+    for name, value in returns.items():
+        table.add_row(f"[bold]{name}[/]" if name == "agent" else name, f"{value:.2f}")
+    console.print("[bold]Return of an episode[/] on fresh users:")
+    console.print(table)
+    console.print(
+        f"{report.timesteps:,} steps and {report.updates:,} updates in {output.seconds_text(seconds)}, "
+        f"{report.ms_per_update:.3g} ms per update, {report.scored:,} atoms scored"
+    )
+    if report.ratio_mean == report.ratio_mean:  # not nan: there were audits
+        console.print(f"gap ratio: mean {report.ratio_mean:.3f}, 5th percentile {report.ratio_p5:.3f}")
+    if out is not None:
+        console.print(f"Agent: [bold]{output.plain(str(out))}[/]")
+
+
+# ---------------------------------------------------------------- compare
+
+
+@app.command(epilog=COMPARE_EXAMPLES)
+def compare(
+    atoms: Items = None,
+    steps: Steps = 10_000,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each policy; seeds 0, 1, ...")] = 3,
+    points: Annotated[int, typer.Option(min=1, help="Points of a learning curve.")] = 5,
+    only: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="Only these policies; a wrong name lists them all.")
+    ] = None,
+    search: Index = Search.CLUSTERS,
+    ratio: Ratio = 0.9,
+    users: Users = 20_000,
+    episodes: Episodes = TESTED,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE",
+            rich_help_panel=opt.OUTPUT,
+            help="Draw the learning curves: .png, .svg or .pdf.",
+        ),
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Train SFWPO and its rivals on a feed, and compare them on fresh users.
+
+    All see the same users, networks and features. Takes minutes: a smaller
+    --steps, fewer --seeds or --only make it shorter.
+    """
+    from wolfhound.policy.compare import compare as contest  # noqa: PLC0415
+    from wolfhound.policy.contenders import feed_baselines, feed_learners, fresh_users  # noqa: PLC0415
+
+    output.check_path(picture, "--plot", output.PICTURES)
+    importlib.import_module("wolfhound.policy.agent")  # says what to install before any work is done
+    feed = feed_of(atoms, users, 0)
+    learners = feed_learners(feed, oracle=oracle_of(feed, search, steps, ratio))
+    baselines = feed_baselines(feed)
+    chosen = _chosen(only, [*learners, *baselines])
+    learners = {name: make for name, make in learners.items() if name in chosen}
+    baselines = {name: make for name, make in baselines.items() if name in chosen}
+    done, total = 0, seeds * len(chosen)
+    with shown() as say:
+
+        def told(name: str, seed: int) -> None:
+            nonlocal done
+            say(done / total, f"{name}, seed {seed}: {done + 1} of {total}")
+            done += 1
+
+        found = contest(
+            learners,
+            baselines,
+            test=fresh_users(feed, size=min(episodes, TESTED)),
+            steps=steps,
+            points=points,
+            seeds=range(seeds),
+            episodes=episodes,
+            listener=told,
+        )
+    if picture is not None:
+        title = f"{len(feed.atoms):,} items, {seeds} {'seed' if seeds == 1 else 'seeds'}"
+        output.write_picture(picture, found.plot(title=title))
+    if as_json:
+        output.print_json(_compared_document(found))
+    else:
+        _print_compared(found, picture)
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower())
+
+
+def _chosen(only: str | None, names: Iterable[str]) -> set[str]:
+    slugs = {_slug(name): name for name in names}
+    if only is None:
+        return set(slugs.values())
+    wanted = [part.strip() for part in only.split(",")]
+    unknown = [part for part in wanted if part not in slugs]
+    if unknown:
+        raise ValueError(f"`--only` must be of {', '.join(slugs)}. Got {', '.join(unknown)}.")
+    return {slugs[part] for part in wanted}
+
+
+def _compared_document(found: Comparison) -> dict[str, object]:
+    return {
+        "policies": [
+            {
+                "name": row.name,
+                "mean": row.mean,
+                "spread": row.spread,
+                "ms_per_update": row.ms_per_update,
+                "scored": row.scored,
+                "ratio_mean": row.ratio_mean,
+                "ratio_p5": row.ratio_p5,
+                "steps": row.steps.tolist(),
+                "returns": row.returns.tolist(),
+            }
+            for row in found.rows
+        ]
+    }
+
+
+def _print_compared(found: Comparison, picture: Path | None) -> None:
+    from wolfhound.policy.compare import HEADINGS  # noqa: PLC0415
+
+    console = output.stdout()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for i, heading in enumerate(HEADINGS):
+        table.add_column(heading, justify="right" if i else "left", style="cyan" if i == 1 else None)
+    for cells in found.cells():
+        table.add_row(*cells)
+    console.print(table)
+    if picture is not None:
+        console.print(f"Picture: [bold]{output.plain(str(picture))}[/]")

@@ -1,0 +1,349 @@
+"""`Agent`: the one training loop, which every rule shares.
+
+What differs between methods is a `Rule`; episodes, seeds, logs and files are
+here, once.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wolfhound import store
+from wolfhound.atoms import fingerprint
+from wolfhound.policy import ActionSet, HullPoints
+from wolfhound.policy._deep import one_torch_thread
+from wolfhound.policy._kept import execution_of, rule_of, rule_params
+from wolfhound.policy._worlds import Env, Nowhere, as_world
+from wolfhound.policy.learner import Learner
+from wolfhound.policy.networks import Features
+from wolfhound.policy.rules import Execution, Hull, Rows, Rule, tensor
+from wolfhound.policy.settings import Listener, Report, Settings, csv_log, progress
+from wolfhound.store import StoreError
+from wolfhound.threads import one_blas_thread
+from wolfhound.validate import count, finite, real_array, require
+
+KIND = "policy"
+
+
+class Agent:
+    """Learns which point of a hull of atoms to execute, by any rule.
+
+    Everything that is executed is a point of the hull, made of atoms with
+    weights, or an atom. The same seed gives the same agent: torch and BLAS are held
+    to one thread meanwhile, and nothing random is drawn from global generators.
+    (An `ActionSet` with an index remembers past winners: for the same answers
+    twice, make it anew.)
+
+    Parameters
+    ----------
+    env
+        A batched environment, or one Gymnasium environment.
+    actions
+        The hull; its oracle answers every search.
+    rule
+        How to decide and to learn, e.g. one of `wolfhound.policy.rivals`.
+    settings
+        Of the training.
+    execution
+        `Hull()`, `Nearest()` or `Draw()`: what the environment is given.
+    critic_features
+        (m, o) observations and (m, d) actions, as tensors, to (m, f) further inputs
+        of the critics, such as inner products.
+
+    Examples
+    --------
+    >>> from wolfhound.policy.batch import BatchedFeed
+    >>> from wolfhound.policy.feed import Feed, feed_features
+    >>> from wolfhound.policy.rivals import TD3
+    >>> feed = Feed.build(np.eye(3), users=5)
+    >>> agent = Agent(
+    ...     BatchedFeed(feed, 2), ActionSet(feed.atoms), rule=TD3(), critic_features=feed_features
+    ... )
+    >>> agent.learn(10).stats.timesteps
+    10
+    """
+
+    def __init__(
+        self,
+        env: Env | Nowhere,
+        actions: ActionSet,
+        *,
+        rule: Rule,
+        settings: Settings | None = None,
+        execution: Execution | None = None,
+        critic_features: Features | None = None,
+    ) -> None:
+        self._world = as_world(env, actions.dim)
+        self._actions, self._rule = actions, rule
+        self._settings = Settings() if settings is None else settings
+        self._execution: Execution = Hull() if execution is None else execution
+        with self._held():
+            self._learner = Learner(
+                self._world.obs_dim, actions, rule=rule, settings=self._settings, features=critic_features
+            )
+        self._obs: Rows | None = None
+        self._earned: Rows = np.zeros(self._world.size, np.float32)
+        self._returns: deque[float] = deque(maxlen=100)
+        self.num_timesteps = 0
+        self._seen = self._episodes = 0
+        self._begun = False
+
+    @property
+    def actions(self) -> ActionSet:
+        """The hull."""
+        return self._actions
+
+    @property
+    def rule(self) -> Rule:
+        """How it decides and learns."""
+        return self._rule
+
+    @property
+    def settings(self) -> Settings:
+        """Of the training."""
+        return self._settings
+
+    @property
+    def stats(self) -> Report:
+        """How far training is and what it cost."""
+        tally, ratios = self._learner.tally, self._learner.ratios
+        audited = np.concatenate(ratios) if ratios else np.empty(0)
+        return Report(
+            timesteps=self.num_timesteps,
+            episodes=self._episodes,
+            mean_return=float(np.mean(self._returns)) if self._returns else math.nan,
+            updates=tally.updates,
+            critic_loss=tally.critic_loss,
+            actor_loss=tally.actor_loss,
+            ms_per_update=1e3 * tally.seconds / tally.updates if tally.updates else math.nan,
+            scored=self._learner.brain.scored,
+            ratio_mean=float(audited.mean()) if len(audited) else math.nan,
+            ratio_p5=float(np.quantile(audited, 0.05)) if len(audited) else math.nan,
+        )
+
+    # ------------------------------------------------------------ learning
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: Listener | None = None,
+        *,
+        log: str | os.PathLike[str] | None = None,
+        log_interval: int = 1000,
+        progress_bar: bool = False,
+        reset_num_timesteps: bool = True,
+    ) -> Self:
+        """Act and learn until `total_timesteps` transitions are made.
+
+        Parameters
+        ----------
+        total_timesteps
+            Transitions; a batched environment makes B at a time.
+        callback
+            Called with a `Report` after every step of the environment; returning
+            False stops, as in Stable-Baselines3.
+        log
+            A CSV file, continued if it exists: a row every `log_interval` transitions.
+        log_interval
+            See `log`.
+        progress_bar
+            Whether to show one, on stderr.
+        reset_num_timesteps
+            Whether to count from 0 again; what was learned stays either way.
+        """
+        total = count(total_timesteps, "total_timesteps", low=1)
+        interval = count(log_interval, "log_interval", low=1)
+        if reset_num_timesteps:
+            self.num_timesteps = 0
+        total += self.num_timesteps
+        with self._held(), csv_log(log, interval) as note, progress(total, progress_bar) as show:
+            while self.num_timesteps < total:
+                self._advance()
+                report = self.stats
+                note(report)
+                show(report)
+                if callback is not None and callback(report) is False:
+                    break
+        return self
+
+    def _advance(self) -> None:
+        """One step of the environment, and the updates that are due after it."""
+        world, learner, settings = self._world, self._learner, self._settings
+        if self._obs is None:
+            # The first reset alone has a seed: later episodes must differ, also those after `load`.
+            self._obs = world.reset(None if self._begun else settings.seed + self._seen)
+            self._begun = True
+            self._earned = np.zeros(world.size, np.float32)
+        actions = self._explored(self._obs)
+        turn = world.step(actions)
+        learner.replay.add(self._obs, actions, turn.rewards, turn.obs, turn.going)
+        before, after = self._seen, self._seen + world.size
+        self._seen, self.num_timesteps = after, self.num_timesteps + world.size
+        self._earned = self._earned + turn.rewards
+        self._obs = turn.obs
+        if turn.over:
+            self._returns.extend(self._earned.tolist())
+            self._episodes += world.size
+            self._obs = None
+        if len(learner.replay) >= min(settings.learning_starts, settings.buffer_size):
+            rounds = after // settings.train_freq - before // settings.train_freq
+            for _ in range(rounds * settings.gradient_steps):
+                learner.update()
+
+    def _explored(self, obs: Rows) -> Rows:
+        decision, brain = self._rule.decision, self._learner.brain
+        if self._seen < self._settings.learning_starts:
+            return self._executed(decision.start(brain, len(obs)))
+        return self._executed(decision.decide(brain, tensor(obs), explore=True))
+
+    def _executed(self, hull: HullPoints) -> Rows:
+        return self._execution.rows(self._actions, hull, self._learner.brain.rng)
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        with one_torch_thread(), one_blas_thread():
+            yield
+
+    # ------------------------------------------------------------ deciding
+
+    def predict(
+        self,
+        observation: ArrayLike,
+        state: None = None,
+        episode_start: None = None,
+        deterministic: bool = True,
+    ) -> tuple[Rows, None]:
+        """Choose actions for (m, o) observations, or for one of shape (o,).
+
+        Parameters
+        ----------
+        observation
+            Finite numbers.
+        state, episode_start
+            Not used: here because Stable-Baselines3 has them.
+        deterministic
+            False explores as in training. `Draw` draws in either case.
+
+        Returns
+        -------
+        (m, d) or (d,) actions, and None.
+        """
+        obs = self._observed(observation)
+        with self._held():
+            hull = self._rule.decision.decide(self._learner.brain, tensor(obs), explore=not deterministic)
+            actions = self._executed(hull)
+        return (actions if np.ndim(observation) == 2 else actions[0]), None
+
+    def decide(self, observation: ArrayLike) -> HullPoints:
+        """Return the points of the hull for (m, o) observations, with atoms and weights."""
+        obs = self._observed(observation)
+        with self._held():
+            return self._rule.decision.decide(self._learner.brain, tensor(obs), explore=False)
+
+    def directions(self, observation: ArrayLike) -> tuple[Rows, Rows]:
+        """Return what an update asks of the oracle: unit directions and points, (m, d) each.
+
+        Gradients of the first critic in the action, at the actor's output.
+        """
+        obs = self._observed(observation)
+        with self._held():
+            directions, points = self._learner.directions(tensor(obs))
+        return directions.numpy(), points.numpy()
+
+    def _observed(self, observation: ArrayLike) -> Rows:
+        obs = real_array(observation, "observation", 1 if np.ndim(observation) == 1 else 2)
+        width = self._world.obs_dim
+        require(obs.shape[-1] == width, "observation", f"of {width} numbers each", f"shape {obs.shape}")
+        finite(obs, "observation")
+        return np.ascontiguousarray(obs.reshape(-1, width), np.float32)
+
+    # ------------------------------------------------------------ files
+
+    def save(self, path: str | os.PathLike[str], *, replay: bool = False) -> None:
+        """Write the agent to a folder, whole or not at all.
+
+        Parameters
+        ----------
+        path
+            The folder.
+        replay
+            Whether to write the transitions too, to go on learning from them.
+        """
+        learner = self._learner
+        params = {
+            "agent": type(self).__name__,
+            "obs_dim": self._world.obs_dim,
+            "rule": rule_params(self._rule),
+            "settings": asdict(self._settings),
+            "execution": type(self._execution).__name__,
+            "counts": [self.num_timesteps, self._seen, self._episodes, learner.tally.updates],
+            "rng": learner.brain.rng.bit_generator.state,
+        }
+        arrays = learner.arrays() | (learner.replay.arrays() if replay else {})
+        store.save(path, KIND, arrays, params, fingerprint(self._actions.atoms))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        actions: ActionSet,
+        *,
+        env: Env | None = None,
+        critic_features: Features | None = None,
+    ) -> Self:
+        """Read an agent that `save` wrote.
+
+        Parameters
+        ----------
+        path
+            The folder.
+        actions
+            A set of the same atoms; any oracle will do.
+        env
+            Needed only to go on learning.
+        critic_features
+            The function that the agent was made with.
+
+        Raises
+        ------
+        StoreError
+            If the folder is damaged, holds another kind of agent, or was made from
+            other atoms.
+        """
+        stored = store.load(path, KIND)
+        store.check_fingerprint(stored, actions.atoms)
+        kind, params = stored.params["agent"], stored.params
+        if cls is not Agent and kind != cls.__name__:
+            raise StoreError(f"`path` must hold a saved {cls.__name__}. Got a {kind} in {stored.folder}.")
+        agent = cls.__new__(cls)
+        # Not the initialiser of a subclass: its options are the rule and the settings, which are here.
+        Agent.__init__(
+            agent,
+            Nowhere(params["obs_dim"]) if env is None else env,
+            actions,
+            rule=rule_of(params["rule"]),
+            settings=Settings(**params["settings"]),
+            execution=execution_of(params["execution"]),
+            critic_features=critic_features,
+        )
+        agent._take_over(stored)
+        return agent
+
+    def _take_over(self, stored: store.Stored) -> None:
+        learner, width = self._learner, stored.params["obs_dim"]
+        require(self._world.obs_dim == width, "env", f"observations of {width} numbers", self._world.obs_dim)
+        learner.restore(stored.arrays)
+        if "replay" in stored.arrays:
+            learner.replay.restore(stored.arrays)
+        self.num_timesteps, self._seen, self._episodes, learner.tally.updates = stored.params["counts"]
+        learner.brain.rng.bit_generator.state = stored.params["rng"]

@@ -1,0 +1,105 @@
+"""Many episodes at once: what an agent learns from and is tested on.
+
+Knows the feed; must not know gymnasium or how an action is chosen.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.policy.feed import Feed, Rows
+from wolfhound.validate import count, finite, real_array, require, rng
+
+ROUNDING = 1e-5
+"""By which the float32 sum of a mixture of unit atoms may leave the unit ball."""
+
+
+class BatchEnv(Protocol):
+    """B episodes at once, all of the same length: what an agent learns from."""
+
+    @property
+    def size(self) -> int:
+        """B."""
+
+    @property
+    def obs_dim(self) -> int:
+        """Numbers in an observation."""
+
+    def reset(self, seed: int | None = None) -> Rows:
+        """Begin B episodes; give their (B, obs_dim) observations."""
+
+    def step(self, actions: NDArray[Any]) -> tuple[Rows, Rows, bool]:
+        """Take (B, d) actions; give observations, rewards, and whether all are cut off."""
+
+
+class BatchedFeed:
+    """`size` users at once, whose episodes begin and are cut off together.
+
+    Parameters
+    ----------
+    feed
+        The feed.
+    size
+        Users at once.
+    seed
+        Of the users that come and of what happens to them.
+
+    Examples
+    --------
+    >>> env = BatchedFeed(Feed.build(np.eye(3), users=5), 2)
+    >>> obs = env.reset()
+    >>> obs, reward, truncated = env.step(env.feed.atoms[:2])
+    >>> obs.shape, reward.shape, truncated
+    ((2, 7), (2,), False)
+    """
+
+    def __init__(self, feed: Feed, size: int = 16, *, seed: int = 0) -> None:
+        self.feed = feed
+        self._size = count(size, "size", low=1)
+        self._rng = rng(seed)
+        self._obs: Rows | None = None
+        self._time = 0
+
+    @property
+    def size(self) -> int:
+        """Users at once."""
+        return self._size
+
+    @property
+    def obs_dim(self) -> int:
+        """Numbers in an observation: 2 d + 1."""
+        return self.feed.obs_dim
+
+    @property
+    def action_dim(self) -> int:
+        """Numbers in an action: d."""
+        return self.feed.dim
+
+    def reset(self, seed: int | None = None) -> Rows:
+        """Begin with new users; a seed makes all that follows repeatable."""
+        if seed is not None:
+            self._rng = rng(seed)
+        self._obs, self._time = self.feed.start(self._size, self._rng), 0
+        return self._obs.copy()
+
+    def step(self, actions: NDArray[Any]) -> tuple[Rows, Rows, bool]:
+        """Show (size, d) actions; give observations, rewards, and whether the horizon is reached.
+
+        Actions must be in the hull; only those outside the unit ball are refused.
+        After the horizon comes `reset`.
+        """
+        if self._obs is None or self._time >= self.feed.parameters.horizon:
+            raise RuntimeError("`step` must come after `reset`, and not after the horizon.")
+        shown = real_array(actions, "actions", 2).astype(np.float32)
+        shape = (self._size, self.feed.dim)
+        require(shown.shape == shape, "actions", f"an array of shape {shape}", f"shape {shown.shape}")
+        finite(shown, "actions")
+        longest = float(np.linalg.norm(shown, axis=1).max())
+        require(longest <= 1.0 + ROUNDING, "actions", "points of the hull of unit atoms", f"norm {longest:g}")
+        self._obs, rewards = self.feed.step(self._obs, shown, self._rng)
+        self._time += 1
+        return self._obs.copy(), rewards, self._time >= self.feed.parameters.horizon

@@ -1,0 +1,325 @@
+"""Policies side by side: returns on fresh users, cost, gap ratios, learning curves.
+
+Knows how to test any policy and how to train any learner, but no policy by name:
+see `wolfhound.policy.contenders`.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+
+from wolfhound import plot
+from wolfhound.core import Ints, Vector
+from wolfhound.policy.baselines import Policy
+from wolfhound.policy.batch import BatchEnv
+from wolfhound.policy.feed import Rows
+from wolfhound.validate import count, require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FRESH = 1_000_003
+"""Added to a seed for the users of a test: no agent has learned from them."""
+
+
+class Stats(Protocol):
+    """What a learner tells of its training."""
+
+    @property
+    def timesteps(self) -> int:
+        """Transitions made."""
+
+    @property
+    def ms_per_update(self) -> float:
+        """Milliseconds of an update."""
+
+    @property
+    def scored(self) -> int:
+        """Atoms scored so far."""
+
+    @property
+    def ratio_mean(self) -> float:
+        """Mean audited gap ratio, nan without audits."""
+
+    @property
+    def ratio_p5(self) -> float:
+        """Its 5th percentile."""
+
+
+class Learner(Protocol):
+    """What `compare` uses of an agent."""
+
+    @property
+    def stats(self) -> Stats:
+        """What training came to."""
+
+    def learn(self, total_timesteps: int, *, reset_num_timesteps: bool) -> object:
+        """Make so many more transitions."""
+
+    def predict(self, observation: Rows) -> tuple[Rows, None]:
+        """Choose actions."""
+
+
+LearnerMaker: TypeAlias = Callable[[int], Learner]
+"""Seed -> an agent that has learned nothing yet."""
+
+PolicyMaker: TypeAlias = Callable[[int], Policy]
+"""Seed -> a policy."""
+
+
+# ---------------------------------------------------------------- results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Row:
+    """One policy of a comparison.
+
+    Attributes
+    ----------
+    name : str
+    steps : (k,)
+        Steps of training after which it was tested; [0] if it does not learn.
+    returns : (seeds, k)
+        Mean returns of the tests.
+    ms_per_update, scored : float
+        Milliseconds of an update and atoms scored in training, means of the
+        seeds; nan if it does not learn.
+    ratio_mean, ratio_p5 : float
+        Gap found / true gap of the searches of an update, where the gap is
+        positive; nan if it has none.
+    """
+
+    name: str
+    steps: Vector
+    returns: Vector
+    ms_per_update: float = math.nan
+    scored: float = math.nan
+    ratio_mean: float = math.nan
+    ratio_p5: float = math.nan
+
+    @property
+    def mean(self) -> float:
+        """Mean of the last returns over the seeds."""
+        return float(self.returns[:, -1].mean())
+
+    @property
+    def spread(self) -> float:
+        """Their standard deviation over the seeds; nan for one."""
+        last = self.returns[:, -1]
+        return float(last.std(ddof=1)) if len(last) > 1 else math.nan
+
+    @property
+    def learns(self) -> bool:
+        """Whether it was trained."""
+        return len(self.steps) > 1 or self.steps[0] > 0
+
+
+HEADINGS = ("policy", "return", "spread", "ms/update", "atoms scored", "gap ratio", "5th pct")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Comparison:
+    """Policies, the best return first.
+
+    Parameters
+    ----------
+    rows
+        One per policy.
+    """
+
+    rows: tuple[Row, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", tuple(sorted(self.rows, key=lambda row: -row.mean)))
+
+    def __getitem__(self, name: str) -> Row:
+        found = [row for row in self.rows if row.name == name]
+        require(bool(found), "name", f"one of {', '.join(row.name for row in self.rows)}", name)
+        return found[0]
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the table as text, a tuple per policy, under `HEADINGS`."""
+        return [
+            (
+                row.name,
+                f"{row.mean:.2f}",
+                _text(row.spread, ".2f"),
+                _text(row.ms_per_update, ".2f"),
+                _text(row.scored, ",.0f"),
+                _text(row.ratio_mean, ".3f"),
+                _text(row.ratio_p5, ".3f"),
+            )
+            for row in self.rows
+        ]
+
+    def plot(self, *, title: str = "") -> Figure:
+        """Draw the learning curves; what does not learn is a level."""
+        curves = {row.name: plot.Learning(row.steps, row.returns) for row in self.rows if row.learns}
+        levels = {row.name: row.mean for row in self.rows if not row.learns}
+        return plot.learning(curves, levels=levels, title=title)
+
+    def __repr__(self) -> str:
+        """Return the table."""
+        table = [HEADINGS, *self.cells()]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+            for row in table
+        ]
+        return "\n".join(lines)
+
+
+def _text(value: float, form: str) -> str:
+    return format(value, form) if math.isfinite(value) else "-"
+
+
+# ---------------------------------------------------------------- tests and training
+
+
+def evaluate(policy: Policy, env: BatchEnv, *, episodes: int = 64, seed: int = 0) -> Vector:
+    """Return the (episodes,) undiscounted returns of a policy.
+
+    Parameters
+    ----------
+    policy
+        Observations -> actions. Of an agent: ``lambda obs: agent.predict(obs)[0]``.
+    env
+        Batches of its size are played until there are enough episodes.
+    episodes
+        How many.
+    seed
+        Of the environment: the same users for every policy that is tested.
+
+    Examples
+    --------
+    >>> from wolfhound.policy.batch import BatchedFeed
+    >>> from wolfhound.policy.feed import Feed
+    >>> feed = Feed.build(np.eye(3), users=5)
+    >>> evaluate(lambda obs: feed.atoms[[0] * len(obs)], BatchedFeed(feed, 4), episodes=6).shape
+    (6,)
+    """
+    wanted = count(episodes, "episodes", low=1)
+    returns: list[Vector] = []
+    for batch in range(math.ceil(wanted / env.size)):
+        obs = env.reset(seed if batch == 0 else None)
+        total, over = np.zeros(env.size), False
+        while not over:
+            obs, rewards, over = env.step(policy(obs))
+            total += rewards
+        returns.append(total)
+    return np.concatenate(returns)[:wanted]
+
+
+def compare(
+    learners: Mapping[str, LearnerMaker],
+    baselines: Mapping[str, PolicyMaker],
+    *,
+    test: Callable[[int], BatchEnv],
+    steps: int = 10_000,
+    points: int = 5,
+    seeds: Sequence[int] = (0, 1, 2, 3, 4),
+    episodes: int = 64,
+    listener: Callable[[str, int], None] | None = None,
+) -> Comparison:
+    """Train and test policies under the same conditions.
+
+    Parameters
+    ----------
+    learners
+        Name -> maker of an agent for a seed.
+    baselines
+        Name -> maker of a policy for a seed, tested only.
+    test
+        Seed -> the environment of the tests. The same seed gives every policy the
+        same users.
+    steps
+        Transitions of training.
+    points
+        Tests of a learner, evenly over its training, the last one at its end.
+    seeds
+        Of training and tests.
+    episodes
+        Per test.
+    listener
+        Called with a name and a seed before each is trained.
+
+    Examples
+    --------
+    >>> from wolfhound.policy.contenders import feed_baselines, fresh_users
+    >>> from wolfhound.policy.feed import Feed
+    >>> feed = Feed.build(np.eye(3), users=5)
+    >>> table = compare({}, feed_baselines(feed), test=fresh_users(feed), seeds=[0, 1])
+    >>> len(table.rows), table["random"].mean < table["myopic hull"].mean
+    (4, True)
+    """
+    require(len(learners) + len(baselines) > 0, "learners", "at least one policy", "none")
+    require(len(seeds) > 0, "seeds", "at least one seed", "none")
+    at = _tests(count(steps, "steps", low=1), count(points, "points", low=1))
+    exam = _Exam(test, count(episodes, "episodes", low=1), listener or (lambda name, seed: None))
+    learned = [_learned(name, make, exam, seeds, at) for name, make in learners.items()]
+    fixed = [_fixed(name, make, exam, seeds) for name, make in baselines.items()]
+    return Comparison((*learned, *fixed))
+
+
+def _tests(steps: int, points: int) -> Ints:
+    """When to test: evenly, and at the end."""
+    return np.unique(np.linspace(0, steps, points + 1).astype(np.int64))[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class _Exam:
+    """How policies are tested."""
+
+    test: Callable[[int], BatchEnv]
+    episodes: int
+    say: Callable[[str, int], None]
+
+    def score(self, policy: Policy, seed: int) -> float:
+        env = self.test(seed)
+        return float(evaluate(policy, env, episodes=self.episodes, seed=seed + FRESH).mean())
+
+
+def _fixed(name: str, make: PolicyMaker, exam: _Exam, seeds: Sequence[int]) -> Row:
+    scores = []
+    for seed in seeds:
+        exam.say(name, seed)
+        scores.append([exam.score(make(seed), seed)])
+    return Row(name=name, steps=np.zeros(1), returns=np.array(scores))
+
+
+def _learned(name: str, make: LearnerMaker, exam: _Exam, seeds: Sequence[int], at: Ints) -> Row:
+    returns, scored, stats = [], [], []
+    for seed in seeds:
+        exam.say(name, seed)
+        learner = make(seed)
+        tests, searched = _trained(learner, exam, seed, at)
+        returns.append(tests)
+        scored.append(searched)
+        stats.append(learner.stats)
+    return Row(
+        name=name,
+        steps=at.astype(np.float64),
+        returns=np.array(returns),
+        ms_per_update=float(np.mean([each.ms_per_update for each in stats])),
+        scored=float(np.mean(scored)),
+        ratio_mean=float(np.mean([each.ratio_mean for each in stats])),
+        ratio_p5=float(np.mean([each.ratio_p5 for each in stats])),
+    )
+
+
+def _trained(learner: Learner, exam: _Exam, seed: int, at: Ints) -> tuple[list[float], int]:
+    """Train up to each of these steps and test there: returns, atoms scored in training."""
+    returns, scored = [], 0
+    for step in at:
+        before = learner.stats
+        # A batch makes several transitions at once, so the last test may be a few late.
+        learner.learn(max(1, int(step) - before.timesteps), reset_num_timesteps=False)
+        scored += learner.stats.scored - before.scored  # tests score atoms too, and do not count
+        returns.append(exam.score(lambda obs: learner.predict(obs)[0], seed))
+    return returns, scored

@@ -1,0 +1,187 @@
+"""Updates: twin critics towards their targets, the actor by its rule.
+
+Knows networks, replay and rules; nothing of environments, logs or files.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.atoms import norms
+from wolfhound.core import Vector
+from wolfhound.oracles.scan import Scan
+from wolfhound.policy import ActionSet
+from wolfhound.policy._deep import Tensor, nn, torch
+from wolfhound.policy.networks import Actor, Critic, Features, follow
+from wolfhound.policy.replay import Replay
+from wolfhound.policy.rules import Brain, Rule
+from wolfhound.policy.settings import Settings
+from wolfhound.validate import require
+
+AUDITED = 8
+"""Directions per audit: an exact scan of them costs little beside an update."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the updates came to so far."""
+
+    updates: int = 0
+    seconds: float = 0.0
+    critic_loss: float = math.nan
+    actor_loss: float = math.nan
+
+
+@final
+class Learner:
+    """Networks that learn from replay by a rule.
+
+    Parameters
+    ----------
+    obs_dim
+        Numbers in an observation.
+    actions
+        The hull.
+    rule
+        How the actor learns.
+    settings
+        Of the training.
+    features
+        Further inputs of the critics.
+    """
+
+    def __init__(
+        self,
+        obs_dim: int,
+        actions: ActionSet,
+        *,
+        rule: Rule,
+        settings: Settings,
+        features: Features | None = None,
+    ) -> None:
+        generator = torch.Generator().manual_seed(settings.seed)
+        scale = float(norms(actions.atoms).max()) or 1.0
+        actor = Actor(obs_dim, actions.dim, hidden=settings.hidden, scale=scale, generator=generator)
+        critic = Critic(
+            obs_dim,
+            actions.dim,
+            hidden=settings.hidden,
+            scale=scale,
+            features=features,
+            generator=generator,
+        )
+        rng = np.random.default_rng(settings.seed)
+        self.brain = Brain(actor, critic, copy.deepcopy(actor), copy.deepcopy(critic), actions, rng)
+        self.replay = Replay(settings.buffer_size, obs_dim=obs_dim, dim=actions.dim)
+        self.tally = Tally()
+        self.ratios: list[Vector] = []
+        self._rule, self._settings = rule, settings
+        self._exact: Scan | None = None
+        self._tutors = {
+            "actor": torch.optim.Adam(actor.parameters(), settings.learning_rate),
+            "critic": torch.optim.Adam(critic.parameters(), settings.learning_rate),
+        }
+
+    # ------------------------------------------------------------ learning
+
+    def update(self) -> None:
+        """Move the critics by one batch; every `policy_delay` times, the actor too."""
+        began, tally, brain = time.perf_counter(), self.tally, self.brain
+        batch = self.replay.sample(self._settings.batch_size, brain.rng)
+        with torch.no_grad():
+            ahead = self._rule.ahead(brain, batch.next_obs)
+            later = torch.minimum(*brain.slow_critic(batch.next_obs, ahead))
+            goal = batch.rewards + self._settings.gamma * batch.going * later
+        one, two = brain.critic(batch.obs, batch.actions)
+        tally.critic_loss = self._descend("critic", ((one - goal) ** 2 + (two - goal) ** 2).mean())
+        tally.updates += 1
+        if tally.updates % self._settings.policy_delay == 0:
+            tally.actor_loss = self._descend("actor", self._rule.loss(brain, batch.obs))
+            follow(brain.slow_actor, brain.actor, self._settings.tau)
+            follow(brain.slow_critic, brain.critic, self._settings.tau)
+        tally.seconds += time.perf_counter() - began
+        if self._settings.audit_every and tally.updates % self._settings.audit_every == 0:
+            self.audit(batch.obs[:AUDITED])
+
+    def _descend(self, who: str, loss: Tensor) -> float:
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            raise FloatingPointError(
+                f"the loss of the {who} is {value} after {self.tally.updates} updates:"
+                " are observations and rewards of moderate size?"
+            )
+        tutor = self._tutors[who]
+        tutor.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        tutor.step()
+        return value
+
+    # ------------------------------------------------------------ looking on
+
+    def directions(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """(m, d) unit gradients of the critic, and the actor's points they are taken at."""
+        with torch.no_grad():
+            points: Tensor = self.brain.actor(obs)
+        return self.brain.critic.directions(obs, points), points
+
+    def audit(self, obs: Tensor) -> None:
+        """Compare the action set's answers with an exact scan; keep the gap ratios.
+
+        Only where the gap is positive: the actor's points may lie outside the hull.
+        """
+        if self._exact is None:
+            self._exact = Scan(self.brain.actions.atoms, screen=False)
+        directions, points = (part.numpy().astype(np.float64) for part in self.directions(obs))
+        found = self.brain.actions.argmax(directions, points=points)
+        best = self._exact.query(directions).scores[:, 0]
+        gaps = best - np.einsum("ij,ij->i", directions, points)
+        open_ = gaps > 0.0
+        self.ratios.append(found.gaps[open_] / gaps[open_])
+
+    # ------------------------------------------------------------ keeping
+
+    def _networks(self) -> dict[str, nn.Module]:
+        brain = self.brain
+        return {
+            "actor": brain.actor,
+            "critic": brain.critic,
+            "slow_actor": brain.slow_actor,
+            "slow_critic": brain.slow_critic,
+        }
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Weights and the moments of Adam, by name."""
+        out = {
+            f"{who}_{at}": weight.detach().numpy()
+            for who, network in self._networks().items()
+            for at, weight in enumerate(network.parameters())
+        }
+        for who, tutor in self._tutors.items():
+            for at, moments in tutor.state_dict()["state"].items():
+                out |= {f"adam_{who}_{at}_{name}": value.numpy() for name, value in moments.items()}
+        return out
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `arrays` gave, of a learner of the same shape."""
+        with torch.no_grad():
+            for who, network in self._networks().items():
+                for at, weight in enumerate(network.parameters()):
+                    saved = arrays[f"{who}_{at}"]
+                    rule = f"such that {who} has weights {saved.shape}, as saved"
+                    require(saved.shape == weight.shape, "critic_features", rule, tuple(weight.shape))
+                    weight.copy_(torch.from_numpy(np.array(saved)))
+        for who, tutor in self._tutors.items():
+            state: dict[int, dict[str, Tensor]] = {}
+            for name in (name for name in arrays if name.startswith(f"adam_{who}_")):
+                place, moment = name.removeprefix(f"adam_{who}_").split("_", 1)
+                state.setdefault(int(place), {})[moment] = torch.from_numpy(np.array(arrays[name]))
+            tutor.load_state_dict({**tutor.state_dict(), "state": state})

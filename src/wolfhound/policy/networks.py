@@ -1,0 +1,180 @@
+"""The networks of a deep policy: twin critics and an actor, on plain tensors.
+
+Knows torch; nothing of atoms, environments or training. Weights are drawn from
+a generator of the caller, never from torch's global one.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import TypeAlias, final
+
+from wolfhound.policy._deep import Tensor, nn, torch
+from wolfhound.validate import require
+
+Features: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""(m, o) observations, (m, d) actions -> (m, f) further inputs of a critic."""
+
+
+def _linear(inputs: int, outputs: int, generator: torch.Generator, *, bias: bool = True) -> nn.Linear:
+    """A layer with torch's usual weights, uniform on +-1/sqrt(inputs)."""
+    with torch.random.fork_rng(devices=[]):  # its own first weights come from the global generator
+        layer = nn.Linear(inputs, outputs, bias=bias)
+    bound = 1.0 / math.sqrt(inputs)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.uniform_(-bound, bound, generator=generator)
+    return layer
+
+
+def _layers(inputs: int, hidden: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
+    return nn.Sequential(
+        _linear(inputs, hidden, generator),
+        nn.SiLU(),
+        _linear(hidden, hidden, generator),
+        nn.SiLU(),
+        _linear(hidden, outputs, generator),
+    )
+
+
+@final
+class Critic(nn.Module):
+    """Two estimates of Q(observation, action), the pessimist's pair of TD3.
+
+    A network that is given observation and action side by side hardly finds
+    their inner products, which decide what an item is worth to a user: give
+    them as `features`.
+
+    Parameters
+    ----------
+    obs_dim, dim
+        o and d.
+    hidden
+        Width of the two hidden layers.
+    scale
+        Largest norm of an action; actions enter divided by it.
+    features
+        Further inputs, e.g. inner products of the action with parts of the
+        observation; must be differentiable in the action.
+    generator
+        Of the first weights.
+
+    Examples
+    --------
+    >>> critic = Critic(3, 2, generator=torch.Generator().manual_seed(0))
+    >>> first, second = critic(torch.zeros(5, 3), torch.zeros(5, 2))
+    >>> first.shape, bool((first == second).any())
+    (torch.Size([5]), False)
+    """
+
+    def __init__(
+        self,
+        obs_dim: int,
+        dim: int,
+        *,
+        hidden: int = 128,
+        scale: float = 1.0,
+        features: Features | None = None,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self._scale, self._features = scale, features
+        extra = 0 if features is None else _width(features, obs_dim, dim)
+        self._one = _layers(obs_dim + dim + extra, hidden, 1, generator)
+        self._two = _layers(obs_dim + dim + extra, hidden, 1, generator)
+
+    def _inputs(self, obs: Tensor, actions: Tensor) -> Tensor:
+        parts = [obs, actions / self._scale]
+        if self._features is not None:
+            parts.append(self._features(obs, actions))
+        return torch.cat(parts, 1)
+
+    def forward(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """(m,) values of both critics at (m, o) observations and (m, d) actions."""
+        inputs = self._inputs(obs, actions)
+        return self._one(inputs)[:, 0], self._two(inputs)[:, 0]
+
+    def first(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """(m,) values of the first critic: the one that is climbed."""
+        values: Tensor = self._one(self._inputs(obs, actions))[:, 0]
+        return values
+
+    def each(self, obs: Tensor, choices: Tensor) -> Tensor:
+        """(m, k) values of the first critic at k actions (m, k, d) per observation."""
+        m, k, d = choices.shape
+        parts = [choices / self._scale]
+        if self._features is not None:
+            wide = obs[:, None].expand(m, k, obs.shape[1]).reshape(m * k, -1)
+            parts.append(self._features(wide, choices.reshape(m * k, d)).view(m, k, -1))
+        # What the observation adds to the first layer is the same for its k actions.
+        weight, bias = itertools.islice(self._one.parameters(), 2)
+        seen, acted = weight.tensor_split([obs.shape[1]], dim=1)
+        hidden = torch.addmm(bias, obs, seen.T)[:, None] + torch.cat(parts, 2) @ acted.T
+        values: Tensor = self._one[1:](hidden)[..., 0]
+        return values
+
+    def directions(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """(m, d) unit gradients of the first critic in the action; zero stays zero."""
+        here = actions.detach().requires_grad_(True)
+        with torch.enable_grad():
+            (slopes,) = torch.autograd.grad(self.first(obs, here).sum(), here)
+        lengths = slopes.norm(dim=1, keepdim=True)
+        return slopes / torch.where(lengths > 0.0, lengths, torch.ones_like(lengths))
+
+
+def _width(features: Features, obs_dim: int, dim: int) -> int:
+    out = features(torch.zeros(2, obs_dim), torch.zeros(2, dim))
+    good = isinstance(out, Tensor) and out.ndim == 2 and len(out) == 2
+    got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+    require(good, "critic_features", "a function to (m, f) tensors", f"{got} for m = 2")
+    return int(out.shape[1])
+
+
+@final
+class Actor(nn.Module):
+    """A point of the ball around the hull for each observation.
+
+    Two hidden layers beside a linear path: much of a good action is the taste
+    of the user itself, which the linear path copies at once.
+
+    Parameters
+    ----------
+    obs_dim, dim
+        o and d.
+    hidden
+        Width of the hidden layers.
+    scale
+        Largest norm of an action: longer outputs are shortened to it.
+    generator
+        Of the first weights.
+
+    Examples
+    --------
+    >>> actor = Actor(3, 2, generator=torch.Generator().manual_seed(0))
+    >>> bool((actor(torch.full((4, 3), 9.0)).norm(dim=1) <= 1.0 + 1e-6).all())
+    True
+    """
+
+    def __init__(
+        self, obs_dim: int, dim: int, *, hidden: int = 128, scale: float = 1.0, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self._scale = scale
+        self._deep = _layers(obs_dim, hidden, dim, generator)
+        self._skip = _linear(obs_dim, dim, generator, bias=False)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """(m, d) points of norm at most `scale`, in the hull or not."""
+        raw = self._deep(obs) + self._skip(obs)
+        shortened: Tensor = self._scale * raw / raw.norm(dim=1, keepdim=True).clamp(min=1.0)
+        return shortened
+
+
+def follow(target: nn.Module, source: nn.Module, tau: float) -> None:
+    """Move the weights of `target` a share `tau` of the way to those of `source`."""
+    with torch.no_grad():
+        for old, new in zip(target.parameters(), source.parameters(), strict=True):
+            old.lerp_(new, tau)

@@ -1,0 +1,211 @@
+"""What a run over policies gives back: the policy, its worth, and what is proved."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wolfhound import plot, store
+from wolfhound.atoms import Fingerprint
+from wolfhound.core import Atoms, Ids, Status, Vector
+from wolfhound.result import Trace, TraceRow
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_KIND = "tabular policy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TabularResult:
+    """The best policy of a run; see `fwpo`.
+
+    Attributes
+    ----------
+    policy : (S, d)
+        One action per state, ``sum_j weights[s, j] atoms[ids[s, j]]``.
+    ids, weights : (S, k)
+        The atoms of every action, by decreasing weight, padded with -1 and 0.
+    values : (S,)
+        V(s).
+    score : float
+        J, a proved lower bound on the worth of the policy.
+    upper : float
+        Proved upper bound on the best J of all policies, inf if none.
+    gaps : (S,)
+        What the oracle found in each state, ``max(ghat, 0)``.
+    bounds : (S,)
+        Proved upper bounds on the gaps, inf where there are none.
+    status : Status
+        Why the run ended.
+    goal, eps : float
+        The wanted ``upper - score`` and the wanted root of the sum of squared gaps.
+    steps : int
+        Steps taken.
+    passes, scored, seconds
+        What it cost.
+    trace : Trace
+        Every state on the way; its value is -J, its lower is -upper.
+    measures : (states,)
+        Root of the sum of squared gaps, in the order of `trace`; nan before the
+        first query. Where nothing is proved it rests on the oracle's share c.
+    fingerprint : Fingerprint
+        Of the atoms.
+    problem, method : str
+        What was solved, and how.
+    """
+
+    policy: Vector
+    ids: Ids
+    weights: Vector
+    values: Vector
+    score: float
+    upper: float
+    gaps: Vector
+    bounds: Vector
+    status: Status
+    goal: float
+    eps: float
+    steps: int
+    passes: float
+    scored: int
+    seconds: float
+    trace: Trace
+    measures: Vector
+    fingerprint: Fingerprint = ()
+    problem: str = ""
+    method: str = ""
+
+    @property
+    def gap(self) -> float:
+        """``upper - score``: no policy is better by more than this."""
+        return self.upper - self.score
+
+    @property
+    def J(self) -> float:  # noqa: N802 - the letter of the paper
+        """The same as `score`."""
+        return self.score
+
+    @property
+    def scores(self) -> Vector:
+        """(states,) J along the trace."""
+        return -self.trace.value
+
+    @property
+    def success(self) -> bool:
+        """Whether the run did what was asked."""
+        return self.status.success
+
+    @property
+    def message(self) -> str:
+        """Why the run ended and what it cost, in one sentence."""
+        return f"{self.status.value}: J {self.score:.6g} after {self.steps:,} steps, {self._cost()}"
+
+    def plot(self, path: str | PathLike[str] | None = None, *, title: str | None = None) -> Figure:
+        """Draw J, the upper bound and their gap against passes and seconds.
+
+        Parameters
+        ----------
+        path
+            Where to write the picture; its ending chooses the format.
+        title
+            Heading; by default the method and J.
+        """
+        figure = plot.convergence(
+            passes=self.trace.passes,
+            seconds=self.trace.seconds,
+            value=self.trace.value,
+            lower=self.trace.lower,
+            goal=self.goal,
+            title=f"{self.method}, J {self.score:.4g}" if title is None else title,
+        )
+        # The trace minimises -J: turn the axis over, so that better is higher.
+        for axes in figure.axes[:2]:
+            axes.yaxis.set_major_formatter(lambda value, _: f"{-value:g}")
+        figure.axes[0].invert_yaxis()
+        figure.axes[0].set_ylabel("J")
+        figure.axes[1].legend(figure.axes[1].lines, ["J", "upper bound (proved)"], frameon=False)
+        if path is not None:
+            plot.save(figure, Path(path))
+        return figure
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write to a folder that `load_policy` reads."""
+        arrays = {f"trace_{name}": getattr(self.trace, name) for name in TraceRow._fields}
+        # As an array: JSON has no inf and nan.
+        arrays["numbers"] = np.array(
+            [self.score, self.upper, self.goal, self.eps, self.passes, self.seconds], np.float64
+        )
+        arrays |= {name: getattr(self, name) for name in _ARRAYS}
+        params = {name: getattr(self, name) for name in ("steps", "scored", "problem", "method")}
+        store.save(folder, _KIND, arrays, params | {"status": self.status.name}, self.fingerprint)
+
+    def _cost(self) -> str:
+        passes = f"{self.passes:.3g} {'pass' if self.passes == 1 else 'passes'}"
+        return f"{passes}, {self.scored:,} atoms scored, {self.seconds:.3g} s"
+
+    def __repr__(self) -> str:
+        """J, what is proved, and the cost, on several lines."""
+        states, dim = self.policy.shape
+        support = int((self.weights > 0.0).sum(axis=1).max())
+        proved = f"{int(np.isfinite(self.bounds).sum()):,} of {states:,} states proved"
+        return "\n".join(
+            [
+                f"TabularResult({self.status.name}: {self.status.value})",
+                f"  J        {self.score:.9g}",
+                f"  upper    {self.upper:.9g}",
+                f"  gap      {self.gap:.3g} (goal {self.goal:.3g})",
+                f"  gaps     largest {self.gaps.max():.3g}, root of squares "
+                f"{float(np.sqrt(np.square(self.gaps).sum())):.3g} (goal {self.eps:.3g}), {proved}",
+                f"  cost     {self._cost()}, {self.steps:,} steps",
+                f"  policy   {states:,} states, actions of {dim} entries, at most {support} atoms each",
+                f"  of       {self.problem} by {self.method}",
+            ]
+        )
+
+
+_ARRAYS = ("policy", "ids", "weights", "values", "gaps", "bounds", "measures")
+
+
+def load_policy(folder: str | PathLike[str], *, atoms: Atoms | None = None) -> TabularResult:
+    """Read a result that `TabularResult.save` wrote.
+
+    Parameters
+    ----------
+    folder
+        Where it was saved.
+    atoms
+        If given, must be the atoms of the run, else StoreError is raised.
+    """
+    stored = store.load(folder, _KIND, mmap=False)
+    if atoms is not None:
+        store.check_fingerprint(stored, atoms)
+    arrays, params = stored.arrays, stored.params
+    score, upper, goal, eps, passes, seconds = (float(number) for number in arrays["numbers"])
+    return TabularResult(
+        policy=arrays["policy"],
+        ids=arrays["ids"],
+        weights=arrays["weights"],
+        values=arrays["values"],
+        score=score,
+        upper=upper,
+        gaps=arrays["gaps"],
+        bounds=arrays["bounds"],
+        status=Status[params["status"]],
+        goal=goal,
+        eps=eps,
+        steps=params["steps"],
+        passes=passes,
+        scored=params["scored"],
+        seconds=seconds,
+        trace=Trace(**{name: arrays[f"trace_{name}"] for name in TraceRow._fields}),
+        measures=arrays["measures"],
+        fingerprint=stored.fingerprint,
+        problem=params["problem"],
+        method=params["method"],
+    )

@@ -1,0 +1,230 @@
+"""Rewards of finitely many states, differentiable in the action.
+
+Every model takes a policy, (S, d) one action per state, and works on all states
+at once. It must not know what the actions are made of.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wolfhound.core import Vector
+from wolfhound.policy._tables import answered, longest
+from wolfhound.validate import matrix, number, require, vector
+
+
+class Reward(Protocol):
+    """r(s, a), for all states at once."""
+
+    @property
+    def shape(self) -> tuple[int, int] | None:
+        """(S, d), or None if the model does not know."""
+
+    @property
+    def smoothness(self) -> float:
+        """L_r: Lipschitz constant of the gradient in the action."""
+
+    @property
+    def concave(self) -> bool:
+        """Whether r(s, .) is concave for every s."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether gradients are known to belong to the values."""
+
+    def slope(self, radius: float) -> float:
+        """Bound on |grad_a r| for actions of norm at most `radius`."""
+
+    def values(self, policy: Vector) -> Vector:
+        """(S,) r(s, policy[s])."""
+
+    def gradients(self, policy: Vector) -> Vector:
+        """(S, d) grad_a r(s, policy[s])."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class AffineReward:
+    """``r(s, a) = <weights[s], a> + offset[s]``.
+
+    Parameters
+    ----------
+    weights : (S, d)
+    offset : (S,), optional
+
+    Examples
+    --------
+    >>> AffineReward([[1.0, 2.0]]).values(np.array([[0.5, 0.5]]))
+    array([1.5])
+    """
+
+    weights: Vector
+    offset: Vector | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", matrix(self.weights, "weights"))
+        if self.offset is not None:
+            object.__setattr__(self, "offset", vector(self.offset, "offset", size=len(self.weights)))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(S, d)."""
+        states, dim = self.weights.shape
+        return states, dim
+
+    @property
+    def smoothness(self) -> float:
+        """0."""
+        return 0.0
+
+    @property
+    def concave(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def exact(self) -> bool:
+        """Yes."""
+        return True
+
+    def slope(self, radius: float) -> float:
+        """The longest of the weights."""
+        return longest(self.weights)
+
+    def values(self, policy: Vector) -> Vector:
+        """(S,) r(s, policy[s])."""
+        linear = np.einsum("ij,ij->i", self.weights, policy)
+        return np.asarray(linear if self.offset is None else linear + self.offset)
+
+    def gradients(self, policy: Vector) -> Vector:
+        """(S, d) the weights."""
+        return self.weights
+
+    def __repr__(self) -> str:
+        """The number of states and dimensions."""
+        return f"AffineReward({self.shape[0]} states, {self.shape[1]} dimensions)"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class QuadraticReward:
+    """``r(s, a) = <weights[s], a> - curvature/2 |a - centres[s]|^2``.
+
+    Parameters
+    ----------
+    weights, centres : (S, d)
+    curvature
+        At least 0; it is L_r.
+
+    Examples
+    --------
+    >>> QuadraticReward([[1.0]], [[0.0]], curvature=4.0).gradients(np.array([[0.5]]))
+    array([[-1.]])
+    """
+
+    weights: Vector
+    centres: Vector
+    _: KW_ONLY
+    curvature: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", matrix(self.weights, "weights"))
+        object.__setattr__(self, "centres", matrix(self.centres, "centres"))
+        alike = self.centres.shape == self.weights.shape
+        require(alike, "centres", f"like `weights`, {self.weights.shape}", f"shape {self.centres.shape}")
+        require(0.0 <= self.curvature < math.inf, "curvature", "finite and >= 0", self.curvature)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(S, d)."""
+        states, dim = self.weights.shape
+        return states, dim
+
+    @property
+    def smoothness(self) -> float:
+        """The curvature."""
+        return self.curvature
+
+    @property
+    def concave(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def exact(self) -> bool:
+        """Yes."""
+        return True
+
+    def slope(self, radius: float) -> float:
+        """Weights, and the curvature times the largest distance from a centre."""
+        return longest(self.weights) + self.curvature * (radius + longest(self.centres))
+
+    def values(self, policy: Vector) -> Vector:
+        """(S,) r(s, policy[s])."""
+        away = policy - self.centres
+        linear = np.einsum("ij,ij->i", self.weights, policy)
+        return np.asarray(linear - 0.5 * self.curvature * np.einsum("ij,ij->i", away, away))
+
+    def gradients(self, policy: Vector) -> Vector:
+        """(S, d) grad_a r(s, policy[s])."""
+        return self.weights - self.curvature * (policy - self.centres)
+
+    def __repr__(self) -> str:
+        """The number of states and dimensions, and the curvature."""
+        states, dim = self.shape
+        return f"QuadraticReward({states} states, {dim} dimensions, curvature={self.curvature:g})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SmoothReward:
+    """Any differentiable reward, from two functions of a policy.
+
+    An `ACMDP` compares the gradient with finite differences when it is made.
+
+    Parameters
+    ----------
+    value
+        (S, d) policy to (S,) rewards; that of a state depends on its own action.
+    gradient
+        (S, d) policy to the (S, d) gradients.
+    smoothness
+        L_r, a Lipschitz constant of the gradient on the hull.
+    concave
+        Whether r(s, .) is concave; what is proved of the optimum rests on it.
+
+    Examples
+    --------
+    >>> bowl = SmoothReward(
+    ...     lambda a: -(a**2).sum(axis=1), lambda a: -2.0 * a, smoothness=2.0, concave=True
+    ... )
+    >>> bowl.values(np.array([[3.0]]))
+    array([-9.])
+    """
+
+    value: Callable[[Vector], ArrayLike]
+    gradient: Callable[[Vector], ArrayLike]
+    _: KW_ONLY
+    smoothness: float
+    concave: bool = False
+    shape: tuple[int, int] | None = field(default=None, init=False)
+    exact: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        number(self.smoothness, "smoothness", low=0.0)
+
+    def slope(self, radius: float) -> float:
+        """Unknown."""
+        return math.inf
+
+    def values(self, policy: Vector) -> Vector:
+        """(S,) r(s, policy[s])."""
+        return answered(self.value(policy.copy()), "value(policy)", policy.shape[:1])
+
+    def gradients(self, policy: Vector) -> Vector:
+        """(S, d) grad_a r(s, policy[s])."""
+        return answered(self.gradient(policy.copy()), "gradient(policy)", policy.shape)

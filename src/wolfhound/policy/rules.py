@@ -1,0 +1,256 @@
+"""How an agent decides and how its actor learns: the rule of SFWPO, its parts.
+
+A rule is a small record of settings. It sees networks and actions through a
+`Brain`, and knows nothing of environments, replay or training.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core import Ids, Vector
+from wolfhound.policy import ActionSet, Chosen, HullPoints
+from wolfhound.policy._deep import Tensor, torch
+from wolfhound.policy.networks import Actor, Critic
+from wolfhound.validate import count, require
+
+Rows: TypeAlias = NDArray[np.float32]
+
+GRID = (0.0, 0.03, 0.06, 0.12, 0.25, 0.5, 0.8)
+"""Step sizes that are tried on the critic; 0 stays where it is."""
+
+_ANY = 4
+"""Random atoms in a random point of the hull."""
+
+_SPARSE = 0.5
+"""Of the Dirichlet weights of a random point: below 1, few atoms have most of it."""
+
+
+@dataclass(slots=True)
+class Brain:
+    """What a rule works with.
+
+    Attributes
+    ----------
+    actor, critic
+        The networks that learn.
+    slow_actor, slow_critic
+        Those that follow them, for the targets.
+    actions
+        The hull.
+    rng
+        Of everything random that a rule does.
+    scored : int
+        Atoms scored so far.
+    """
+
+    actor: Actor
+    critic: Critic
+    slow_actor: Actor
+    slow_critic: Critic
+    actions: ActionSet
+    rng: np.random.Generator
+    scored: int = 0
+
+    def choose(self, directions: Tensor, points: Tensor) -> Chosen:
+        """Ask the action set for an atom per direction, and count the work."""
+        chosen = self.actions.argmax(directions.numpy(), points=points.detach().numpy())
+        self.scored += chosen.scored
+        return chosen
+
+    def project(self, points: Tensor, steps: int) -> HullPoints:
+        """Move points into the hull by Frank-Wolfe steps."""
+        return self.actions.project(points.detach().numpy(), steps=steps)
+
+
+class Decision(Protocol):
+    """How an action is chosen; always in the hull."""
+
+    def start(self, brain: Brain, m: int) -> HullPoints:
+        """Choose m actions before anything was learned."""
+
+    def decide(self, brain: Brain, obs: Tensor, *, explore: bool) -> HullPoints:
+        """Choose an action per observation."""
+
+
+class Rule(Protocol):
+    """How an agent decides, and what its networks learn from."""
+
+    @property
+    def decision(self) -> Decision:
+        """How an action is chosen."""
+
+    def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
+        """(m, d) actions at the next states, for the targets of the critics."""
+
+    def loss(self, brain: Brain, obs: Tensor) -> Tensor:
+        """What the actor minimises, a scalar."""
+
+
+# ---------------------------------------------------------------- Frank-Wolfe on the critic
+
+
+def tensor(rows: NDArray[np.floating]) -> Tensor:
+    """Return a float32 tensor; shares the memory of a C-ordered float32 array, unless it is read-only."""
+    return torch.from_numpy(np.require(rows, np.float32, ["C", "W"]))
+
+
+def climb(brain: Brain, obs: Tensor, points: Tensor) -> tuple[Chosen, Tensor]:
+    """One Frank-Wolfe step on the critic: atoms (m,) and step sizes (m,).
+
+    The atom is the action set's answer to the gradient of the first critic; the
+    step is the best of `GRID` by the critic's values.
+    """
+    chosen = brain.choose(brain.critic.directions(obs, points), points)
+    grid = torch.tensor(GRID)
+    with torch.no_grad():
+        delta = tensor(chosen.rows) - points
+        values = brain.critic.each(obs, points[:, None] + grid[None, :, None] * delta[:, None])
+        return chosen, grid[values.argmax(dim=1)]
+
+
+def mixed(hull: HullPoints, ids: Ids, rows: NDArray[np.floating], steps: Vector) -> HullPoints:
+    """Move points of the hull towards atoms: ``(1 - step) point + step atom``.
+
+    Examples
+    --------
+    >>> one = HullPoints(points=np.eye(2)[:1], ids=np.array([[0]]), weights=np.ones((1, 1)))
+    >>> two = mixed(one, np.array([1]), np.eye(2)[1:], np.array([0.25]))
+    >>> two.points, two.weights
+    (array([[0.75, 0.25]]), array([[0.75, 0.25]]))
+    """
+    step = steps[:, None]
+    return HullPoints(
+        points=hull.points + step * (rows - hull.points),
+        ids=np.concatenate([hull.ids, ids[:, None]], axis=1),
+        weights=np.concatenate([(1.0 - step) * hull.weights, step], axis=1),
+    )
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HullDecision:
+    """From the actor's point to an action in the hull.
+
+    Projects by Frank-Wolfe steps, then takes Frank-Wolfe steps on the critic.
+    Exploration mixes in a random atom, which stays in the hull.
+
+    Parameters
+    ----------
+    project
+        Steps of the projection.
+    refine
+        Steps on the critic; 0: none.
+    exploration
+        The share of the random atom is uniform on [0, exploration].
+
+    Examples
+    --------
+    >>> HullDecision(refine=0).project
+    4
+    """
+
+    project: int = 4
+    refine: int = 3
+    exploration: float = 0.4
+
+    def __post_init__(self) -> None:
+        count(self.project, "project")
+        count(self.refine, "refine")
+        require(0.0 <= self.exploration <= 1.0, "exploration", "in [0, 1]", self.exploration)
+
+    def start(self, brain: Brain, m: int) -> HullPoints:
+        """Random points of the hull, each of four random atoms."""
+        rows, ids = brain.actions.random(m * _ANY, brain.rng)
+        weights = brain.rng.dirichlet(np.full(_ANY, _SPARSE), size=m)
+        points = np.einsum("mk,mkd->md", weights, rows.reshape(m, _ANY, -1), dtype=np.float64)
+        return HullPoints(points=points, ids=ids.reshape(m, _ANY), weights=weights)
+
+    def decide(self, brain: Brain, obs: Tensor, *, explore: bool) -> HullPoints:
+        """Project the actor's output, refine it, explore from there."""
+        with torch.no_grad():
+            hull = brain.project(brain.actor(obs), self.project)
+        for _ in range(self.refine):
+            chosen, steps = climb(brain, obs, tensor(hull.points))
+            hull = mixed(hull, chosen.ids, chosen.rows, steps.numpy().astype(np.float64))
+        if not explore:
+            return hull
+        rows, ids = brain.actions.random(len(obs), brain.rng)
+        return mixed(hull, ids, rows, self.exploration * brain.rng.random(len(obs)))
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrankWolfeRule:
+    """SFWPO: the actor is drawn to the Frank-Wolfe step from its own output.
+
+    That output is not projected, so an update costs one search of the atoms, by
+    any oracle, and no projection.
+
+    Parameters
+    ----------
+    decision
+        From the actor's output to an action.
+    """
+
+    decision: HullDecision = field(default_factory=HullDecision)
+
+    def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
+        """The slow actor's output."""
+        out: Tensor = brain.slow_actor(obs)
+        return out
+
+    def loss(self, brain: Brain, obs: Tensor) -> Tensor:
+        """Mean squared distance from the Frank-Wolfe step."""
+        points: Tensor = brain.actor(obs)
+        return regression(brain, obs, points, points.detach())
+
+
+def regression(brain: Brain, obs: Tensor, points: Tensor, origin: Tensor) -> Tensor:
+    """Mean squared distance of points from the Frank-Wolfe step at `origin`."""
+    chosen, steps = climb(brain, obs, origin)
+    goal = origin + steps[:, None] * (tensor(chosen.rows) - origin)
+    return ((points - goal) ** 2).sum(dim=1).mean()
+
+
+# ---------------------------------------------------------------- what is sent to the environment
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Hull:
+    """Execute the point of the hull itself."""
+
+    def rows(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:
+        """The points."""
+        return hull.points.astype(np.float32)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """Execute the nearest atom."""
+
+    def rows(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:
+        """The atoms nearest to the points."""
+        return actions.atoms.take(actions.nearest(hull.points)).astype(np.float32, copy=False)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Execute a random atom whose mean is the point of the hull."""
+
+    def rows(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:
+        """Atoms drawn by their weights."""
+        ids = actions.draw(hull.ids, hull.weights, rng)
+        return actions.atoms.take(ids).astype(np.float32, copy=False)
+
+
+Execution: TypeAlias = Hull | Nearest | Draw
+"""How a point of the hull becomes what the environment is given."""

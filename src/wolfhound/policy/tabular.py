@@ -1,0 +1,217 @@
+"""Frank-Wolfe policy optimisation: `fwpo` with an exact oracle, `sfwpo` with any.
+
+Algorithm 5 of Shrivastava, Song and Xu, corrected. Yields states to the one
+driver; stopping, time and the trace are its affair.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wolfhound import validate
+from wolfhound.atoms import fingerprint
+from wolfhound.policy._answers import HullPoints
+from wolfhound.policy._search import PolicyState, Search, begun
+from wolfhound.policy.acmdp import ACMDP
+from wolfhound.policy.actions import ActionSet
+from wolfhound.policy.result import TabularResult
+from wolfhound.policy.steps import PerState, PolicyStep
+from wolfhound.result import Trace
+from wolfhound.solve import Limits, drive
+
+Callback = Callable[[PolicyState], bool | None]
+
+
+def fwpo(
+    acmdp: ACMDP,
+    *,
+    step: PolicyStep | None = None,
+    start: HullPoints | ArrayLike | None = None,
+    rtol: float = 1e-3,
+    eps: float | None = None,
+    max_steps: float = 1000,
+    max_seconds: float = math.inf,
+    callback: Callback | None = None,
+    seed: int | np.random.Generator = 0,
+) -> TabularResult:
+    """Improve a policy by Frank-Wolfe steps, with an exact scan per step.
+
+    Every step evaluates the policy, asks for the best atom in the direction of grad_a Q
+    in every state, and moves each action towards its atom. Where Q(s, .) is concave the
+    gaps prove how far from optimal the policy is: with g the gaps,
+    ``J* <= J + sum_s mu(s) g(s) + gamma / (1 - gamma) max_s g(s)``.
+
+    Parameters
+    ----------
+    acmdp
+        The problem.
+    step
+        Step sizes; default `PerState`. The others are for comparison, and
+        `Backtracking` for models of unknown smoothness.
+    start : (S,) ids or HullPoints, optional
+        The first policy; default: a random atom of each state's set.
+    rtol
+        The run ends when the proved distance from the optimum is this share of that of the
+        start, or the root of the summed squared gaps is at most `eps`.
+    eps
+        Default: rtol times that of the start.
+    max_steps, max_seconds
+        Limits; the best policy so far is returned with its status.
+    callback
+        Called with every `PolicyState`; returning True stops.
+    seed
+        Of the first policy.
+
+    Returns
+    -------
+    TabularResult
+        Where Q is concave, the policy of the highest J; else, as the theorem has it, the one
+        whose squared gaps have the least sum. (That sum need not fall: it is not the last.)
+
+    Examples
+    --------
+    >>> from wolfhound.policy import random_acmdp
+    >>> result = fwpo(random_acmdp(20, 1000, 8))
+    >>> result.status.name, result.steps <= 10, result.gap <= result.goal
+    ('GAP_REACHED', True, True)
+    """
+    exact = acmdp.actions if acmdp.actions.exact else ActionSet(acmdp.actions.atoms)
+    search = Search(acmdp, exact, exact, step=PerState() if step is None else step, rtol=rtol, eps=eps)
+    return _solved(search, start, max_steps, max_seconds, callback=callback, seed=seed, name="fwpo")
+
+
+def sfwpo(
+    acmdp: ACMDP,
+    *,
+    c: float = 0.8,
+    step: PolicyStep | None = None,
+    confirm: bool = True,
+    insist: bool = False,
+    start: HullPoints | ArrayLike | None = None,
+    rtol: float = 1e-3,
+    eps: float | None = None,
+    max_steps: float = 1000,
+    max_seconds: float = math.inf,
+    callback: Callback | None = None,
+    seed: int | np.random.Generator = 0,
+) -> TabularResult:
+    """Improve a policy by Frank-Wolfe steps with the oracle of its action set.
+
+    As `fwpo`, with any oracle that finds a share c of the gap ``g(s) = max_a <grad_a Q, a - pi(s)>``.
+    (A share of the inner product itself is worth nothing: most of it is common to all atoms.)
+    A state whose answer has less than ``c eps / sqrt|S|`` is in Case 1, "none"; only when all
+    are is the run over, and an exact pass confirms it: if the oracle was wrong, the
+    run goes on with what the pass found.
+
+    ``ActionSet(atoms, oracle=QuantizedQueries(index, side=policy_plan(...).side))`` makes the
+    theorem hold although queries depend on earlier answers.
+
+    Parameters
+    ----------
+    acmdp
+        The problem, its `actions` made with the oracle.
+    c
+        Share of the gap that answers have, in (0, 1].
+    step, start, rtol, eps, max_steps, max_seconds, callback, seed
+        As in `fwpo`.
+    confirm
+        Whether "none" in all states is confirmed by a pass. If not, it ends the run as NOT_FOUND.
+    insist
+        Whether the oracle is given the wanted score as a threshold, so that an index goes
+        on until it has found it or given up; else its first answer counts.
+
+    Examples
+    --------
+    >>> from wolfhound import ClusterIndex
+    >>> from wolfhound.policy import random_acmdp
+    >>> acmdp = random_acmdp(20, 1000, 8)
+    >>> indexed = ActionSet(acmdp.actions.atoms, oracle=ClusterIndex.build(acmdp.actions.atoms))
+    >>> result = sfwpo(acmdp.with_actions(indexed))
+    >>> result.success, result.passes < result.steps, bool(np.isfinite(result.bounds).all())
+    (True, True, True)
+    """
+    validate.require(0.0 < c <= 1.0, "c", "in (0, 1]", c)
+    exact = ActionSet(acmdp.actions.atoms) if confirm else None
+    chosen = PerState() if step is None else step
+    search = Search(acmdp, acmdp.actions, exact, step=chosen, rtol=rtol, eps=eps, c=c, insist=insist)
+    return _solved(search, start, max_steps, max_seconds, callback=callback, seed=seed, name="sfwpo")
+
+
+def policy_iteration(
+    acmdp: ACMDP, *, max_steps: float = 1000, seed: int | np.random.Generator = 0
+) -> TabularResult:
+    """Solve an affine problem exactly: every state takes its best atom, until none is better.
+
+    Examples
+    --------
+    >>> from wolfhound.policy import random_acmdp
+    >>> result = policy_iteration(random_acmdp(20, 1000, 8))
+    >>> result.success, result.gap < 1e-9
+    (True, True)
+    """
+    validate.require(acmdp.affine, "acmdp", "affine in the action", f"{acmdp!r}")
+    return fwpo(acmdp, rtol=0.0, eps=0.0, max_steps=max_steps, seed=seed)
+
+
+def _solved(
+    search: Search,
+    start: HullPoints | ArrayLike | None,
+    max_steps: float,
+    max_seconds: float,
+    *,
+    callback: Callback | None,
+    seed: int | np.random.Generator,
+    name: str,
+) -> TabularResult:
+    """Run a search on the driver and choose the best of its states."""
+    acmdp = search.acmdp
+    limits = Limits(steps=max_steps, seconds=max_seconds)
+    shares = begun(acmdp, start, validate.rng(seed))
+    source = fingerprint(acmdp.actions.atoms)
+    log = _Log(callback)
+    # The search itself says when its goal is reached: it is relative to the first query.
+    run = drive(search.states(shares), goal=0.0, limits=limits, callback=log)
+    best = log.best if log.best is not None and not acmdp.concave else run.best
+    ids, weights = shares.at(best.t)
+    return TabularResult(
+        policy=best.here.policy,
+        ids=ids,
+        weights=weights,
+        values=best.here.values,
+        score=-best.value,
+        upper=-run.last.lower,
+        gaps=np.maximum(best.gaps, 0.0),
+        bounds=best.bounds,
+        status=run.status,
+        goal=search.goal,
+        eps=search.eps,
+        steps=run.last.t,
+        passes=run.last.passes,
+        scored=run.last.scored,
+        seconds=run.seconds,
+        trace=Trace.of(run.rows),
+        measures=np.array(log.measures),
+        fingerprint=source,
+        problem=repr(acmdp),
+        method=f"{name} ({search.step!r}, {acmdp.actions!r})",
+    )
+
+
+class _Log:
+    """Notes the measure of every state, and the state that has the least."""
+
+    def __init__(self, callback: Callback | None) -> None:
+        self.best: PolicyState | None = None
+        self.measures: list[float] = []
+        self._callback = callback
+
+    def __call__(self, state: PolicyState) -> bool | None:
+        self.measures.append(state.measure)
+        if self.best is None or not state.measure > self.best.measure:
+            self.best = state
+        return None if self._callback is None else self._callback(state)
