@@ -65,7 +65,7 @@ PROVED = 8
 ROUNDED = 1e-10
 """Squared distance from the hull that float32 coordinates of unit atoms may have."""
 
-TIGHT = 1e-11
+TIGHT = 1e-12
 """Relative gap of that proof."""
 
 

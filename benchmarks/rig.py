@@ -30,7 +30,7 @@ T = TypeVar("T")
 Cell: TypeAlias = "str | int | float | bool | None"
 
 RESULTS = Path(__file__).parent / "results"
-_PACKAGES = ("numpy", "numba", "scipy", "faiss-cpu", "wolfhound")
+_PACKAGES = ("numpy", "numba", "scipy", "faiss-cpu", "torch", "wolfhound")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "WOLFHOUND_NUM_THREADS")
 
 

@@ -41,7 +41,8 @@ def claim(*argv: str) -> Any:
 
 
 def test_all_claims_are_here() -> None:
-    kinds = "adaptive clusters growth import int8 lsh no_stall paper_tables passes ratio scan smooth"
+    kinds = "adaptive clusters growth herding import int8 lsh no_stall paper_herding paper_tables passes "
+    kinds += "policy policy_search policy_tabular ratio scan smooth"
     assert [f"claim_{kind}" for kind in kinds.split()] == CLAIMS
 
 

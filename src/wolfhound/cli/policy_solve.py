@@ -66,7 +66,7 @@ def solve(
     atoms: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ATOMS]", help="Actions are mixtures of these, one per row.", show_default=False
+            metavar="ATOMS", help="Actions are mixtures of these, one per row.", show_default=False
         ),
     ] = None,
     reward: Annotated[

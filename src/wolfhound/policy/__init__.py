@@ -19,9 +19,6 @@ from wolfhound.policy.result import load_policy as load_policy
 from wolfhound.policy.rewards import AffineReward as AffineReward
 from wolfhound.policy.rewards import QuadraticReward as QuadraticReward
 from wolfhound.policy.rewards import SmoothReward as SmoothReward
-from wolfhound.policy.scales import policy_plan as policy_plan
-from wolfhound.policy.scales import policy_steps as policy_steps
-from wolfhound.policy.scales import scales as scales
 from wolfhound.policy.steps import Backtracking as Backtracking
 from wolfhound.policy.steps import PaperStep as PaperStep
 from wolfhound.policy.steps import PerState as PerState
@@ -29,6 +26,9 @@ from wolfhound.policy.steps import Visitation as Visitation
 from wolfhound.policy.tabular import fwpo as fwpo
 from wolfhound.policy.tabular import policy_iteration as policy_iteration
 from wolfhound.policy.tabular import sfwpo as sfwpo
+from wolfhound.policy.theory import policy_plan as policy_plan
+from wolfhound.policy.theory import policy_steps as policy_steps
+from wolfhound.policy.theory import scales as scales
 from wolfhound.policy.transitions import AffineTransition as AffineTransition
 from wolfhound.policy.transitions import SmoothTransition as SmoothTransition
 from wolfhound.policy.transitions import SoftmaxTransition as SoftmaxTransition

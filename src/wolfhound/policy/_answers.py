@@ -59,11 +59,14 @@ class HullPoints:
         Atoms may repeat within a row.
     weights : (m, k) float64
         Not negative, each row of sum 1.
+    scored : int
+        Atoms scored to find them.
     """
 
     points: Vector
     ids: Ids
     weights: Vector
+    scored: int = 0
 
 
 @final

@@ -248,7 +248,7 @@ class ActionSet:
         a = begun.rows.astype(np.float64)
         ids = np.empty((len(y), steps + 1), np.int64)
         weights = np.zeros((len(y), steps + 1))
-        ids[:, 0], weights[:, 0] = begun.ids, 1.0
+        ids[:, 0], weights[:, 0], scored = begun.ids, 1.0, begun.scored
         for t in range(1, steps + 1):
             chosen = self.argmax(y - a, points=a)
             delta = chosen.rows - a
@@ -258,7 +258,8 @@ class ActionSet:
             a += step[:, None] * delta
             weights[:, :t] *= 1.0 - step[:, None]
             ids[:, t], weights[:, t] = chosen.ids, step
-        return HullPoints(points=a, ids=ids, weights=weights)
+            scored += chosen.scored
+        return HullPoints(points=a, ids=ids, weights=weights, scored=scored)
 
     def prove(self, point: ArrayLike, *, rtol: float = 1e-6) -> Result:
         """Project one point onto the hull, with a proved gap; see `minimize`.

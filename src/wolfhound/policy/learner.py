@@ -30,6 +30,9 @@ from wolfhound.validate import require
 AUDITED = 8
 """Directions per audit: an exact scan of them costs little beside an update."""
 
+_SMALL = 0.01
+"""Share of the largest gap of an audit below which a gap is not looked at."""
+
 
 @dataclass(slots=True)
 class Tally:
@@ -136,7 +139,8 @@ class Learner:
     def audit(self, obs: Tensor) -> None:
         """Compare the action set's answers with an exact scan; keep the gap ratios.
 
-        Only where the gap is positive: the actor's points may lie outside the hull.
+        Only where there is a gap to speak of: the actor's points may lie outside the
+        hull, and a ratio to next to nothing says nothing.
         """
         if self._exact is None:
             self._exact = Scan(self.brain.actions.atoms, screen=False)
@@ -144,7 +148,7 @@ class Learner:
         found = self.brain.actions.argmax(directions, points=points)
         best = self._exact.query(directions).scores[:, 0]
         gaps = best - np.einsum("ij,ij->i", directions, points)
-        open_ = gaps > 0.0
+        open_ = gaps > _SMALL * max(0.0, float(gaps.max()))
         self.ratios.append(found.gaps[open_] / gaps[open_])
 
     # ------------------------------------------------------------ keeping

@@ -65,7 +65,9 @@ class Brain:
 
     def project(self, points: Tensor, steps: int) -> HullPoints:
         """Move points into the hull by Frank-Wolfe steps."""
-        return self.actions.project(points.detach().numpy(), steps=steps)
+        hull = self.actions.project(points.detach().numpy(), steps=steps)
+        self.scored += hull.scored
+        return hull
 
 
 class Decision(Protocol):

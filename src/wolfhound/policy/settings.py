@@ -99,10 +99,11 @@ class Report:
     ms_per_update : float
         Mean; nan before the first.
     scored : int
-        Atoms scored along the critic and as neighbours, to decide and to learn; what
-        projections score is not counted.
+        Atoms scored to decide and to learn: along the critic, for projections, as
+        neighbours.
     ratio_mean, ratio_p5 : float
-        Of the audited gap ratios, where the gap is positive; nan without audits.
+        Of the audited gap ratios, where the gap is positive and not next to nothing;
+        nan without audits.
     """
 
     timesteps: int = 0

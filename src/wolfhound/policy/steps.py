@@ -15,7 +15,7 @@ import numpy as np
 
 from wolfhound.core import Matrix, Vector
 from wolfhound.policy.acmdp import ACMDP, Evaluation
-from wolfhound.policy.scales import scales
+from wolfhound.policy.theory import scales
 from wolfhound.validate import number, require
 
 _TRIALS = 80
