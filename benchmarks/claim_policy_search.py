@@ -50,7 +50,7 @@ faiss: Any = untyped_faiss
 BATCH = 256
 WANTED = 0.9
 MARGIN = 0.005
-CACHES = (256, 1024, 2048)
+CACHES = (256, 512, 1024)
 FASTER = {100_000: 8.0, 1_000_000: 40.0}
 END_TO_END = 10.0
 
@@ -255,9 +255,9 @@ def settings(atoms: Matrix, tiny: bool) -> Iterator[Setting]:
     """Everything that is swept, built as it is asked for; a tiny run takes one of each index."""
     root, caches = len(atoms) ** 0.5, CACHES[:1] if tiny else CACHES
     make: Callable[[], Oracle]
-    for many in (1.0,) if tiny else (0.5, 1.0, 2.0):
+    for many in (1.0,) if tiny else (0.5, 0.7, 1.0, 1.4):
         index = wolfhound.ClusterIndex.build(atoms, clusters=round(many * root))
-        for factor in (2.0,) if tiny else (0.7, 1.0, 1.4, 2.0, 2.8, 4.0):
+        for factor in (2.0,) if tiny else (0.7, 1.0, 1.4, 1.7, 2.0, 2.4, 2.8):
             told = f"{many:g} sqrt(n) clusters, budget {factor:g} sqrt(n)"
             make = functools.partial(index.with_budget, round(factor * root))
             for cache in caches:

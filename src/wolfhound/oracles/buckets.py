@@ -25,7 +25,7 @@ from wolfhound.oracles.int8 import certified
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import ordered
 
-ENOUGH = 8
+ENOUGH = 4
 """Candidates that are re-scored per query, at least."""
 
 CAP = 0.25

@@ -90,8 +90,8 @@ class Learner:
         self._rule, self._settings = rule, settings
         self._exact: Scan | None = None
         self._tutors = {
-            "actor": torch.optim.Adam(actor.parameters(), settings.learning_rate),
-            "critic": torch.optim.Adam(critic.parameters(), settings.learning_rate),
+            "actor": torch.optim.Adam(actor.parameters(), settings.learning_rate, fused=True),
+            "critic": torch.optim.Adam(critic.parameters(), settings.learning_rate, fused=True),
         }
 
     # ------------------------------------------------------------ learning
