@@ -25,15 +25,11 @@ from wolfhound.herding._task import naming_rows
 from wolfhound.herding.features import Features
 from wolfhound.herding.finite import FiniteRun, in_features, mapped
 from wolfhound.herding.result import Curve, HerdResult
-from wolfhound.planning.choose import choose_oracle
 from wolfhound.result import Trace
 from wolfhound.solve import Limits
 from wolfhound.threads import one_blas_thread
 
 Search = Oracle | Callable[[Atoms], Oracle]
-
-RATIO = 0.7
-"""Share of the best gap that a pick needs on average: more does not lower the MMD."""
 
 
 @final
@@ -61,7 +57,8 @@ class Space:
     atoms, features : Atoms, Features
         What is mapped and the map; None: the atoms are features already.
     oracle : Oracle or what makes one, optional
-        Searches the features.
+        Searches the features. None: fresh samples, never an index: what an index cannot
+        find adds up in the residual, until it finds nothing else (claim_herding).
     step : StepSize, optional
         Decides the weights.
     target : Atoms, optional
@@ -114,7 +111,7 @@ class Space:
                 self.atoms,
                 m,
                 self.features,
-                oracle=self._oracle(m),
+                oracle=self.oracle,
                 step=self.step,
                 target=self.target,
                 row_weights=self.row_weights,
@@ -129,13 +126,6 @@ class Space:
         if not len(run.ids):
             nothing(run.status, max_seconds)
         return self._result(run, time.perf_counter() - began)
-
-    def _oracle(self, m: int) -> Search | None:
-        """None: fresh samples, unless an index pays for this many picks, which is rare."""
-        if self.oracle is not None or self.features is not None:
-            return self.oracle
-        choice = choose_oracle(self.atoms, queries=m, ratio=RATIO, proof=False, interior=True)
-        return None if choice.chosen.name in ("RandomSubset", "Scan") else choice.build(seed=self.seed)
 
     def _result(self, run: FiniteRun, seconds: float) -> HerdResult:
         report = self._evaluated(run) if self.evaluate else skipped()
