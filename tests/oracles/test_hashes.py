@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -123,7 +124,7 @@ def rows_of(spread: float, n: int = 3000, d: int = 10) -> Matrix:
 def promised(hashing: Hash, queries: Vector) -> Matrix:
     """(m, buckets) promises, written out."""
     first, second, norms, lift = hashing.promises(queries, np.linalg.norm(queries, axis=1))
-    sums = lift[:, None, None, None] + first[:, None, :, None] + second[:, None, None, :]
+    sums = lift[:, :, None, None] + first[:, None, :, None] + second[:, None, None, :]
     return (norms[:, None, None] * sums).reshape(len(queries), -1)
 
 
@@ -165,6 +166,9 @@ def test_promises_are_scores_of_the_means_of_buckets(family: Family) -> None:
     lift = hashing.above * np.sqrt(units**2 @ hashing.variances)
     sums = first[:, :, None] + second[:, None, :]
     expected = hashing.norms[:, None, None] * (lift[:, None, None] + hashing.weight * sums)[:, None]
+    owner = np.searchsorted(hashing.edges, np.linalg.norm(hashing.small(rows), axis=1))
+    means = np.stack([hashing.small(rows)[owner == r].mean(axis=0) for r in range(8)])
+    expected += 0.5 * (units @ means.T)[:, :, None, None]
     np.testing.assert_allclose(promises, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -211,9 +215,9 @@ def test_pairs_are_listed_as_whole_promises_are(seed: int, budget: int) -> None:
     ranges, one, two = (int(size) for size in rng.integers(1, 12, 3))
     first, second = (rng.standard_normal(size).astype(np.float32) for size in (one, two))
     norms = rng.uniform(0.0, 2.0, ranges).astype(np.float32)
-    lift = np.float32(rng.uniform(0.0, 3.0))
+    lift = rng.uniform(-3.0, 3.0, ranges).astype(np.float32)
     offsets = np.concatenate([[0], np.cumsum(rng.integers(0, 9, ranges * one * two))])
-    whole = norms[:, None, None] * (lift + first[:, None]) + norms[:, None, None] * second
+    whole = norms[:, None, None] * (lift[:, None, None] + first[:, None]) + norms[:, None, None] * second
     rooms = np.empty((3, 3, len(offsets)), np.int64)
     found = order_pairs(first, second, norms, lift, offsets, budget, rooms[0])
     chosen = rooms[0, 0, :found]
@@ -227,6 +231,21 @@ def test_pairs_are_listed_as_whole_promises_are(seed: int, budget: int) -> None:
     # A larger budget begins with the same buckets.
     order_pairs(first, second, norms, lift, offsets, 2 * budget, rooms[1])
     np.testing.assert_array_equal(rooms[1, 0, :found], chosen)
+
+
+def test_short_rows_on_one_side_are_found_there() -> None:
+    # On a sphere the rows nearest to the centre lie on its side: the shortest score highest.
+    rng = np.random.default_rng(11)
+    rows = rng.standard_normal((8000, 24)) + 1.0
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    hashing = hash_of(CrossPolytope(), rows)
+    towards = rows.mean(axis=0, dtype=np.float64)[None]
+    ranges = promised(hashing, towards).reshape(len(hashing.norms), -1).mean(axis=1)
+    assert len(ranges) > 1
+    plain = replace(hashing, shifts=np.zeros_like(hashing.shifts))
+    before = promised(plain, towards).reshape(len(hashing.norms), -1).mean(axis=1)
+    assert before[0] < before[-1]  # as if long rows scored higher
+    assert ranges[-1] - ranges[0] < 0.1 * (before[-1] - before[0])
 
 
 def test_principal_axes_are_found() -> None:

@@ -45,7 +45,7 @@ def needed(
         for r in range(norms.shape[0]):
             for i in range(one):
                 for j in range(two):
-                    promises[b] = promise(norms[r], lift[q], first[q, i], second[q, j])
+                    promises[b] = promise(norms[r], lift[q, r], first[q, i], second[q, j])
                     b += 1
         low, scale = spans(promises, BINS)
         own = bin_of(promises[owners[q]], low, scale)

@@ -174,20 +174,20 @@ def order_pairs(
     first: Singles,
     second: Singles,
     norms: Singles,
-    lift: Any,
+    lift: Singles,
     offsets: Ints,
     budget: int,
     room: Ints,
 ) -> int:
-    """As `order`, where bucket (r, i, j) promises ``norms[r] (lift + first[i] + second[j])``.
+    """As `order`, where bucket (r, i, j) promises ``norms[r] (lift[r] + first[i] + second[j])``.
 
     Only the pairs that are listed are looked at.
     """
     one, two = descending(first), descending(second)
     u, v = first[one], second[two]
-    low, high = promise(norms[0], lift, u[0], v[0]), promise(norms[0], lift, u[0], v[0])
+    low, high = promise(norms[0], lift[0], u[0], v[0]), promise(norms[0], lift[0], u[0], v[0])
     for r in range(norms.shape[0]):
-        for ends in (promise(norms[r], lift, u[0], v[0]), promise(norms[r], lift, u[-1], v[-1])):
+        for ends in (promise(norms[r], lift[r], u[0], v[0]), promise(norms[r], lift[r], u[-1], v[-1])):
             low, high = min(low, ends), max(high, ends)
     scale = per_unit(low, high, BINS)
     near, place = room[1], room[2]
@@ -197,11 +197,11 @@ def order_pairs(
         found, total = 0, 0
         for r in range(norms.shape[0]):
             for i in range(u.shape[0]):
-                if bin_of(promise(norms[r], lift, u[i], v[0]), low, scale) < last:
+                if bin_of(promise(norms[r], lift[r], u[i], v[0]), low, scale) < last:
                     break
                 start = (r * u.shape[0] + one[i]) * v.shape[0]
                 for j in range(v.shape[0]):
-                    here = bin_of(promise(norms[r], lift, u[i], v[j]), low, scale)
+                    here = bin_of(promise(norms[r], lift[r], u[i], v[j]), low, scale)
                     if here < last:
                         break
                     b = start + two[j]
@@ -220,7 +220,9 @@ def promise(level: Any, lift: Any, u: Any, v: Any) -> Any:
 
 
 @kernel
-def _last_bin(u: Singles, v: Singles, norms: Singles, lift: Any, low: Any, scale: Any, wanted: float) -> int:
+def _last_bin(
+    u: Singles, v: Singles, norms: Singles, lift: Singles, low: Any, scale: Any, wanted: float
+) -> int:
     """Return the highest bin from which on there are so many buckets."""
     begin, end = 0, BINS
     while end - begin > 1:
@@ -229,7 +231,7 @@ def _last_bin(u: Singles, v: Singles, norms: Singles, lift: Any, low: Any, scale
         for r in range(norms.shape[0]):
             j = v.shape[0]
             for i in range(u.shape[0]):
-                while j > 0 and bin_of(promise(norms[r], lift, u[i], v[j - 1]), low, scale) < middle:
+                while j > 0 and bin_of(promise(norms[r], lift[r], u[i], v[j - 1]), low, scale) < middle:
                     j -= 1
                 if j == 0:
                     break
@@ -328,7 +330,7 @@ def probe(
     ----------
     which
         Queries to go on with.
-    first, second, norms, lift : (m, i), (m, j), (r,), (m,)
+    first, second, norms, lift : (m, i), (m, j), (r,), (m, r)
         What buckets promise, see `order_pairs`.
     offsets : (buckets + 1,)
         Places where buckets begin.

@@ -39,14 +39,14 @@ _PART = 4096
 
 
 class Promises(NamedTuple):
-    """How good buckets (r, i, j) are for m queries: ``norms[r] (lift + first[i] + second[j])``.
+    """How good buckets (r, i, j) are for m queries: ``norms[r] (lift[r] + first[i] + second[j])``.
 
     Attributes
     ----------
     first, second : (m, i) and (m, j) float32
     norms : (r,) float32
         Not negative.
-    lift : (m,) float32
+    lift : (m, r) float32
     """
 
     first: NDArray[np.float32]
@@ -58,7 +58,9 @@ class Promises(NamedTuple):
     def plain(cls, promises: NDArray[np.float32]) -> Promises:
         """One number for every query and bucket."""
         m = len(promises)
-        return cls(promises, np.zeros((m, 1), np.float32), np.ones(1, np.float32), np.zeros(m, np.float32))
+        return cls(
+            promises, np.zeros((m, 1), np.float32), np.ones(1, np.float32), np.zeros((m, 1), np.float32)
+        )
 
 
 class Bucketing(Protocol):

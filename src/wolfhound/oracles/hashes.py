@@ -23,7 +23,7 @@ from wolfhound.threads import ordered
 
 Singles = NDArray[np.float32]
 
-_FAR = 1e15
+_FAR, _NEAR = 1e15, 1e-20
 _BLOCK = 1 << 14
 """Rows that one thread hashes at a time."""
 
@@ -133,10 +133,14 @@ class Hash:
         Directions of the two codes.
     centre : (d,) float64
     unit : float
-    edges, norms : (r - 1,) and (r,) float32
-        Norms that separate the ranges, and typical ones of each.
+    edges : (r - 1,) float32
+        Norms that separate the ranges.
+    norms, shifts : (r,) and (r, d) float32
+        Typical distance of the rows of each range from their mean, and half of that mean, of
+        which codes tell the rest. Ranges may differ in direction: of vectors on a sphere,
+        those near the centre lie on one side.
     weight : float
-        Mean coefficient of a unit row on the directions of its codes.
+        Mean coefficient of a unit row, less the mean of its range, on the directions of its codes.
     variances : (d,) float32
         Mean squares of the entries of unit rows.
     above : float
@@ -150,6 +154,7 @@ class Hash:
     unit: float
     edges: Singles
     norms: Singles
+    shifts: Singles
     weight: float
     variances: Singles
     above: float
@@ -167,7 +172,8 @@ class Hash:
     @property
     def nbytes(self) -> int:
         """Memory that it takes."""
-        return self.first.nbytes + self.second.nbytes + self.centre.nbytes + self.variances.nbytes
+        arrays = (self.first, self.second, self.centre, self.variances, self.shifts)
+        return sum(each.nbytes for each in arrays)
 
     def small(self, rows: Matrix) -> Singles:
         """Centre and scale rows, as they are hashed."""
@@ -196,8 +202,8 @@ class Hash:
             self.family.spread(np.float32(self.weight) * _projected(units, block))
             for block in (self.first, self.second)
         )
-        spread = _projected(np.square(units), self.variances[None])[:, 0]
-        return Promises(first, second, self.norms, np.float32(self.above) * np.sqrt(spread))
+        spread = np.float32(self.above) * np.sqrt(_projected(np.square(units), self.variances[None]))
+        return Promises(first, second, self.norms, spread + _projected(units, self.shifts) / self.norms)
 
     # ------------------------------------------------------------ to be saved
 
@@ -217,7 +223,7 @@ class Hash:
         return cls(family=FAMILIES[numbers["family"]], **parts, **{name: numbers[name] for name in _NUMBERS})
 
 
-_ARRAYS = ("first", "second", "centre", "edges", "norms", "variances")
+_ARRAYS = ("first", "second", "centre", "edges", "norms", "shifts", "variances")
 _NUMBERS = ("unit", "weight", "above")
 
 
@@ -258,12 +264,14 @@ def drawn(
     sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     edges = _edges(sizes)
     owner = np.searchsorted(edges, sizes)
-    held = np.bincount(owner, minlength=len(edges) + 1)
-    norms = np.bincount(owner, sizes, minlength=len(edges) + 1) / np.maximum(held, 1)
+    means = _means(rows, owner, len(edges) + 1)
+    left = rows - means[owner]
+    lengths = np.sqrt(np.einsum("ij,ij->i", left, left))
+    norms = np.maximum(_means(lengths[:, None], owner, len(edges) + 1)[:, 0], np.float32(_NEAR))
     codes = 2 * max(1, round(math.sqrt(n / (per_bucket * len(norms))) / 2.0))
     frame = np.eye(rows.shape[1]) if axes is None else _principal(rows, axes, rng)
     first, second = (family.directions(len(frame), codes, rng) @ frame).astype(np.float32)
-    units = rows / np.maximum(sizes, np.float32(1e-30))[:, None]
+    units = left / np.maximum(lengths, np.float32(_NEAR))[:, None]
     values = [family.assign(units @ block.T)[1].mean(dtype=np.float64) for block in (first, second)]
     return Hash(
         family=family,
@@ -272,11 +280,17 @@ def drawn(
         centre=centre,
         unit=unit,
         edges=edges,
-        norms=norms.astype(np.float32),
+        norms=norms,
+        shifts=np.float32(0.5) * means,
         weight=float(np.mean(values)),
         variances=np.square(units).mean(axis=0),
         above=math.sqrt(2.0 * math.log(max(2.0, per_bucket))),
     )
+
+
+def _means(rows: Singles, owner: Ints, ranges: int) -> Singles:
+    """(ranges, c) mean of the rows of each range; 0 where there are none."""
+    return np.stack([rows[owner == r].sum(axis=0) / max(1, (owner == r).sum()) for r in range(ranges)])
 
 
 def _principal(rows: Singles, axes: int, rng: np.random.Generator) -> Vector:
