@@ -129,8 +129,14 @@ def sweep(index: Built, tuning: Walk) -> Iterator[Tried]:
 
 
 def fastest(tried: Sequence[tuple[S, float, float]], wanted: float) -> tuple[S, float, float] | None:
-    """The fastest setting that reaches the ratio, None if none does."""
-    return min((each for each in tried if each[1] >= wanted), key=lambda each: each[2], default=None)
+    """The fastest setting that reaches the ratio, None if none does.
+
+    Of settings that are as fast within a tenth, which is what sweeps can tell, the one whose
+    ratio is closest: all are compared near the ratio that is wanted.
+    """
+    good = [each for each in tried if each[1] >= wanted]
+    least = min((each[2] for each in good), default=0.0)
+    return min((each for each in good if each[2] <= 1.1 * least), key=lambda each: each[1], default=None)
 
 
 def match(claim: Claim, what: str, chosen: dict[str, Tried | None], fresh: Walk) -> None:

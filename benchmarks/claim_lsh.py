@@ -7,8 +7,9 @@ and Gaussian atoms, 1e6 x 128; for queries along Frank-Wolfe runs to the mean of
 (interior, herding) and to a point outside the hull (boundary).
 
 Protocol: one thread; centred atoms for all. The parameters of every index are swept on the
-queries of four runs, and the fastest that reaches the wanted mean gap ratio is taken, of
-LshIndex the fastest that reaches the ratio of IVF-PQ's; these are then measured on the
+queries of four runs, and the fastest that reaches the wanted mean gap ratio is taken (of
+those as fast within a tenth, the one closest to that ratio), of LshIndex the fastest
+that reaches the ratio of IVF-PQ's; these are then measured on the
 queries of four other runs, in one batch and one by one, medians of interleaved rounds.
 LshIndex is tried with one and two tables, with all directions alike and with those of 6, 8
 and 32 principal axes; the former alone is a row of its own ("any direction"). Candidates are atoms

@@ -30,7 +30,7 @@ OURS, RIVAL = "LshIndex", "IVF-PQ FastScan"
 HNSW_MOST = 500_000
 """Atoms above which its build takes minutes."""
 TABLES = 32
-HASHES = ((None, 96), (6, 96), (8, 64), (32, 96))
+HASHES = ((None, 96), (6, 96), (6, 32), (8, 64), (32, 96))
 """Principal axes that hashes look at, and atoms per bucket, that are tried."""
 Search = Callable[[Vector], Vector]
 
