@@ -184,7 +184,7 @@ def test_order_lists_the_most_promising_buckets_first(seed: int, budget: int, ti
     assert sizes[chosen].sum() >= min(budget, sizes.sum())
     assert sizes[chosen[:-1]].sum() < budget
     left = np.setdiff1d(np.arange(count), chosen)
-    width = np.ptp(promises) / 1000.0
+    width = np.ptp(promises) / 250.0
     assert promises[left].max(initial=-np.inf) <= promises[chosen].min() + width
     # A larger budget begins with the same buckets.
     kernels.order(promises, offsets, 2 * budget, more)

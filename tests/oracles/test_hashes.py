@@ -226,7 +226,7 @@ def test_pairs_are_listed_as_whole_promises_are(seed: int, budget: int) -> None:
     assert sizes[chosen].sum() >= min(budget, sizes.sum())
     assert sizes[chosen[:-1]].sum() < budget
     left = np.setdiff1d(np.arange(len(sizes)), chosen)
-    width = np.ptp(whole) / 1000.0
+    width = np.ptp(whole) / 250.0
     assert whole.ravel()[left].max(initial=-np.inf) <= whole.ravel()[chosen].min() + width
     # A larger budget begins with the same buckets.
     order_pairs(first, second, norms, lift, offsets, 2 * budget, rooms[1])

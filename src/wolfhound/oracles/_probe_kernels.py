@@ -13,7 +13,7 @@ from wolfhound.oracles._block import GROUP, ROWS, block_of_many, block_of_one, p
 from wolfhound.oracles._int8_kernels import Shorts, Singles
 from wolfhound.oracles._scan_kernels import listed, push
 
-BINS = 1024
+BINS = 256
 _STRIDE = 16
 _RUN = 64
 _LINES = 16
@@ -106,7 +106,7 @@ def _above(promises: Singles, cut: Any, near: Ints) -> int:
 def order(promises: Singles, offsets: Ints, budget: int, room: Ints) -> int:
     """List buckets by falling promise until they hold `budget` atoms.
 
-    Promises are compared to a thousandth of their range, equal ones by number: what
+    Promises are compared to a 256th of their range, equal ones by number: what
     a larger budget lists begins with what a smaller one does. Returns how many.
 
     Parameters
