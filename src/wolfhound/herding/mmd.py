@@ -55,12 +55,23 @@ def kernel_sums(
         total = np.zeros(len(left[first : first + TALL]))
         for begin in range(0, len(right), WIDE):
             tile = columns(right[begin : begin + WIDE])
-            # Rows were checked: where BLAS pads small tiles, it may flag what it does not use.
-            with np.errstate(invalid="ignore"):
-                total += tile @ weights[begin : begin + WIDE].astype(tile.dtype, copy=False)
+            total += _product(tile, weights[begin : begin + WIDE])
         return total
 
     return np.concatenate([np.empty(0), *ordered(work, range(0, len(left), TALL))])
+
+
+def _product(tile: Matrix, weights: Vector) -> Matrix:
+    """tile @ weights in the precision of the tile; nan is an error.
+
+    Judged by the numbers themselves: BLAS can set the processor's flag on a product of
+    finite ones (numpy's issue 24067 is of this kind), and numpy would warn.
+    """
+    with np.errstate(invalid="ignore"):
+        out: Matrix = tile @ weights.astype(tile.dtype, copy=False)
+    if np.isnan(out).any():
+        raise FloatingPointError("sums of kernel values are nan: scale the rows, or mend the kernel")
+    return out
 
 
 def self_sums(kernel: Kernel, rows: Matrix, weights: Vector, *, single: bool = True) -> Vector:
@@ -79,8 +90,8 @@ def self_sums(kernel: Kernel, rows: Matrix, weights: Vector, *, single: bool = T
         out = np.zeros(len(rows) - first)
         for begin in range(first, len(rows), TALL):
             tile = columns(rows[begin : begin + TALL])
-            out[:WIDE] += tile @ weights[begin : begin + TALL].astype(tile.dtype, copy=False)
-            mirrored = mine.astype(tile.dtype, copy=False) @ tile
+            out[:WIDE] += _product(tile, weights[begin : begin + TALL])
+            mirrored = _product(tile.T, mine)
             out[max(begin - first, WIDE) : begin - first + TALL] += mirrored[WIDE if begin == first else 0 :]
         return first, out
 
@@ -102,7 +113,7 @@ def _sums_before(kernel: Kernel, rows: Matrix) -> Vector:
             there = np.arange(begin, begin + tile.shape[1])
             if there[-1] >= first:
                 tile[there >= here[:, None]] = 0.0
-            total += tile @ np.ones(len(there), tile.dtype)
+            total += _product(tile, np.ones(len(there)))
         return total
 
     return np.concatenate([np.empty(0), *ordered(work, range(0, len(rows), TALL))])
