@@ -37,14 +37,6 @@ def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
     return compiled
 
 
-def comparing_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `kernel`, for loops that compare numbers, none of them nan: they use vector registers."""
-    compiled: Callable[P, R] = numba.njit(
-        cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc"}
-    )(function)
-    return compiled
-
-
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     """Turn a function that returns (signature, code generator) into LLVM instructions."""
     emitted: Callable[..., Any] = extending.intrinsic(function)

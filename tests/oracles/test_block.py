@@ -14,7 +14,15 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from wolfhound.oracles import _int8_kernels as kernels
-from wolfhound.oracles._block import GROUP, ROWS, block_of_many, block_of_one, prefetch
+from wolfhound.oracles._block import (
+    GROUP,
+    ROWS,
+    block_of_many,
+    block_of_one,
+    lowest_bit,
+    prefetch,
+    rows_of_one,
+)
 
 Array = NDArray[Any]
 
@@ -32,6 +40,24 @@ def _one(codes: Array, levels: Array, scales: Array, errors: Array, rules: Array
         rules.ctypes.data,
         out.ctypes.data,
     )
+
+
+@numba.njit()
+def _rows(codes: Array, levels: Array, scales: Array, errors: Array, rules: Array, out: Array) -> Any:
+    return rows_of_one(
+        codes.ctypes.data,
+        levels.ctypes.data,
+        codes.shape[0],
+        scales.ctypes.data,
+        errors.ctypes.data,
+        rules.ctypes.data,
+        out.ctypes.data,
+    )
+
+
+@numba.njit()
+def _lowest(bits: int) -> Any:
+    return lowest_bit(bits)
 
 
 @numba.njit()
@@ -90,7 +116,20 @@ def check(codes: Array, levels: Array, scales: Array, errors: Array, rules: Arra
         alone, flag = emitted(codes, levels[here], scales, errors, rules[here])
         np.testing.assert_array_equal(alone, expected[here])
         assert flag == (expected_flags >> q) & 1
+        again = np.full_like(alone, np.nan)
+        bits = _rows(codes, levels[here], scales, errors, rules[here], again)
+        np.testing.assert_array_equal(again, alone)
+        np.testing.assert_array_equal((bits >> np.arange(ROWS)) & 1, alone[0] >= rules["floor"][q])
     return expected
+
+
+@given(bits=st.integers(1, 2**62))
+def test_lowest_bit_is_the_one_that_subtracting_one_clears(bits: int) -> None:
+    assert 1 << _lowest(bits) == bits & -bits
+
+
+def test_no_bit_is_the_lowest_of_zero() -> None:
+    assert _lowest(0) == 64
 
 
 @given(

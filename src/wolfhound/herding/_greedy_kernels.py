@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from wolfhound.core import Matrix, Vector
-from wolfhound.jit import comparing_kernel, fast_kernel
+from wolfhound.jit import fast_kernel, kernel
 
 
 @fast_kernel
@@ -38,14 +38,14 @@ def absolute_distances(rows: Matrix, to: Matrix, scale: float, out: Matrix) -> N
         out[i] = scale * total
 
 
-@comparing_kernel
+@kernel
 def shift(potential: Vector, row: Matrix, sign: float) -> None:
     """Add a kernel row to the potential, or take it away."""
     for i in range(potential.shape[0]):
         potential[i] += sign * row[i]
 
 
-@comparing_kernel
+@kernel
 def best(potential: Vector, linear: Vector, half: Vector, size: float, scores: Vector) -> int:
     """First i of the largest ``size * linear - potential - half``; -1: all are closed.
 
@@ -58,7 +58,7 @@ def best(potential: Vector, linear: Vector, half: Vector, size: float, scores: V
         top = max(top, score)
     if top == -np.inf:
         return -1
-    # A second, short look: a loop that keeps a place besides a maximum is not vectorised.
+    # A second, short look: ties go to the first.
     for i in range(potential.shape[0]):
         if scores[i] == top:
             return i

@@ -26,6 +26,7 @@ _BYTE, _SHORT, _INT, _LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 _FLOAT = ir.FloatType()
 _INTS, _FLOATS = ir.VectorType(_INT, ROWS), ir.VectorType(_FLOAT, ROWS)
 _PAIRS = ir.VectorType(_SHORT, 2 * ROWS)
+_BITS = ir.IntType(ROWS)
 
 
 def _long(value: int) -> ir.Constant:
@@ -73,11 +74,12 @@ def _sums(build: Any, queries: int, codes: Any, levels: Any, pairs: Any) -> list
     return [build.load(place) for place in sums]
 
 
-def _emit(build: Any, queries: int, args: Any) -> Any:
+def _emit(build: Any, queries: int, args: Any) -> list[Any]:
+    """Write what the rows reach; return, per query, the bits of those at or above its floor."""
     codes, levels, pairs, scales, errors, rules, out = args
     sums = _sums(build, queries, codes, levels, pairs)
     scale, error = _load(build, scales, 0, _FLOATS), _load(build, errors, 0, _FLOATS)
-    flags: Any = ir.Constant(_INT, 0)
+    reached = []
     for q in range(queries):
         start = _splat(build, _load(build, rules, 16 * q, _INT))
         step, size, floor = (
@@ -87,8 +89,15 @@ def _emit(build: Any, queries: int, args: Any) -> Any:
         upper = build.fadd(build.fmul(build.fmul(scale, step), total), build.fmul(error, size))
         place = build.inttoptr(build.add(out, _long(4 * ROWS * q)), _FLOATS.as_pointer())
         build.store(upper, place, align=4)
-        reached = build.bitcast(build.fcmp_ordered(">=", upper, floor), ir.IntType(ROWS))
-        some = build.icmp_unsigned("!=", reached, ir.Constant(ir.IntType(ROWS), 0))
+        reached.append(build.bitcast(build.fcmp_ordered(">=", upper, floor), _BITS))
+    return reached
+
+
+def _flags(build: Any, queries: int, args: Any) -> Any:
+    """One bit per query: whether any row reached its floor."""
+    flags: Any = ir.Constant(_INT, 0)
+    for q, reached in enumerate(_emit(build, queries, args)):
+        some = build.icmp_unsigned("!=", reached, ir.Constant(_BITS, 0))
         flags = build.or_(flags, build.shl(build.zext(some, _INT), ir.Constant(_INT, q)))
     return flags
 
@@ -123,7 +132,7 @@ def block_of_one(
     int32
         Bit q is set if a row of query q is at or above its floor.
     """
-    return _SIGNATURE, lambda _, build, __, args: _emit(build, 1, args)
+    return _SIGNATURE, lambda _, build, __, args: _flags(build, 1, args)
 
 
 @intrinsic
@@ -131,7 +140,23 @@ def block_of_many(
     context: Any, codes: Any, levels: Any, pairs: Any, scales: Any, errors: Any, rules: Any, out: Any
 ) -> Any:
     """As `block_of_one`, for `GROUP` queries."""
-    return _SIGNATURE, lambda _, build, __, args: _emit(build, GROUP, args)
+    return _SIGNATURE, lambda _, build, __, args: _flags(build, GROUP, args)
+
+
+@intrinsic
+def rows_of_one(
+    context: Any, codes: Any, levels: Any, pairs: Any, scales: Any, errors: Any, rules: Any, out: Any
+) -> Any:
+    """As `block_of_one`, but bit r is set if row r is at or above the floor."""
+    return _SIGNATURE, lambda _, build, __, args: build.zext(_emit(build, 1, args)[0], _INT)
+
+
+@intrinsic
+def lowest_bit(context: Any, bits: Any) -> Any:
+    """Place of the lowest bit that is set; 64 if none is."""
+    return types.intp(types.intp), lambda _, build, __, args: build.cttz(
+        args[0], ir.Constant(ir.IntType(1), 0)
+    )
 
 
 @intrinsic

@@ -8,14 +8,23 @@ from typing import Any
 import numpy as np
 
 from wolfhound.core import Ids, Ints
-from wolfhound.jit import comparing_kernel, kernel
-from wolfhound.oracles._block import GROUP, ROWS, block_of_many, block_of_one, prefetch
+from wolfhound.jit import kernel
+from wolfhound.oracles._block import (
+    GROUP,
+    ROWS,
+    block_of_many,
+    block_of_one,
+    lowest_bit,
+    prefetch,
+    rows_of_one,
+)
 from wolfhound.oracles._int8_kernels import Shorts, Singles
 from wolfhound.oracles._scan_kernels import listed, push
 
 BINS = 256
 _STRIDE = 16
-_RUN = 64
+_RUN = 32
+_FEW = 24
 _LINES = 16
 
 
@@ -44,13 +53,51 @@ def bound_all(
             q += group
 
 
-@comparing_kernel
+@kernel
+def _swap_order(numbers: Any, out: Any) -> None:
+    """Turn the bits of float32 into integers of the same order, or such integers back.
+
+    Loops that compare integers use vector registers, those that compare floats do not.
+    """
+    shift, mask = np.int32(31), np.int32(0x7FFFFFFF)
+    for i in range(numbers.shape[0]):
+        out[i] = numbers[i] ^ ((numbers[i] >> shift) & mask)
+
+
+@kernel
+def _highest(keys: Any) -> Any:
+    best = keys[0]
+    for i in range(keys.shape[0]):
+        best = max(best, keys[i])
+    return best
+
+
+@kernel
+def _lowest(keys: Any) -> Any:
+    best = keys[0]
+    for i in range(keys.shape[0]):
+        best = min(best, keys[i])
+    return best
+
+
+@kernel
+def _tops(promises: Singles, keys: Any) -> tuple[Any, Any]:
+    """Return the lowest promise, and the highest of each run; keys: (buckets,) int32, to work in."""
+    _swap_order(promises.view(np.int32), keys)
+    runs = (keys.shape[0] + _RUN - 1) // _RUN
+    ends = np.empty(runs + 1, np.int32)
+    for run in range(runs):
+        ends[run] = _highest(keys[run * _RUN : (run + 1) * _RUN])
+    ends[runs] = _lowest(keys)
+    _swap_order(ends, ends)
+    values = ends.view(np.float32)
+    return values[runs], values[:runs]
+
+
+@kernel
 def _extremes(values: Singles) -> tuple[Any, Any]:
-    low, high = values[0], values[0]
-    for i in range(values.shape[0]):
-        low = values[i] if values[i] < low else low
-        high = values[i] if values[i] > high else high
-    return low, high
+    low, tops = _tops(values, np.empty(values.shape[0], np.int32))
+    return low, tops.max()
 
 
 @kernel
@@ -76,6 +123,19 @@ def bin_of(promised: Any, low: Any, scale: Any) -> int:
 
 
 @kernel
+def _cut_of_few(tops: Singles, wanted: int) -> Any:
+    """Return a promise that at least so many buckets have: those that are highest in their runs."""
+    cut = np.float32(np.inf)
+    for _ in range(wanted):
+        below = np.float32(-np.inf)
+        for top in tops:
+            if below < top < cut:
+                below = top
+        cut = below
+    return cut
+
+
+@kernel
 def _cut(promises: Singles, offsets: Ints, budget: int, low: Any, scale: Any) -> Any:
     """Guess a promise above which buckets hold a little more than the budget, from a few."""
     held = np.zeros(BINS, np.int64)
@@ -89,16 +149,14 @@ def _cut(promises: Singles, offsets: Ints, budget: int, low: Any, scale: Any) ->
 
 
 @kernel
-def _above(promises: Singles, cut: Any, near: Ints) -> int:
+def _above(promises: Singles, tops: Singles, cut: Any, near: Ints) -> int:
     """List the buckets whose promise is at least `cut`; whole runs without one are skipped."""
     count = 0
-    for start in range(0, promises.shape[0], _RUN):
-        stop = min(start + _RUN, promises.shape[0])
-        if _extremes(promises[start:stop])[1] < cut:
-            continue
-        for b in range(start, stop):
-            near[count] = b
-            count += promises[b] >= cut
+    for run in range(tops.shape[0]):
+        if tops[run] >= cut:
+            for b in range(run * _RUN, min((run + 1) * _RUN, promises.shape[0])):
+                near[count] = b
+                count += promises[b] >= cut
     return count
 
 
@@ -120,10 +178,17 @@ def order(promises: Singles, offsets: Ints, budget: int, room: Ints) -> int:
         The list is ``room[0]``.
     """
     near, place = room[1], room[2]
-    low, scale = spans(promises, BINS)
+    buckets = promises.shape[0]
+    low, tops = _tops(promises, near.view(np.int32)[:buckets])
+    scale = per_unit(low, tops.max(), BINS)
     found, total = 0, 0
     if scale > 0.0:
-        listed_ = _above(promises, _cut(promises, offsets, budget, low, scale), near)
+        wanted = 2 + 3 * budget * buckets // (2 * max(1, offsets[-1]))
+        if 3 * wanted <= tops.shape[0]:
+            cut = _cut_of_few(tops, wanted)
+        else:
+            cut = _cut(promises, offsets, budget, low, scale)
+        listed_ = _above(promises, tops, cut, near)
         # The lowest bin may be cut in two: it is left out.
         last = BINS
         for i in range(listed_):
@@ -135,10 +200,24 @@ def order(promises: Singles, offsets: Ints, budget: int, room: Ints) -> int:
                 total += offsets[near[i] + 1] - offsets[near[i]]
                 found += 1
     if total < budget:
-        found = promises.shape[0]
+        found = buckets
         for b in range(found):
             near[b], place[b] = b, bin_of(promises[b], low, scale)
+    if found <= _FEW:
+        return _one_by_one(near[:found], place[:found], offsets, budget, room[0])
     return _by_bin(near[:found], place[:found], offsets, budget, room[0])
+
+
+@kernel
+def _one_by_one(near: Ints, place: Ints, offsets: Ints, budget: int, picked: Ints) -> int:
+    """As `_by_bin`, for a few buckets: insertion, of equal bins the first stays first."""
+    for i in range(near.shape[0]):
+        bucket, here, j = near[i], place[i], i
+        while j > 0 and place[j - 1] < here:
+            place[j], picked[j] = place[j - 1], picked[j - 1]
+            j -= 1
+        place[j], picked[j] = here, bucket
+    return _until(near.shape[0], offsets, budget, picked)
 
 
 @kernel
@@ -262,6 +341,12 @@ def _by_bin(near: Ints, place: Ints, offsets: Ints, budget: int, picked: Ints) -
         if place[i] >= last:
             picked[starts[place[i]]] = near[i]
             starts[place[i]] += 1
+    return _until(count, offsets, budget, picked)
+
+
+@kernel
+def _until(count: int, offsets: Ints, budget: int, picked: Ints) -> int:
+    """How many of the picked buckets hold the budget, or all."""
     total, listed_ = 0, 0
     while listed_ < count and total < budget:
         total += offsets[picked[listed_] + 1] - offsets[picked[listed_]]
@@ -292,15 +377,18 @@ def _scan(
         codes = blocks.ctypes.data + block * 2 * ROWS * pairs
         scale = scales.ctypes.data + 4 * ROWS * block
         # The size of the rule is 0: estimates, not bounds; errors are not read for their value.
-        if block_of_one(codes, level, pairs, scale, scale, rule, out) == 0:
+        bits = np.int64(rows_of_one(codes, level, pairs, scale, scale, rule, out))
+        if bits == 0:
             continue
-        for row in range(max(0, span[0] - ROWS * block), min(ROWS, span[1] - ROWS * block)):
-            if uppers[row] > rules[q].floor:
-                place = ROWS * block + row
-                if exclude.shape[1] == 0 or not listed(exclude, q, ids[place]):
-                    push(keys, places, fill, q, uppers[row], place)
-                    if fill[q] == keys.shape[1]:
-                        rules[q].floor = keys[q, 0]
+        bits &= ~((1 << max(0, span[0] - ROWS * block)) - 1) & ((1 << min(ROWS, span[1] - ROWS * block)) - 1)
+        while bits != 0:
+            row = lowest_bit(bits)
+            bits &= bits - 1
+            place = ROWS * block + row
+            if uppers[row] > rules[q].floor and (exclude.shape[1] == 0 or not listed(exclude, q, ids[place])):
+                push(keys, places, fill, q, uppers[row], place)
+                if fill[q] == keys.shape[1]:
+                    rules[q].floor = keys[q, 0]
 
 
 @kernel
