@@ -8,6 +8,8 @@ smlal, ...), and into scalar code if it has none.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import functools
+import itertools
 from typing import Any
 
 from llvmlite import ir
@@ -21,6 +23,9 @@ ROWS = 16
 
 GROUP = 8
 """Queries that share one reading of a block."""
+
+_CHAINS = 4
+"""Sums that are under way at a time, a power of two."""
 
 _BYTE, _SHORT, _INT, _LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 _FLOAT = ir.FloatType()
@@ -58,20 +63,31 @@ def _products_of_pairs(build: Any, a: Any, b: Any) -> Any:
 
 
 def _sums(build: Any, queries: int, codes: Any, levels: Any, pairs: Any) -> list[Any]:
-    """Emit the loop over pairs of columns; return (16,) int32 sums per query."""
-    zero = ir.Constant(_INTS, None)
-    sums = [cgutils.alloca_once(build, _INTS) for _ in range(queries)]
-    for place in sums:
-        build.store(zero, place)
+    """Emit the loops over pairs of columns; return (16,) int32 sums per query."""
+    # Each addition waits for the one before it: a query alone adds to several sums in turn.
+    chains = max(1, _CHAINS // queries)
+    sums = [[cgutils.alloca_once(build, _INTS) for _ in range(chains)] for _ in range(queries)]
+    for place in itertools.chain(*sums):
+        build.store(ir.Constant(_INTS, None), place)
     stride = build.shl(pairs, _long(2))
-    with cgutils.for_range_slice(build, _long(0), pairs, _long(1), _LONG) as (pair, _):
+
+    def add(pair: Any, chain: int) -> None:
         here = build.add(codes, build.shl(pair, _long(5)))
         rows = build.sext(_load(build, here, 0, ir.VectorType(_BYTE, 2 * ROWS)), _PAIRS)
         for q in range(queries):
             at = build.add(build.add(levels, build.mul(stride, _long(q))), build.shl(pair, _long(2)))
             level = build.bitcast(_splat(build, _load(build, at, 0, _INT)), _PAIRS)
-            build.store(build.add(build.load(sums[q]), _products_of_pairs(build, rows, level)), sums[q])
-    return [build.load(place) for place in sums]
+            place = sums[q][chain]
+            build.store(build.add(build.load(place), _products_of_pairs(build, rows, level)), place)
+
+    whole = build.and_(pairs, _long(-chains))
+    with cgutils.for_range_slice(build, _long(0), whole, _long(chains), _LONG) as (pair, _):
+        for chain in range(chains):
+            add(build.add(pair, _long(chain)), chain)
+    if chains > 1:
+        with cgutils.for_range_slice(build, whole, pairs, _long(1), _LONG) as (pair, _):
+            add(pair, 0)
+    return [functools.reduce(build.add, map(build.load, mine)) for mine in sums]
 
 
 def _emit(build: Any, queries: int, args: Any) -> list[Any]:

@@ -103,17 +103,21 @@ class Critic(nn.Module):
         return values
 
     def each(self, obs: Tensor, choices: Tensor) -> Tensor:
-        """(m, k) values of the first critic at k actions (m, k, d) per observation."""
+        """(m, k) values of the first critic at k actions (m, k, d) per observation; no gradients."""
         m, k, d = choices.shape
-        parts = [choices / self._scale]
-        if self._features is not None:
-            wide = obs[:, None].expand(m, k, obs.shape[1]).reshape(m * k, -1)
-            parts.append(self._features(wide, choices.reshape(m * k, d)).view(m, k, -1))
-        # What the observation adds to the first layer is the same for its k actions.
+        flat = choices.reshape(m * k, d)
         weight, bias = itertools.islice(self._one.parameters(), 2)
-        seen, acted = weight.tensor_split([obs.shape[1]], dim=1)
-        hidden = torch.addmm(bias, obs, seen.T)[:, None] + torch.cat(parts, 2) @ acted.T
-        values: Tensor = self._one[1:](hidden)[..., 0]
+        with torch.no_grad():
+            parts = [flat / self._scale]
+            if self._features is not None:
+                parts.append(self._features(obs[:, None].expand(m, k, -1).reshape(m * k, -1), flat))
+            # What the observation adds to the first layer is the same for its k actions. In place:
+            # fresh memory costs more than these sums.
+            seen, acted = weight.tensor_split([obs.shape[1]], dim=1)
+            hidden = torch.cat(parts, 1) @ acted.T
+            hidden.view(m, k, -1).add_(torch.addmm(bias, obs, seen.T)[:, None])
+            hidden = self._one[2](nn.functional.silu(hidden, inplace=True))
+            values: Tensor = self._one[4](nn.functional.silu(hidden, inplace=True)).view(m, k)
         return values
 
     def directions(self, obs: Tensor, actions: Tensor) -> Tensor:
