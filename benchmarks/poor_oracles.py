@@ -6,10 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from reference import Vector
 
 from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Atoms, Hits, Ids, Matrix
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.policy import ACMDP, ActionSet
 from wolfhound.policy.rewards import Reward
 

@@ -29,48 +29,30 @@ Array = NDArray[Any]
 # Not cached on disk: a cache would not see that `_block` has changed.
 
 
-@numba.njit()
-def _one(codes: Array, levels: Array, scales: Array, errors: Array, rules: Array, out: Array) -> Any:
-    return block_of_one(
-        codes.ctypes.data,
-        levels.ctypes.data,
-        codes.shape[0],
-        scales.ctypes.data,
-        errors.ctypes.data,
-        rules.ctypes.data,
-        out.ctypes.data,
-    )
+def compiled(block: Any) -> Any:
+    """An intrinsic as a function of arrays."""
+
+    @numba.njit()
+    def run(codes: Array, levels: Array, scales: Array, errors: Array, rules: Array, out: Array) -> Any:
+        return block(
+            codes.ctypes.data,
+            levels.ctypes.data,
+            codes.shape[0],
+            scales.ctypes.data,
+            errors.ctypes.data,
+            rules.ctypes.data,
+            out.ctypes.data,
+        )
+
+    return run
 
 
-@numba.njit()
-def _rows(codes: Array, levels: Array, scales: Array, errors: Array, rules: Array, out: Array) -> Any:
-    return rows_of_one(
-        codes.ctypes.data,
-        levels.ctypes.data,
-        codes.shape[0],
-        scales.ctypes.data,
-        errors.ctypes.data,
-        rules.ctypes.data,
-        out.ctypes.data,
-    )
+_one, _many, _rows = compiled(block_of_one), compiled(block_of_many), compiled(rows_of_one)
 
 
 @numba.njit()
 def _lowest(bits: int) -> Any:
     return lowest_bit(bits)
-
-
-@numba.njit()
-def _many(codes: Array, levels: Array, scales: Array, errors: Array, rules: Array, out: Array) -> Any:
-    return block_of_many(
-        codes.ctypes.data,
-        levels.ctypes.data,
-        codes.shape[0],
-        scales.ctypes.data,
-        errors.ctypes.data,
-        rules.ctypes.data,
-        out.ctypes.data,
-    )
 
 
 def emitted(codes: Array, levels: Array, scales: Array, errors: Array, rules: Array) -> tuple[Array, int]:

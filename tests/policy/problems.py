@@ -15,13 +15,11 @@ from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.oracles.scan import Scan
 from wolfhound.policy import (
     ACMDP,
-    ActionSet,
     AffineTransition,
     QuadraticReward,
     SmoothReward,
     SoftmaxTransition,
 )
-from wolfhound.policy.rewards import Reward
 
 
 def rows_of(acmdp: ACMDP) -> Vector:
@@ -97,87 +95,6 @@ class Mute(Blind):
         ids, scores = hits.ids.copy(), hits.scores.copy()
         ids[self.mute], scores[self.mute] = -1, -np.inf
         return replace(hits, ids=ids, scores=scores)
-
-
-@dataclass
-class Poor:
-    """An oracle that finds the worst atom that still has a share of the best gap, or score.
-
-    `here` is the policy from which gaps are measured; None: shares of the score.
-    """
-
-    rows: NDArray[Any]
-    share: float
-    here: Vector | None = None
-
-    @property
-    def atoms(self) -> Atoms:
-        return ArrayAtoms(self.rows)
-
-    def query(
-        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
-    ) -> Hits:
-        scores = queries @ self.rows.T
-        base = np.zeros(len(queries)) if self.here is None else np.einsum("ij,ij->i", queries, self.here)
-        best = scores.max(axis=1)
-        floors = np.minimum(base + self.share * (best - base), best)[:, None] - 1e-12
-        ids = np.where(scores >= floors, scores, np.inf).argmin(axis=1)[:, None]
-        return Hits(
-            ids=ids,
-            scores=np.take_along_axis(scores, ids, axis=1),
-            bounds=np.full(len(queries), np.inf),
-            rows=self.rows[ids[:, 0]],
-            slots=np.arange(len(queries))[:, None],
-            scored=np.full(len(queries), len(self.rows)),
-            passes=0.0,
-        )
-
-
-@dataclass
-class Spied:
-    """A reward that tells an oracle at which policy it was last evaluated."""
-
-    reward: Reward
-    oracle: Poor
-
-    @property
-    def shape(self) -> tuple[int, int] | None:
-        return self.reward.shape
-
-    @property
-    def smoothness(self) -> float:
-        return self.reward.smoothness
-
-    @property
-    def concave(self) -> bool:
-        return self.reward.concave
-
-    @property
-    def exact(self) -> bool:
-        return self.reward.exact
-
-    def slope(self, radius: float) -> float:
-        return self.reward.slope(radius)
-
-    def values(self, policy: Vector) -> Vector:
-        return self.reward.values(policy)
-
-    def gradients(self, policy: Vector) -> Vector:
-        self.oracle.here = policy
-        return self.reward.gradients(policy)
-
-
-def with_share_of_gap(acmdp: ACMDP, share: float) -> ACMDP:
-    """The problem with the poorest oracle that finds this share of every gap."""
-    oracle = Poor(rows_of(acmdp), share)
-    actions = ActionSet(oracle.rows, oracle=oracle, cache=0)
-    return ACMDP(Spied(acmdp.reward, oracle), acmdp.transition, acmdp.gamma, acmdp.start, actions)
-
-
-def with_share_of_score(acmdp: ACMDP, share: float) -> ACMDP:
-    """The problem with the poorest oracle that finds this share of every best score."""
-    oracle = Poor(rows_of(acmdp), share)
-    return acmdp.with_actions(ActionSet(oracle.rows, oracle=oracle, cache=0))
 
 
 def rising_gap() -> ACMDP:

@@ -48,9 +48,12 @@ def test_inputs_are_not_written_to() -> None:
     rows, directions = normal(50, 4), normal(5, 4, 1)
     rows.setflags(write=False)
     directions.setflags(write=False)
+    before = rows.copy(), directions.copy()
     actions = ActionSet(rows, oracle=RandomSubset(rows, size=5))
     actions.argmax(directions, points=directions)
     actions.project(directions)
+    np.testing.assert_array_equal(rows, before[0])
+    np.testing.assert_array_equal(directions, before[1])
 
 
 def test_past_winners_join_where_nothing_is_proved() -> None:

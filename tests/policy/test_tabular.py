@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from poor_oracles import with_share_of_gap, with_share_of_score
 
 from tests.policy.problems import (
     Blind,
@@ -17,8 +18,6 @@ from tests.policy.problems import (
     best_by_value_iteration,
     rows_of,
     softmax_acmdp,
-    with_share_of_gap,
-    with_share_of_score,
 )
 from wolfhound import (
     Audited,
