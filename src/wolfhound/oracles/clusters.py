@@ -25,7 +25,7 @@ from wolfhound.validate import count
 
 KIND = "cluster index"
 
-_PER_CLUSTER = 100
+PER_CLUSTER = 100
 """Atoms of the sample that k-means has per cluster: 40 are quicker, and find less."""
 _FAR = 1e15
 
@@ -162,7 +162,7 @@ class ClusterIndex:
         chosen = min(n, max(1, round(2.0 * root)) if clusters is None else count(clusters, "clusters", low=1))
         first = max(1, round(8.0 * root)) if budget is None else count(budget, "budget", low=1)
         rng = np.random.default_rng(count(seed, "seed"))
-        sample = finite_rows(rows, np.sort(rng.permutation(n)[: _PER_CLUSTER * chosen]))
+        sample = finite_rows(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
         made = Clusters.trained(sample, chosen, n, seed=seed)
         buckets = filled(rows, made, sample.mean(axis=0, dtype=np.float64))
         return cls(rows, made, buckets, budget=first, proof=proof)

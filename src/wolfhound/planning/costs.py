@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from wolfhound.atoms import ConcatAtoms, FileAtoms, MappedAtoms
 from wolfhound.core import Atoms, Oracle
-from wolfhound.oracles.clusters import ClusterIndex
+from wolfhound.oracles.clusters import PER_CLUSTER, ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex, IvfPq, Pq
 from wolfhound.oracles.int8 import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
@@ -188,7 +188,7 @@ def hash_products(n: int, d: int) -> float:
 def cluster_products(n: int, d: int) -> float:
     """Products to build a `ClusterIndex`."""
     centres = clusters_of(n)
-    return kmeans_products(n, d, centres=centres, sample=40 * centres)
+    return kmeans_products(n, d, centres=centres, sample=PER_CLUSTER * centres)
 
 
 # ---------------------------------------------------------------- models
