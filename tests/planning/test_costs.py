@@ -143,7 +143,7 @@ def test_only_scan_and_subset_need_no_building() -> None:
 
 
 def test_clusters_take_longer_to_build_than_their_share() -> None:
-    small, large = (estimate("ClusterIndex", n=n, d=100, row=400).build for n in (10**5, 10**6))
+    small, large = (estimate("ClusterIndex", n=n, d=100, row=400).build for n in (10**7, 10**8))
     assert large > 15.0 * small  # about n^1.5, while codes take n
 
 

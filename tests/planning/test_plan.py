@@ -244,15 +244,15 @@ ClusterIndex, for 200,000 queries, one at a time: gap ratio 0.9, no proof
   oracle               scored   build  per query  queries   in all  memory  ratio  pays from
   Scan              1,000,000       -      17 ms  200,000   56 min  8.0 MB      1          -
   Int8Scan          1,000,000  128 ms     5.2 ms  200,000   17 min  136 MB      1         11
-* ClusterIndex         14,000   8.1 s     337 us  250,000  1.5 min  145 MB  ~0.90        500
+* ClusterIndex         14,000    12 s     337 us  250,000  1.6 min  145 MB  ~0.90        760
   LshIndex             63,000  389 ms     671 us  250,000  2.8 min  144 MB  ~0.90         25
   RandomSubset        250,000       -     7.3 ms  250,000   30 min       -  ~0.90          1
   FaissIndex Pq     1,000,000   3.8 s     1.6 ms  220,000  6.1 min   32 MB  ~0.95        260
   FaissIndex IvfPq     54,000    32 s     480 us  280,000  2.8 min   42 MB  ~0.85      2,000    ratio too low
   FullyCorrective   1,000,000       -      17 ms        4    67 ms   16 MB      1          4    for one solve
 
-ClusterIndex pays here: 8.1 s to build and 1.5 min in all, against 56 min with Scan.
-Against Scan it pays from about 500 queries on.
+ClusterIndex pays here: 12 s to build and 1.6 min in all, against 56 min with Scan.
+Against Scan it pays from about 760 queries on.
 Without proof the ratio 0.87 costs least: ClusterIndex, 1.5 min in all (Scan 56 min).
 Below it there are more queries, like 1/c^2; above it each is dearer.
 If they are the steps of one solve, `minimize` needs no index: 1 to 4 passes with proof, at most 67 ms.
