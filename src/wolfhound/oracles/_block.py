@@ -109,20 +109,11 @@ def _emit(build: Any, queries: int, args: Any) -> list[Any]:
     return reached
 
 
-def _flags(build: Any, queries: int, args: Any) -> Any:
-    """One bit per query: whether any row reached its floor."""
-    flags: Any = ir.Constant(_INT, 0)
-    for q, reached in enumerate(_emit(build, queries, args)):
-        some = build.icmp_unsigned("!=", reached, ir.Constant(_BITS, 0))
-        flags = build.or_(flags, build.shl(build.zext(some, _INT), ir.Constant(_INT, q)))
-    return flags
-
-
 _SIGNATURE = types.int32(*([types.intp] * 7))
 
 
 @intrinsic
-def block_of_one(
+def rows_of_one(
     context: Any, codes: Any, levels: Any, pairs: Any, scales: Any, errors: Any, rules: Any, out: Any
 ) -> Any:
     """Bound 16 rows for one query; all arguments but `pairs` are addresses.
@@ -146,25 +137,25 @@ def block_of_one(
     Returns
     -------
     int32
-        Bit q is set if a row of query q is at or above its floor.
+        Bit r is set if row r is at or above the floor.
     """
-    return _SIGNATURE, lambda _, build, __, args: _flags(build, 1, args)
+    return _SIGNATURE, lambda _, build, __, args: build.zext(_emit(build, 1, args)[0], _INT)
 
 
 @intrinsic
 def block_of_many(
     context: Any, codes: Any, levels: Any, pairs: Any, scales: Any, errors: Any, rules: Any, out: Any
 ) -> Any:
-    """As `block_of_one`, for `GROUP` queries."""
-    return _SIGNATURE, lambda _, build, __, args: _flags(build, GROUP, args)
+    """As `rows_of_one`, for `GROUP` queries; bit q is set if a row of query q is at or above its floor."""
 
+    def emit(_: Any, build: Any, __: Any, args: Any) -> Any:
+        flags: Any = ir.Constant(_INT, 0)
+        for q, reached in enumerate(_emit(build, GROUP, args)):
+            some = build.icmp_unsigned("!=", reached, ir.Constant(_BITS, 0))
+            flags = build.or_(flags, build.shl(build.zext(some, _INT), ir.Constant(_INT, q)))
+        return flags
 
-@intrinsic
-def rows_of_one(
-    context: Any, codes: Any, levels: Any, pairs: Any, scales: Any, errors: Any, rules: Any, out: Any
-) -> Any:
-    """As `block_of_one`, but bit r is set if row r is at or above the floor."""
-    return _SIGNATURE, lambda _, build, __, args: build.zext(_emit(build, 1, args)[0], _INT)
+    return _SIGNATURE, emit
 
 
 @intrinsic

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wolfhound.core import UNIT, Ids, Ints, Matrix, Vector
 from wolfhound.jit import fast_kernel, kernel
-from wolfhound.oracles._block import GROUP, ROWS, block_of_many, block_of_one
+from wolfhound.oracles._block import GROUP, ROWS, block_of_many, lowest_bit, rows_of_one
 from wolfhound.oracles._scan_kernels import listed
 
 Singles = NDArray[np.float32]
@@ -253,6 +253,7 @@ def _raise_floor(
 def _take(
     q: int,
     block: int,
+    bits: Any,
     uppers: Singles,
     errors: Singles,
     ids: Ids,
@@ -265,12 +266,14 @@ def _take(
     places: Ids,
     fill: Ints,
 ) -> None:
-    """Keep the rows of a block that reach the floor and are not excluded.
+    """Keep the rows of a block that reach the floor and are not excluded; `bits` are those that may.
 
     Their `lows` are so low that a row with a key below them is surely worse.
     """
     at = fill[q]
-    for row in range(ROWS):
+    while bits != 0:
+        row = lowest_bit(bits)
+        bits &= bits - 1
         place = ROWS * block + row
         if uppers[row] >= rule.floor and place < n:
             atom = ids[place] if ids.shape[0] > 0 else place
@@ -319,10 +322,12 @@ def sweep(
         while q < m:
             level, rule = levels.ctypes.data + 4 * pairs * q, rules.ctypes.data + 16 * q
             group = GROUP if q + GROUP <= m else 1
+            bits = np.int64((1 << ROWS) - 1)
             if group > 1:
-                flags = block_of_many(codes, level, pairs, scale, error, rule, out)
+                flags = np.int64(block_of_many(codes, level, pairs, scale, error, rule, out))
             else:
-                flags = block_of_one(codes, level, pairs, scale, error, rule, out)
+                bits = np.int64(rows_of_one(codes, level, pairs, scale, error, rule, out))
+                flags = np.int64(bits != 0)
             if flags != 0:
                 for g in range(group):
                     if (flags >> g) & 1 and fill[q + g] >= 0:
@@ -337,6 +342,7 @@ def sweep(
                         _take(
                             q + g,
                             block,
+                            bits,
                             uppers[g],
                             errors,
                             ids,

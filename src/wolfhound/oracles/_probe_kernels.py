@@ -13,7 +13,6 @@ from wolfhound.oracles._block import (
     GROUP,
     ROWS,
     block_of_many,
-    block_of_one,
     lowest_bit,
     prefetch,
     rows_of_one,
@@ -46,7 +45,7 @@ def bound_all(
             if group > 1:
                 block_of_many(codes, level, pairs, scale, error, rule, address)
             else:
-                block_of_one(codes, level, pairs, scale, error, rule, address)
+                rows_of_one(codes, level, pairs, scale, error, rule, address)
             for g in range(group):
                 for row in range(min(ROWS, out.shape[1] - ROWS * block)):
                     out[q + g, ROWS * block + row] = uppers[g, row]
