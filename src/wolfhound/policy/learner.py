@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -163,29 +163,43 @@ class Learner:
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Weights and the moments of Adam, by name."""
-        out = {
-            f"{who}_{at}": weight.detach().numpy()
-            for who, network in self._networks().items()
-            for at, weight in enumerate(network.parameters())
-        }
+        """Weights and the moments of Adam, those of a network one after the other."""
+        out = {who: _flat(network.parameters()) for who, network in self._networks().items()}
         for who, tutor in self._tutors.items():
-            for at, moments in tutor.state_dict()["state"].items():
-                out |= {f"adam_{who}_{at}_{name}": value.numpy() for name, value in moments.items()}
+            state = tutor.state_dict()["state"]
+            for name in state[0] if state else ():
+                out[f"adam_{who}_{name}"] = _flat(state[at][name] for at in sorted(state))
         return out
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `arrays` gave, of a learner of the same shape."""
         with torch.no_grad():
             for who, network in self._networks().items():
-                for at, weight in enumerate(network.parameters()):
-                    saved = arrays[f"{who}_{at}"]
-                    rule = f"such that {who} has weights {saved.shape}, as saved"
-                    require(saved.shape == weight.shape, "critic_features", rule, tuple(weight.shape))
-                    weight.copy_(torch.from_numpy(np.array(saved)))
+                mine, saved = list(network.parameters()), arrays[who]
+                count = sum(weight.numel() for weight in mine)
+                rule = f"such that {who} has {len(saved)} weights, as saved"
+                require(count == len(saved), "critic_features", rule, count)
+                for weight, part in zip(mine, _parts(saved, mine), strict=True):
+                    weight.copy_(part)
         for who, tutor in self._tutors.items():
-            state: dict[int, dict[str, Tensor]] = {}
-            for name in (name for name in arrays if name.startswith(f"adam_{who}_")):
-                place, moment = name.removeprefix(f"adam_{who}_").split("_", 1)
-                state.setdefault(int(place), {})[moment] = torch.from_numpy(np.array(arrays[name]))
-            tutor.load_state_dict({**tutor.state_dict(), "state": state})
+            mine = tutor.param_groups[0]["params"]
+            state: dict[int, dict[str, Tensor]] = {at: {} for at in range(len(mine))}
+            prefix = f"adam_{who}_"
+            for name in (name for name in arrays if name.startswith(prefix)):
+                likes = [torch.empty(())] * len(mine) if name == f"{prefix}step" else mine
+                for at, part in enumerate(_parts(arrays[name], likes)):
+                    state[at][name.removeprefix(prefix)] = part
+            known = {at: moments for at, moments in state.items() if moments}
+            tutor.load_state_dict({**tutor.state_dict(), "state": known})
+
+
+def _flat(tensors: Iterable[Tensor]) -> NDArray[Any]:
+    """All numbers of some tensors, one after the other."""
+    return np.concatenate([tensor.detach().numpy().ravel() for tensor in tensors])
+
+
+def _parts(numbers: NDArray[Any], likes: Sequence[Tensor]) -> list[Tensor]:
+    """Cut numbers into tensors of the shapes of these."""
+    ends = np.cumsum([like.numel() for like in likes])[:-1]
+    parts = np.split(np.array(numbers), ends)
+    return [torch.from_numpy(part).reshape(like.shape) for part, like in zip(parts, likes, strict=True)]
