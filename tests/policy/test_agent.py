@@ -314,7 +314,7 @@ def test_wrong_files_are_refused(tmp_path: Path) -> None:
         Agent.load(tmp_path, ActionSet(2.0 * np.eye(3, dtype=np.float32)))
     with pytest.raises(StoreError, match=r"must hold a saved SFWPO\. Got a Agent"):
         SFWPO.load(tmp_path, corners())
-    with pytest.raises(ValueError, match="`critic_features` must be such that critic has 770 weights, as saved"):
+    with pytest.raises(ValueError, match="`critic_features` must be such that critic has 770 weights"):
         Agent.load(tmp_path, corners(), critic_features=lambda obs, actions: obs)
     with pytest.raises(StoreError, match=r"must hold manifest\.json"):
         Agent.load(tmp_path / "none", corners())
