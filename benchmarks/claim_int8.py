@@ -43,7 +43,7 @@ from wolfhound.core import Hits, Ids
 
 LARGE = "gaussian 1e6 x 128"
 BATCHES = (8, 64)
-BUILDS = 5
+BUILDS = 15
 BUDGET = 5.0
 """Seconds after which a method sits out the rounds: batches of faiss only, the others are done by then."""
 

