@@ -37,6 +37,14 @@ def equal(n: int) -> NDArray[np.float64]:
 # ---------------------------------------------------------------- tiles
 
 
+@pytest.mark.parametrize("sums", [lambda k, x, w: kernel_sums(k, x, x, w), self_sums])
+def test_nan_in_a_sum_is_an_error(sums: Any) -> None:
+    rows, weights = rows_of(3, 2), np.array([1.0, np.nan, 1.0])
+    assert np.isfinite(sums(Linear(), rows, np.ones(3))).all()
+    with pytest.raises(FloatingPointError, match="sums of kernel values are nan"):
+        sums(Linear(), rows, weights)
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("n", [1, 511, 1500, 2100])
 def test_sums_over_tiles(kernel: Kernel, n: int) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.conformance.oracle import check_hits, check_oracle, true_scores
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
 from wolfhound.core import Matrix, Vector
-from wolfhound.oracles import _probe_kernels as kernels
+from wolfhound.oracles import _order_kernels as kernels
 from wolfhound.oracles import buckets
 from wolfhound.oracles._kmeans import nearest
 from wolfhound.oracles.clusters import ClusterIndex, Clusters

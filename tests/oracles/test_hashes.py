@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from wolfhound import theory
 from wolfhound.core import Matrix, Vector
-from wolfhound.oracles._probe_kernels import descending, order_pairs
+from wolfhound.oracles._order_kernels import descending, order_pairs
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, SimHash, drawn
 from wolfhound.threads import one_blas_thread, set_threads
 

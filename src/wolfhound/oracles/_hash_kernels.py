@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from wolfhound.core import Ints
 from wolfhound.jit import fast_kernel, kernel
-from wolfhound.oracles._probe_kernels import BINS, bin_of, promise, spans
+from wolfhound.oracles._order_kernels import BINS, bin_of, promise, spans
 
 Singles = NDArray[np.float32]
 
