@@ -12,7 +12,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Self
 
 import numpy as np
@@ -26,13 +26,16 @@ from wolfhound.policy._kept import execution_of, rule_of, rule_params
 from wolfhound.policy._worlds import Env, Nowhere, as_world
 from wolfhound.policy.learner import Learner
 from wolfhound.policy.networks import Features
-from wolfhound.policy.rules import Execution, Hull, Rows, Rule, tensor
+from wolfhound.policy.rules import Brain, Execution, Hull, Rows, Rule, tensor
 from wolfhound.policy.settings import Listener, Report, Settings, csv_log, progress
 from wolfhound.store import StoreError
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count, finite, real_array, require
 
 KIND = "policy"
+
+_PREDICT = 1
+"""Second word of the seed of what `predict` draws."""
 
 
 class Agent:
@@ -41,8 +44,8 @@ class Agent:
     Everything that is executed is a point of the hull, made of atoms with
     weights, or an atom. The same seed gives the same agent: torch and BLAS are held
     to one thread meanwhile, and nothing random is drawn from global generators.
-    (An `ActionSet` with an index remembers past winners: for the same answers
-    twice, make it anew.)
+    Past winners are remembered by each agent for itself, and while it learns only:
+    `predict` depends on the observations and on what was learned, and changes nothing.
 
     Parameters
     ----------
@@ -89,8 +92,15 @@ class Agent:
         self._execution: Execution = Hull() if execution is None else execution
         with self._held():
             self._learner = Learner(
-                self._world.obs_dim, actions, rule=rule, settings=self._settings, features=critic_features
+                self._world.obs_dim,
+                actions.fresh(),
+                rule=rule,
+                settings=self._settings,
+                features=critic_features,
             )
+        brain, own = self._learner.brain, np.random.default_rng([self._settings.seed, _PREDICT])
+        # The same networks and winners; but asking neither moves the winners nor the generator of training.
+        self._still = replace(brain, actions=brain.actions.frozen(), rng=own)
         self._obs: Rows | None = None
         self._earned: Rows = np.zeros(self._world.size, np.float32)
         self._returns: deque[float] = deque(maxlen=100)
@@ -203,11 +213,11 @@ class Agent:
     def _explored(self, obs: Rows) -> Rows:
         decision, brain = self._rule.decision, self._learner.brain
         if self._seen < self._settings.learning_starts:
-            return self._executed(decision.start(brain, len(obs)))
-        return self._executed(decision.decide(brain, tensor(obs), explore=True))
+            return self._executed(brain, decision.start(brain, len(obs)))
+        return self._executed(brain, decision.decide(brain, tensor(obs), explore=True))
 
-    def _executed(self, hull: HullPoints) -> Rows:
-        return self._execution.rows(self._actions, hull, self._learner.brain.rng)
+    def _executed(self, brain: Brain, hull: HullPoints) -> Rows:
+        return self._execution.rows(brain.actions, hull, brain.rng)
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -232,7 +242,8 @@ class Agent:
         state, episode_start
             Not used: here because Stable-Baselines3 has them.
         deterministic
-            False explores as in training. `Draw` draws in either case.
+            False explores as in training. `Draw` draws in either case. What is random
+            comes from a generator of its own: training goes on as if nothing was asked.
 
         Returns
         -------
@@ -240,15 +251,15 @@ class Agent:
         """
         obs = self._observed(observation)
         with self._held():
-            hull = self._rule.decision.decide(self._learner.brain, tensor(obs), explore=not deterministic)
-            actions = self._executed(hull)
+            hull = self._rule.decision.decide(self._still, tensor(obs), explore=not deterministic)
+            actions = self._executed(self._still, hull)
         return (actions if np.ndim(observation) == 2 else actions[0]), None
 
     def decide(self, observation: ArrayLike) -> HullPoints:
         """Return the points of the hull for (m, o) observations, with atoms and weights."""
         obs = self._observed(observation)
         with self._held():
-            return self._rule.decision.decide(self._learner.brain, tensor(obs), explore=False)
+            return self._rule.decision.decide(self._still, tensor(obs), explore=False)
 
     def directions(self, observation: ArrayLike) -> tuple[Rows, Rows]:
         """Return what an update asks of the oracle: unit directions and points, (m, d) each.
@@ -288,6 +299,7 @@ class Agent:
             "execution": type(self._execution).__name__,
             "counts": [self.num_timesteps, self._seen, self._episodes, learner.tally.updates],
             "rng": learner.brain.rng.bit_generator.state,
+            "predict_rng": self._still.rng.bit_generator.state,
         }
         arrays = learner.arrays() | (learner.replay.arrays() if replay else {})
         store.save(path, KIND, arrays, params, fingerprint(self._actions.atoms))
@@ -347,3 +359,5 @@ class Agent:
             learner.replay.restore(stored.arrays)
         self.num_timesteps, self._seen, self._episodes, learner.tally.updates = stored.params["counts"]
         learner.brain.rng.bit_generator.state = stored.params["rng"]
+        if "predict_rng" in stored.params:  # else written before it was a generator of its own
+            self._still.rng.bit_generator.state = stored.params["predict_rng"]

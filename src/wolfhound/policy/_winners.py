@@ -29,6 +29,18 @@ class Winners:
         """(r,) ids and (r, d) rows; not to be written to."""
         return self._ids[: self._size], self._rows[: self._size]
 
+    def saved(self) -> Ids:
+        """(2, r) ids and when they won; see `restore`."""
+        return np.stack([self._ids[: self._size], self._won[: self._size]])
+
+    def restore(self, saved: Ids, atoms: Atoms) -> None:
+        """Take over what `saved` gave: where there is less room, those that won last."""
+        ids, won = saved[:, np.sort(np.argsort(-saved[1], kind="stable")[: self.room])]
+        self._size = len(ids)
+        self._ids[: self._size], self._won[: self._size] = ids, won
+        self._rows[: self._size] = atoms.take(ids)
+        self._clock = int(won.max(initial=0))
+
     def remember(self, ids: Ids, rows: Matrix) -> None:
         """Take the winners of a batch, (m,) ids and (m, d) rows."""
         if not self.room:

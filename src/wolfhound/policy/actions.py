@@ -7,6 +7,7 @@ critic is. The tabular and the deep methods ask it alike.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any, final
 
@@ -78,6 +79,7 @@ class ActionSet:
         self._indexed = oracle is not None
         self._oracle: Oracle = Scan(self._atoms) if oracle is None else oracle
         self._winners = Winners(self._atoms, validate.count(cache, "cache"))
+        self._remembers = True
         self._rng = validate.rng(seed)
         self._near: tuple[Scan, bool] | None = None
 
@@ -109,6 +111,41 @@ class ActionSet:
     def __repr__(self) -> str:
         """The oracle and the size of the cache."""
         return f"ActionSet({self._oracle!r}, cache={self._winners.room})"
+
+    # ------------------------------------------------------------ the cache
+
+    @property
+    def winners(self) -> Winners:
+        """The atoms that won before."""
+        return self._winners
+
+    def fresh(self) -> ActionSet:
+        """Return the same set with a cache of its own, in which nothing has won yet.
+
+        Examples
+        --------
+        >>> actions = ActionSet(np.eye(3))
+        >>> chosen = actions.fresh().argmax([[1.0, 3.0, 2.0]])
+        >>> len(actions.winners.kept()[0])
+        0
+        """
+        other = copy.copy(self)
+        other._winners = Winners(self._atoms, self._winners.room)
+        return other
+
+    def frozen(self) -> ActionSet:
+        """Return the same set with the same cache, which it uses but does not change.
+
+        Examples
+        --------
+        >>> actions = ActionSet(np.eye(3))
+        >>> chosen = actions.frozen().argmax([[1.0, 3.0, 2.0]])
+        >>> len(actions.winners.kept()[0])
+        0
+        """
+        other = copy.copy(self)
+        other._remembers = False
+        return other
 
     # ------------------------------------------------------------ directions
 
@@ -145,7 +182,8 @@ class ActionSet:
         part = None if subset is None else self.subset(subset)
         chosen = self._found(queries, thresholds, part)
         chosen = self._joined(queries, chosen, part)
-        self._winners.remember(chosen.ids, chosen.rows)
+        if self._remembers:
+            self._winners.remember(chosen.ids, chosen.rows)
         if here is None:
             return chosen
         return replace(chosen, gaps=chosen.scores - np.einsum("ij,ij->i", queries, here))

@@ -41,7 +41,7 @@ class Greedy:
 
     def __call__(self, obs: Rows) -> Rows:
         """Return the best item for each taste."""
-        return self.actions.argmax(obs[:, : self.actions.dim]).rows.astype(np.float32)
+        return self.actions.frozen().argmax(obs[:, : self.actions.dim]).rows.astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,12 +77,12 @@ class Myopic:
 
     def __call__(self, obs: Rows) -> Rows:
         """Return the best mixture for each user."""
-        p = self.feed.parameters
+        p, actions = self.feed.parameters, self.actions.frozen()
         taste, fatigue, mood = self.feed.split(obs)
         slope = mood[:, None] * (taste + p.c * self.feed.axis) - p.phi * fatigue
         if p.beta == 0.0:
-            return self.actions.argmax(slope).rows.astype(np.float32)
-        return self.actions.project(slope / (2.0 * p.beta), steps=self.steps).points.astype(np.float32)
+            return actions.argmax(slope).rows.astype(np.float32)
+        return actions.project(slope / (2.0 * p.beta), steps=self.steps).points.astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

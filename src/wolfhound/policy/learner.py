@@ -145,7 +145,7 @@ class Learner:
         if self._exact is None:
             self._exact = Scan(self.brain.actions.atoms, screen=False)
         directions, points = (part.numpy().astype(np.float64) for part in self.directions(obs))
-        found = self.brain.actions.argmax(directions, points=points)
+        found = self.brain.actions.frozen().argmax(directions, points=points)
         best = self._exact.query(directions).scores[:, 0]
         gaps = best - np.einsum("ij,ij->i", directions, points)
         open_ = gaps > _SMALL * max(0.0, float(gaps.max()))
@@ -163,13 +163,13 @@ class Learner:
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Weights and the moments of Adam, those of a network one after the other."""
+        """Weights and the moments of Adam, those of a network one after the other; past winners."""
         out = {who: _flat(network.parameters()) for who, network in self._networks().items()}
         for who, tutor in self._tutors.items():
             state = tutor.state_dict()["state"]
             for name in state[0] if state else ():
                 out[f"adam_{who}_{name}"] = _flat(state[at][name] for at in sorted(state))
-        return out
+        return out | {"winners": self.brain.actions.winners.saved()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `arrays` gave, of a learner of the same shape."""
@@ -191,6 +191,9 @@ class Learner:
                     state[at][name.removeprefix(prefix)] = part
             known = {at: moments for at, moments in state.items() if moments}
             tutor.load_state_dict({**tutor.state_dict(), "state": known})
+        actions = self.brain.actions
+        # Agents that were written without their winners begin with none.
+        actions.winners.restore(arrays.get("winners", np.empty((2, 0), np.int64)), actions.atoms)
 
 
 def _flat(tensors: Iterable[Tensor]) -> NDArray[Any]:
