@@ -1,29 +1,46 @@
-"""The one way to compile a kernel, and to hear that one is being compiled.
+"""The one way to compile a kernel, to keep it on disk, and to hear of it.
 
 Only modules that hold kernels import this: numba costs 0.3 s to load.
+
+A compiled kernel holds code of the kernels that it calls, and constants, of other
+files. So a file on disk is named for the text of all of them; numba's own cache
+looks at one only. A cache is never the reason why a call fails: what cannot be
+read is compiled, what cannot be written is compiled again by the next process.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import logging
+import os
+import pickle
+import re
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any, ParamSpec, TypeVar
+from pathlib import Path
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numba
 from numba import extending
-from numba.core import event
+from numba.core import caching, config, event, serialize
+from numba.core.compiler import CompileResult
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _REASSOCIATE = {"reassoc", "contract"}
+_PACKAGE = Path(__file__).parent
+_ENDING = ".kernel"
+_KERNELS = re.compile(rb"^(from|import) wolfhound\b.*\bjit\b", re.MULTILINE)
+"""In the text of every file that makes kernels."""
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile to machine code, cached on disk, without the GIL, IEEE semantics."""
-    compiled: Callable[P, R] = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
+    return _cached(function, numba.njit(nogil=True, error_model="numpy"))
 
 
 def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -31,16 +48,24 @@ def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
     The order is fixed at compile time: the same machine gives the same bits.
     """
-    compiled: Callable[P, R] = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_REASSOCIATE)(
-        function
-    )
-    return compiled
+    return _cached(function, numba.njit(nogil=True, error_model="numpy", fastmath=_REASSOCIATE))
 
 
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     """Turn a function that returns (signature, code generator) into LLVM instructions."""
     emitted: Callable[..., Any] = extending.intrinsic(function)
     return emitted
+
+
+def _cached(function: Callable[P, R], compile_: Any) -> Callable[P, R]:
+    compiled: Any = compile_(function)
+    if compiled is not function:  # NUMBA_DISABLE_JIT leaves it as it is
+        compiled._cache = _Cache(function)
+    kept: Callable[P, R] = compiled
+    return kept
+
+
+# ---------------------------------------------------------------- hearing of it
 
 
 class _Listener(event.Listener):
@@ -59,3 +84,147 @@ def on_compile(say: Callable[[], None]) -> Iterator[None]:
     """Call `say` whenever a kernel is compiled rather than loaded from disk."""
     with event.install_listener("numba:compile", _Listener(say)):
         yield
+
+
+# ---------------------------------------------------------------- keeping it
+
+
+class _Sources(NamedTuple):
+    """The files that make the kernels, as they were when this was imported."""
+
+    digest: str
+    stamps: tuple[tuple[Path, tuple[int, int] | None], ...]
+
+    @classmethod
+    def read(cls) -> _Sources:
+        """Hash every file with kernels, and those that hold their constants."""
+        held = {"core.py", "jit.py"}
+        # Stamps before texts: a file that changes in between is then seen to have changed.
+        stamps = [(path, _stamp(path)) for path in sorted(_PACKAGE.rglob("*.py"))]
+        texts = {path: path.read_bytes() for path, _ in stamps}
+        hashed = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
+        used = [pair for pair in stamps if pair[0].name in held or _KERNELS.search(texts[pair[0]])]
+        for path, _ in used:
+            hashed.update(f"\0{path.relative_to(_PACKAGE)}\0{len(texts[path])}\0".encode() + texts[path])
+        return cls(hashed.hexdigest(), tuple(used))
+
+    def current(self) -> bool:
+        """Whether the files are still those that this process imported."""
+        return all(_stamp(path) == stamp for path, stamp in self.stamps)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _folders() -> list[Path]:
+    """Where compiled kernels may be kept: the first that can be written to is."""
+    mine = f"wolfhound-{_digest(str(_PACKAGE).encode())}"
+    named = str(getattr(config, "CACHE_DIR", ""))  # from NUMBA_CACHE_DIR
+    if named:
+        return [Path(named) / mine]
+    folders = [_PACKAGE / "__pycache__"]
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        folders.append((xdg if xdg.is_absolute() else Path.home() / ".cache") / "wolfhound" / mine)
+    return folders
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+class _Cache(caching.NullCache):
+    """One file per kernel and signature: a checksum, then what numba made of it."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+
+    @property
+    def cache_path(self) -> str:
+        """Where numba says that the kernel is kept."""
+        return str(_folders()[0])
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was kept for this signature; None if it must be compiled."""
+        target_context.refresh()
+        name = self._name(sig, target_context.codegen())
+        paths = [folder / name for folder in _folders()] if name and _SOURCES.current() else []
+        for path in paths:
+            with contextlib.suppress(Exception):  # absent, damaged or not ours: compile
+                data = path.read_bytes()
+                checksum, data = data[:32], data[32:]
+                kept, parts = pickle.loads(data) if checksum == _digest(data).encode() else (None, ())
+                if kept == sig:
+                    return CompileResult._rebuild(target_context, *parts)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep it for the next process, if there is a place."""
+        name = self._name(sig, data.codegen)
+        # A process whose files were changed under it does not know what it compiled.
+        if not name or data.library.has_dynamic_globals or not _SOURCES.current():
+            return
+        content = serialize.dumps((sig, data._reduce()))
+        folders = _folders()
+        if not any(_written(folder, name, _digest(content).encode() + content) for folder in folders):
+            _say_once(folders)
+
+    def _name(self, sig: Any, codegen: Any) -> str | None:
+        """File name: all that the machine code depends on; None if that is not known."""
+        code = self._function.__code__
+        try:
+            own = Path(code.co_filename).read_bytes()
+        except OSError:  # typed at a prompt, or in an archive
+            return None
+        what = sys.implementation.cache_tag, codegen.magic_tuple(), str(sig), code.co_firstlineno
+        key = _digest(repr(what).encode() + own)
+        return f"{_SOURCES.digest}-{self._function.__module__}.{self._function.__qualname__}-{key}{_ENDING}"
+
+
+def _written(folder: Path, name: str, content: bytes) -> bool:
+    """Write a file whole or not at all; say whether it is there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=name, delete=False) as file:
+            file.write(content)
+        os.replace(file.name, folder / name)
+    except OSError:
+        return False
+    _remove_stale(folder)
+    return True
+
+
+_cleaned: set[Path] = set()
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove what other texts of the kernels left, once per process and folder."""
+    stale = [] if folder in _cleaned else folder.glob(f"*{_ENDING}*")
+    for path in stale:
+        if not path.name.startswith(_SOURCES.digest):
+            with contextlib.suppress(OSError):  # another process was faster
+                path.unlink()
+    _cleaned.add(folder)
+
+
+_said: set[str] = set()
+
+
+def _say_once(folders: list[Path]) -> None:
+    """Tell why every start is slow: logged, as a warning may be an error."""
+    if not _said:
+        tried = ", ".join(map(str, folders))
+        logging.getLogger("wolfhound").warning(
+            "wolfhound: compiled kernels cannot be kept (tried %s), so each process compiles them anew, "
+            "which takes seconds. Set NUMBA_CACHE_DIR to a folder that can be written to.",
+            tried,
+        )
+    _said.add("")
+
+
+_SOURCES = _Sources.read()
