@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from wolfhound import store
+from wolfhound._manifest import sealed
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
 from wolfhound.store import StoreError, check_fingerprint, load, save, write_atomically
 
@@ -134,7 +135,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     manifest = json.loads(path.read_bytes())
     del manifest["checksum"]
     change(manifest)
-    path.write_bytes(store._sealed(manifest))
+    path.write_bytes(sealed(manifest))
 
 
 @pytest.mark.parametrize("version", [0, store.VERSION + 1, None])

@@ -6,14 +6,17 @@ Private: import the names from `wolfhound.atoms`.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import io
 import itertools
+import math
 import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, final
+from typing import Any, BinaryIO, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +24,20 @@ from numpy.typing import NDArray
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import count, require
 
-NOT_NPY = (ValueError, KeyError, TypeError, EOFError, SyntaxError, TokenError)
+NOT_NPY = (
+    *(ValueError, KeyError, TypeError, EOFError, SyntaxError, TokenError),
+    *(RecursionError, MemoryError, OverflowError, UnicodeError, AttributeError, IndexError),
+)
 """What numpy raises on a damaged .npy header."""
+
+_HEADERS: dict[tuple[int, int], tuple[int, Any]] = {
+    (1, 0): (2, np.lib.format.read_array_header_1_0),
+    (2, 0): (4, np.lib.format.read_array_header_2_0),
+}
+"""By version: bytes of the header's length, and what reads the rest; later ones are for tables."""
+
+_LONGEST = 10_000
+"""Bytes of a header that numpy trusts itself to parse."""
 
 _NEAR = 16 << 10
 """Bytes that are read in about the time of one more call to the system."""
@@ -83,8 +98,17 @@ class FileAtoms:
     __slots__ = ("_offset", "_shape", "_stored", "path")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        shape, stored, offset = _header(Path(path))
-        self._set(Path(path), shape, stored, offset)
+        with open(path, "rb") as file:
+            try:
+                header = npy_header(file)
+            except ValueError as error:
+                raise ValueError(f"`path` must be a .npy file. Got {path}: {error}.") from None
+        if header.fortran and min(header.shape, default=1) > 1:
+            raise ValueError(
+                f"`path` must be in C order. Got Fortran order in {path}; "
+                "write it again with np.save(path, np.ascontiguousarray(array))."
+            )
+        self._set(Path(path), header)
 
     @classmethod
     def raw(
@@ -92,21 +116,19 @@ class FileAtoms:
     ) -> FileAtoms:
         """Return the atoms that start `offset` bytes into any file, C order."""
         atoms = cls.__new__(cls)
-        atoms._set(Path(path), shape, np.dtype(dtype), count(offset, "offset"))
+        atoms._set(Path(path), Header(tuple(shape), np.dtype(dtype), False, count(offset, "offset")))
         return atoms
 
-    def _set(self, path: Path, shape: tuple[int, ...], stored: np.dtype[Any], offset: int) -> None:
+    def _set(self, path: Path, header: Header) -> None:
+        shape, stored = header.shape, header.dtype
         require(len(shape) == 2, "path", "a file with a 2-D array", f"shape {shape} in {path}")
         require(min(shape) > 0, "path", "a file with at least one row and column", f"{shape} in {path}")
         widened(stored, "path")
-        needed = offset + shape[0] * shape[1] * stored.itemsize
-        rule = f"a file of {shape[0]} x {shape[1]} {stored} values, {needed} bytes"
-        size = path.stat().st_size
-        require(size >= needed, "path", rule, f"{size} bytes in {path}")
+        check_holds(header, path.stat().st_size, path)
         self.path = path.absolute()
         self._shape = (int(shape[0]), int(shape[1]))
         self._stored = stored
-        self._offset = offset
+        self._offset = header.offset
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -169,20 +191,79 @@ class FileAtoms:
         return summary(self, str(self.path))
 
 
-def _header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Shape, dtype and offset of the values of a .npy file."""
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    with open(path, "rb") as file:
-        try:
-            shape, fortran, dtype = readers[np.lib.format.read_magic(file)](file)
-        except NOT_NPY as error:
-            raise ValueError(f"`path` must be a .npy file. Got {path}: {error}.") from None
-        if fortran and min(shape, default=1) > 1:
-            raise ValueError(
-                f"`path` must be in C order. Got Fortran order in {path}; "
-                "write it again with np.save(path, np.ascontiguousarray(array))."
-            )
-        return shape, dtype, file.tell()
+class Header(NamedTuple):
+    """What a .npy file says of itself.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : dtype
+        Without Python objects.
+    fortran : bool
+        Whether columns are contiguous, not rows.
+    offset : int
+        Bytes before the values.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fortran: bool
+    offset: int
+
+    @property
+    def end(self) -> int:
+        """Bytes that a file with these values has, at least."""
+        return self.offset + math.prod(self.shape) * self.dtype.itemsize
+
+    def values(self, file: BinaryIO, *, mapped: bool = False) -> NDArray[Any]:
+        """Load or map the values of a plain file that is known not to end before them."""
+        order: Literal["F", "C"] = "F" if self.fortran else "C"
+        if not math.prod(self.shape):  # nothing can be mapped of an empty array
+            return np.empty(self.shape, self.dtype, order)
+        if mapped:
+            return np.memmap(file, self.dtype, "r", self.offset, self.shape, order)
+        file.seek(self.offset)
+        flat = np.fromfile(file, self.dtype, math.prod(self.shape))
+        return flat.reshape(self.shape, order=order)
+
+
+def npy_header(file: BinaryIO) -> Header:
+    """Read the header of a .npy file; nothing is allocated that it asks for.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or of Python objects.
+    """
+    try:
+        start = _read(file, len(np.lib.format.MAGIC_PREFIX) + 2)
+        version = np.lib.format.read_magic(io.BytesIO(start))
+        width, parse = _HEADERS[version]
+        start += _read(file, width)
+        length = int.from_bytes(start[-width:], "little")
+        if length > _LONGEST:
+            raise ValueError(f"its header has {length} bytes")
+        start += _read(file, length)
+        shape, fortran, dtype = parse(io.BytesIO(start[-length - width :]))
+        sizes = all(0 <= size <= sys.maxsize for size in shape)
+    except NOT_NPY as error:
+        raise ValueError(f"{type(error).__name__}: {error}".splitlines()[0]) from None
+    if not sizes or dtype.hasobject or not dtype.itemsize:
+        raise ValueError(f"it claims to hold {dtype} of shape {shape}")
+    return Header(tuple(map(int, shape)), dtype, bool(fortran), len(start))
+
+
+def _read(file: BinaryIO, size: int) -> bytes:
+    data = file.read(size)
+    if len(data) < size:
+        raise EOFError("it ends inside its header")
+    return data
+
+
+def check_holds(header: Header, size: int, path: object) -> None:
+    """Raise ValueError if a file of this size ends before its values do."""
+    values = f"{' x '.join(map(str, header.shape))} {header.dtype} values"
+    require(size >= header.end, "path", f"a file of {values}, {header.end} bytes", f"{size} bytes in {path}")
 
 
 def mapped_file(value: np.memmap[Any, Any]) -> FileAtoms | None:

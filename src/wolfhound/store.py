@@ -1,62 +1,62 @@
 """Saving: one folder holds arrays and a manifest, complete or not there at all.
 
 Array files get fresh names and are flushed to disk; replacing `manifest.json`
-is the one moment at which a new save takes the place of the old. Knows nothing
-of what is saved. One process at a time may write to a folder.
+is the one moment at which a new save takes the place of the old. Of several
+processes that save, the last one wins; who reads gets an old save or a new one,
+whole. Knows nothing of what is saved.
+
+Checksums tell damage, not forgery: whoever can write a folder can write its
+checksums too. So nothing that is read is trusted to be of the right kind, and
+what a loaded object proves must be checked against its atoms, by its own `load`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.atoms import Fingerprint, Part, fingerprint
-from wolfhound.core import Atoms
+from wolfhound._manifest import (
+    ARRAY_FILE,
+    FORMAT,
+    MANIFEST,
+    VERSION,
+    Stored,
+    StoreError,
+    is_part,
+    read_array,
+    read_manifest,
+    sealed,
+)
+from wolfhound.atoms import Fingerprint, Part, as_atoms, fingerprint
+from wolfhound.validate import path as checked_path
 
-FORMAT = "wolfhound store"
-VERSION = 1
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "StoreError",
+    "Stored",
+    "check_fingerprint",
+    "is_part",
+    "kind",
+    "load",
+    "save",
+    "write_atomically",
+]
 
-_MANIFEST = "manifest.json"
-_ARRAY_FILE = re.compile(r"[A-Za-z0-9_]+-[0-9a-f]{16}\.npy")
-_HASH_CHUNK = 1 << 20
-
-
-class StoreError(ValueError):
-    """A folder cannot be read back as what was saved."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Stored:
-    """What a folder holds.
-
-    Attributes
-    ----------
-    folder : Path
-        Where it was read from.
-    arrays : dict
-        Arrays by name; read-only maps of their files, if mapped.
-    params : dict
-        The JSON values that were saved.
-    fingerprint : Fingerprint
-        Of the atoms it was made from, () if of none.
-    """
-
-    folder: Path
-    arrays: Mapping[str, NDArray[Any]]
-    params: Mapping[str, Any]
-    fingerprint: Fingerprint
+_MARK = re.compile(rf"\.{re.escape(MANIFEST)}\.([0-9a-f]{{16}})\.tmp")
+"""While such a file is there, arrays of this number belong to a save that is under way or was cut off."""
 
 
 def save(
@@ -65,13 +65,17 @@ def save(
     arrays: Mapping[str, NDArray[Any]],
     params: Mapping[str, Any],
     fingerprint: Fingerprint = (),
+    *,
+    over: Sequence[str] = (),
 ) -> None:
     """Write a folder; at every moment it holds the old save or the new one.
+
+    Files that are not of a save of ours are never touched.
 
     Parameters
     ----------
     folder
-        Made if it is not there.
+        Made if it is not there; else it must be empty or hold what may be replaced.
     kind
         What is saved; `load` must ask for the same.
     arrays
@@ -80,6 +84,13 @@ def save(
         JSON values.
     fingerprint
         Of the atoms it was made from.
+    over
+        Kinds that this may replace, besides its own.
+
+    Raises
+    ------
+    StoreError
+        If the folder holds something else; nothing is written then.
 
     Examples
     --------
@@ -89,22 +100,28 @@ def save(
     ...     load(folder, "demo", mmap=False).arrays["ids"]
     array([3, 1])
     """
-    root = Path(folder)
-    root.mkdir(parents=True, exist_ok=True)
-    # Before any file is written: a value that is not JSON must not cost more than an error.
+    root = checked_path(folder, "folder")
+    # Before any file is written: what cannot be saved must not cost more than an error.
     body = {"format": FORMAT, "version": VERSION, "kind": kind, "params": dict(params)}
     json.dumps(body)
-    files = {name: f"{name}-{secrets.token_hex(8)}.npy" for name in arrays}
-    try:
-        entries = {name: _write_array(root, files[name], np.asarray(arrays[name])) for name in arrays}
-        _flush_folder(root)
-        manifest = body | {"arrays": entries, "fingerprint": [list(part) for part in fingerprint]}
-        write_atomically(root / _MANIFEST, lambda stream: _write(stream, _sealed(manifest)))
-    except BaseException:
-        # What fails after the manifest is in place must not cost the new save its arrays.
-        _remove(root, set(files.values()) - _referenced(root))
-        raise
-    _remove(root, _leftovers(root) - set(files.values()))
+    token = secrets.token_hex(8)
+    files = {name: _file_name(name, token) for name in arrays}
+    if root.exists() and not root.is_dir():
+        raise StoreError(f"`folder` must be a folder. Got a file, {root}.")
+    root.mkdir(parents=True, exist_ok=True)
+    with _locked(root) as alone:
+        old = _replaceable(root, (kind, *over))
+        try:
+            _mark(root, token)
+            entries = {name: _write_array(root, files[name], np.asarray(arrays[name])) for name in arrays}
+            _flush_folder(root)
+            for each in old:
+                _mark(root, each)
+            manifest = body | {"arrays": entries, "fingerprint": [list(part) for part in fingerprint]}
+            write_atomically(root / MANIFEST, lambda stream: _write(stream, sealed(manifest)))
+        finally:
+            # The old arrays, or the new ones if it failed; and those of saves that were killed.
+            _tidy(root, _marked(root) if alone else {token, *old})
 
 
 def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True) -> Stored:
@@ -124,16 +141,23 @@ def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True) -> Sto
     StoreError
         If anything is missing, altered, of another kind or format version.
     """
-    root = Path(folder)
-    manifest = _read_manifest(root)
-    if manifest["kind"] != kind:
-        raise StoreError(f"`folder` must hold a saved {kind}. Got a {manifest['kind']} in {root}.")
-    return Stored(
-        folder=root,
-        arrays={name: _read_array(root, entry, mmap) for name, entry in manifest["arrays"].items()},
-        params=manifest["params"],
-        fingerprint=tuple(Part(*part) for part in manifest["fingerprint"]),
-    )
+    root = checked_path(folder, "folder")
+    while True:
+        manifest = read_manifest(root)
+        if manifest["kind"] != kind:
+            raise StoreError(f"`folder` must hold a saved {kind}. Got a {manifest['kind']} in {root}.")
+        try:
+            arrays = {name: read_array(root, entry, mmap) for name, entry in manifest["arrays"].items()}
+        except StoreError:
+            if manifest == read_manifest(root):
+                raise
+            continue  # another save took its place, and its arrays away
+        return Stored(
+            folder=root,
+            arrays=arrays,
+            params=manifest["params"],
+            fingerprint=tuple(Part(*part) for part in manifest["fingerprint"]),
+        )
 
 
 def kind(folder: str | os.PathLike[str]) -> str:
@@ -144,12 +168,20 @@ def kind(folder: str | os.PathLike[str]) -> str:
     StoreError
         If the manifest is missing, altered or of another format version.
     """
-    return str(_read_manifest(Path(folder))["kind"])
+    return str(read_manifest(checked_path(folder, "folder"))["kind"])
 
 
-def check_fingerprint(stored: Stored, atoms: Atoms) -> None:
-    """Raise StoreError, saying what differs, if it was made from other atoms."""
-    given, saved = fingerprint(atoms), stored.fingerprint
+def check_fingerprint(stored: Stored, atoms: object) -> None:
+    """Raise StoreError, saying what differs, if it was made from other atoms.
+
+    Parameters
+    ----------
+    stored
+        What was read.
+    atoms
+        Atoms, an array, a table, a path, or a list of these.
+    """
+    given, saved = fingerprint(as_atoms(atoms)), stored.fingerprint
     if given == saved:
         return
     rule = f"`atoms` must be the atoms that {stored.folder} was made from."
@@ -204,8 +236,6 @@ class _Hashing:
 
 
 def _write_array(root: Path, file: str, array: NDArray[Any]) -> dict[str, Any]:
-    if not _ARRAY_FILE.fullmatch(file):
-        raise ValueError(f"`arrays` must have names of letters, digits and underscores. Got {file[:-21]!r}.")
     with _flushed(root / file) as stream:
         hashing = _Hashing(stream)
         np.lib.format.write_array(cast(BinaryIO, hashing), array, allow_pickle=False)
@@ -218,14 +248,15 @@ def _write_array(root: Path, file: str, array: NDArray[Any]) -> dict[str, Any]:
     }
 
 
+def _file_name(name: str, token: str) -> str:
+    file = f"{name}-{token}.npy"
+    if not ARRAY_FILE.fullmatch(file):
+        raise ValueError(f"`arrays` must have names of letters, digits and underscores. Got {name!r}.")
+    return file
+
+
 def _write(stream: BinaryIO, data: bytes) -> None:
     stream.write(data)
-
-
-def _sealed(manifest: Mapping[str, Any]) -> bytes:
-    """Text of a manifest with its own checksum, always the same for the same content."""
-    checksum = hashlib.blake2b(json.dumps(manifest, sort_keys=True).encode(), digest_size=32).hexdigest()
-    return json.dumps({**manifest, "checksum": checksum}, sort_keys=True, indent=1).encode()
 
 
 @contextlib.contextmanager
@@ -244,71 +275,63 @@ def _flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _leftovers(root: Path) -> set[str]:
-    """Our files, of this save and of older ones, finished or not."""
-    aside = re.compile(rf"\.{re.escape(_MANIFEST)}\.[0-9a-f]{{16}}\.tmp")
-    names = {path.name for path in root.iterdir()}
-    return {name for name in names if aside.fullmatch(name) or _ARRAY_FILE.fullmatch(name)}
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Keep other saves out; False if the file system has no locks.
 
-
-def _referenced(root: Path) -> set[str]:
+    Without one, saves at the same time leave arrays behind that nobody needs, no more.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        return {entry["file"] for entry in _read_manifest(root)["arrays"].values()}
-    except StoreError:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            held = True
+        except OSError:
+            held = False
+        yield held
+    finally:
+        os.close(descriptor)
+
+
+def _mark(root: Path, token: str) -> None:
+    (root / f".{MANIFEST}.{token}.tmp").touch()
+
+
+def _marked(root: Path) -> set[str]:
+    """Numbers of the saves that are under way, were cut off, or are being replaced."""
+    return {found[1] for path in root.iterdir() if (found := _MARK.fullmatch(path.name))}
+
+
+def _replaceable(root: Path, kinds: tuple[str, ...]) -> set[str]:
+    """Numbers of the arrays that a save may replace; StoreError if it may not."""
+    rule = f"`folder` must be new or empty, or hold a saved {' or '.join(kinds)}."
+    marked = _marked(root)
+    for path in root.iterdir():
+        found = _MARK.fullmatch(path.name) or ARRAY_FILE.fullmatch(path.name)
+        if not (found and found[1] in marked):
+            break
+    else:
         return set()
-
-
-def _remove(root: Path, files: set[str]) -> None:
-    for file in files:
-        (root / file).unlink(missing_ok=True)
-
-
-# ---------------------------------------------------------------- reading
-
-
-def _read_manifest(root: Path) -> dict[str, Any]:
     try:
-        text = (root / _MANIFEST).read_bytes()
-    except OSError as error:
-        raise StoreError(f"`folder` must hold {_MANIFEST}. Got {root}: {error.strerror}.") from None
-    try:
-        manifest = json.loads(text)
-    except ValueError:
-        raise StoreError(f"{root / _MANIFEST} is damaged: it is not JSON.") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise StoreError(f"`folder` must hold a {FORMAT}. Got another format in {root / _MANIFEST}.")
-    if manifest.get("version") != VERSION:
-        raise StoreError(
-            f"`folder` must be of format version {VERSION}, which this wolfhound reads."
-            f" Got version {manifest.get('version')} in {root}: save it again."
-        )
-    manifest.pop("checksum", None)
-    # Written in one canonical way, so any changed byte shows, even one that JSON ignores.
-    if _sealed(manifest) != text:
-        raise StoreError(f"{root / _MANIFEST} is damaged: its checksum differs.")
-    return manifest
+        manifest = read_manifest(root)
+    except StoreError as error:
+        raise StoreError(f"{rule} Got {root}: {error}") from None
+    if manifest["kind"] not in kinds:
+        raise StoreError(f"{rule} Got a {manifest['kind']} in {root}.")
+    return {ARRAY_FILE.fullmatch(entry["file"])[1] for entry in manifest["arrays"].values()}  # type: ignore[index]
 
 
-def _read_array(root: Path, entry: Mapping[str, Any], mmap: bool) -> NDArray[Any]:
-    path = root / entry["file"]
-    try:
-        size = path.stat().st_size
-        if size != entry["bytes"]:
-            raise StoreError(f"{path} is damaged: it has {size} bytes, not {entry['bytes']}.")
-        if _checksum(path) != entry["checksum"]:
-            raise StoreError(f"{path} is damaged: its checksum differs.")
-        mapped = mmap and 0 not in entry["shape"]  # nothing can be mapped of an empty array
-        array: NDArray[Any] = np.load(path, mmap_mode="r" if mapped else None)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}.") from None
-    if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"]:
-        raise StoreError(f"{path} is damaged: it holds {array.dtype} of shape {array.shape}.")
-    return array
-
-
-def _checksum(path: Path) -> str:
-    digest = hashlib.blake2b(digest_size=32)
-    with open(path, "rb") as stream:
-        while chunk := stream.read(_HASH_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+def _tidy(root: Path, tokens: set[str]) -> None:
+    """Remove the arrays of these numbers that the manifest does not name, then their marks."""
+    kept: set[str] = set()
+    if (root / MANIFEST).exists():
+        try:
+            kept = {entry["file"] for entry in read_manifest(root)["arrays"].values()}
+        except StoreError:  # what it names is not known: remove nothing
+            return
+    for path in list(root.iterdir()):
+        found = ARRAY_FILE.fullmatch(path.name)
+        if found and found[1] in tokens and path.name not in kept:
+            path.unlink(missing_ok=True)
+    for token in tokens:
+        (root / f".{MANIFEST}.{token}.tmp").unlink(missing_ok=True)

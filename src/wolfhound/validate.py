@@ -7,6 +7,8 @@ Knows numpy only.
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,6 +97,15 @@ def ids(value: Any, name: str, n: int) -> Ids:
     require(bool(out.min() >= 0 and out.max() < n), name, f"ids in [0, {n})", f"{out.min()} .. {out.max()}")
     require(len(np.unique(out)) == len(out), name, "distinct ids", "repeated ids")
     return out
+
+
+def path(value: Any, name: str) -> Path:
+    """Return a path that names something: no None, no bytes, not "", which would be where we are."""
+    if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
+        raise TypeError(f"`{name}` must be a path. Got {value!r}.")
+    text = os.fspath(value)
+    require(text != "" and "\0" not in text, name, "a path", repr(text))
+    return Path(text)
 
 
 def rng(seed: int | np.random.Generator) -> np.random.Generator:

@@ -1,0 +1,227 @@
+"""Reading what `store` wrote: a manifest and arrays, every byte checked.
+
+Private: import the names from `wolfhound.store`.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound._files import npy_header
+from wolfhound.atoms import Fingerprint
+
+FORMAT = "wolfhound store"
+VERSION = 1
+
+MANIFEST = "manifest.json"
+ARRAY_FILE = re.compile(r"[A-Za-z0-9_]+-([0-9a-f]{16})\.npy")
+
+_HASH_CHUNK = 1 << 20
+
+
+class StoreError(ValueError):
+    """A folder cannot be read back as what was saved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stored:
+    """What a folder holds.
+
+    Attributes
+    ----------
+    folder : Path
+        Where it was read from.
+    arrays : dict
+        Arrays by name; read-only maps of their files, if mapped.
+    params : dict
+        The JSON values that were saved.
+    fingerprint : Fingerprint
+        Of the atoms it was made from, () if of none.
+    """
+
+    folder: Path
+    arrays: Mapping[str, NDArray[Any]]
+    params: Mapping[str, Any]
+    fingerprint: Fingerprint
+
+    def array(self, name: str, dtype: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:
+        """Return an array that compiled loops may read: of this type and shape, plain in memory.
+
+        Parameters
+        ----------
+        name
+            Of the array.
+        dtype
+            In native byte order.
+        shape
+            None: any length.
+        """
+        # Compiled loops know no np.memmap.
+        out = np.asarray(self.arrays[name]) if name in self.arrays else None
+        if out is None:
+            raise self.wrong(f"there is no array {name!r}")
+        fits = len(shape) == out.ndim and all(
+            want in (None, got) for want, got in zip(shape, out.shape, strict=False)
+        )
+        plain = out.flags.c_contiguous and out.flags.aligned
+        if out.dtype != np.dtype(dtype) or not fits or not plain:
+            wanted = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
+            raise self.wrong(
+                f"{name!r} must be {np.dtype(dtype)} of shape {wanted}, got {out.dtype} of shape {out.shape}"
+            )
+        return out
+
+    def numbers(self, name: str, shape: tuple[int | None, ...], *, low: float, high: float) -> NDArray[Any]:
+        """Return a float64 array with entries in [low, high]; nan is not."""
+        out = self.array(name, np.float64, shape)
+        if not ((out >= low) & (out <= high)).all():
+            raise self.wrong(f"{name!r} must lie in [{low:g}, {high:g}]")
+        return out
+
+    def wrong(self, what: str) -> StoreError:
+        """Return the error that says why this cannot have been saved."""
+        return StoreError(f"{self.folder} is damaged: {what}.")
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn whatever a value of the wrong kind leads to into a StoreError."""
+        try:
+            yield
+        except (StoreError, OSError, MemoryError):
+            raise
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise self.wrong(f"it cannot have been saved as it is ({text})") from None
+
+
+# ---------------------------------------------------------------- the manifest
+
+
+def sealed(manifest: Mapping[str, Any]) -> bytes:
+    """Text of a manifest with its own checksum, always the same for the same content."""
+    checksum = hashlib.blake2b(json.dumps(manifest, sort_keys=True).encode(), digest_size=32).hexdigest()
+    return json.dumps({**manifest, "checksum": checksum}, sort_keys=True, indent=1).encode()
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a plain file that lies here: no link, and no pipe, which would be waited for."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+    with open(path, "rb", opener=opener) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(0, "Not a plain file")
+        yield file
+
+
+def read_manifest(root: Path) -> dict[str, Any]:
+    """Return a manifest all of whose entries are of the right kind, else raise StoreError."""
+    try:
+        with _opened(root / MANIFEST) as file:
+            text = file.read()
+    except OSError as error:
+        raise StoreError(f"`folder` must hold {MANIFEST}. Got {root}: {error.strerror}.") from None
+    try:
+        manifest = json.loads(text)
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise StoreError(f"`folder` must hold a {FORMAT}. Got another format in {root / MANIFEST}.")
+        if manifest.get("version") != VERSION:
+            raise StoreError(
+                f"`folder` must be of format version {VERSION}, which this wolfhound reads."
+                f" Got version {manifest.get('version')} in {root}: save it again."
+            )
+        manifest.pop("checksum", None)
+        expected = sealed(manifest)
+    except StoreError:
+        raise
+    except (ValueError, RecursionError):
+        raise StoreError(f"{root / MANIFEST} is damaged: it is not JSON, or too deep.") from None
+    # Written in one canonical way, so any changed byte shows, even one that JSON ignores.
+    if expected != text:
+        raise StoreError(f"{root / MANIFEST} is damaged: its checksum differs.")
+    if not _well_formed(manifest):
+        raise StoreError(f"{root / MANIFEST} is damaged: an entry is missing or of the wrong kind.")
+    return manifest
+
+
+def _well_formed(manifest: Mapping[str, Any]) -> bool:
+    arrays, parts = manifest.get("arrays"), manifest.get("fingerprint")
+    return (
+        isinstance(manifest.get("kind"), str)
+        and isinstance(manifest.get("params"), dict)
+        and isinstance(arrays, dict)
+        and all(map(_is_entry, arrays.values()))
+        and isinstance(parts, list)
+        and all(map(is_part, parts))
+    )
+
+
+def _is_entry(entry: Any) -> bool:
+    """Whether this describes an array, in a file of this folder."""
+    return (
+        isinstance(entry, dict)
+        and entry.keys() == {"file", "dtype", "shape", "bytes", "checksum"}
+        and isinstance(entry["file"], str)
+        and ARRAY_FILE.fullmatch(entry["file"]) is not None
+    )
+
+
+def is_part(part: Any) -> bool:
+    """Whether a list of JSON values is a `Part` of a fingerprint."""
+    return (
+        isinstance(part, list)
+        and [type(value) for value in part] == [int, int, str, str]
+        and 0 < min(part[:2]) <= max(part[:2]) < 2**62
+    )
+
+
+# ---------------------------------------------------------------- arrays
+
+
+def read_array(root: Path, entry: Mapping[str, Any], mmap: bool) -> NDArray[Any]:
+    """Return the array of an entry of the manifest, else raise StoreError."""
+    path = root / entry["file"]
+    try:
+        with _opened(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != entry["bytes"]:
+                raise StoreError(f"{path} is damaged: it has {size} bytes, not {entry['bytes']}.")
+            if _checksum(file) != entry["checksum"]:
+                raise StoreError(f"{path} is damaged: its checksum differs.")
+            file.seek(0)
+            header = npy_header(file)
+            if (
+                header.end > size
+                or header.dtype.str != entry["dtype"]
+                or list(header.shape) != entry["shape"]
+            ):
+                raise StoreError(f"{path} is damaged: it holds {header.dtype} of shape {header.shape}.")
+            return header.values(file, mapped=mmap)
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged: {error}.") from None
+
+
+def _checksum(file: BinaryIO) -> str:
+    digest = hashlib.blake2b(digest_size=32)
+    while chunk := file.read(_HASH_CHUNK):
+        digest.update(chunk)
+    return digest.hexdigest()
