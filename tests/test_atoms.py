@@ -115,7 +115,7 @@ def test_plain_arrays_are_not_copied(dtype: str) -> None:
         (scipy.sparse.eye_array(3), TypeError, "`X` must be .*scipy.sparse dia_array"),
         (np.ma.masked_array([[1.0]], [[True]]), TypeError, "`X` must be .*mask"),
         (pd.DataFrame({"a": [1.0], "b": ["x"]}), TypeError, "`X` must be .*object"),
-        (None, TypeError, "`X` must be .*object"),
+        (None, TypeError, "`X` must be .*None"),
     ],
 )
 def test_wrong_values_are_refused_by_name(value: object, error: type[Exception], text: str) -> None:

@@ -44,8 +44,6 @@ SAMPLE = 1024
 
 
 def _table(value: Any, name: str) -> NDArray[Any]:
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"`{name}` must be an array without a mask. Got a masked array.")
     rows = real_array(value.to_numpy() if hasattr(value, "to_numpy") else value, name, 2)
     require(rows.size > 0, name, "an array with at least one row and column", f"shape {rows.shape}")
     return rows

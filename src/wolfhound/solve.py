@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from os import PathLike
 from typing import Any, Generic, TypeVar
@@ -238,10 +238,11 @@ def minimize(
     limits = Limits(steps=max_steps, passes=max_passes, seconds=max_seconds)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
     method = FullyCorrective() if method is None else method
+    _check_kinds(objective, method, start, callback)
     oracle = _as_oracle(atoms)
     n, d = oracle.atoms.shape
     validate.require(objective.dim in (None, d), "atoms", f"rows of {objective.dim} entries", f"{d}")
-    validate.require(names is None or len(names) == n, "names", f"{n} strings, one per atom", _length(names))
+    names = _as_names(names, n)
     rng = validate.rng(seed)
     banned = validate.ids([] if exclude is None else exclude, "exclude", n)
     # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.
@@ -263,8 +264,29 @@ def minimize(
     return _result(run, goal, source, names, (repr(objective), _brief(method)))
 
 
-def _length(names: Sequence[str] | None) -> str:
-    return "none" if names is None else f"{len(names)}"
+def _check_kinds(objective: object, method: object, start: object, callback: object) -> None:
+    what = "an objective such as SquaredDistance(target)"
+    validate.kind(objective, "objective", what, "dim", "quadratic", "at", "values", "line", "lift")
+    validate.kind(method, "method", "a method such as FullyCorrective()", "begin", "states")
+    if start is not None:
+        validate.kind(start, "start", "a Result, or (ids, weights)", Result, tuple, list)
+        pair = isinstance(start, Result) or len(start) == 2  # type: ignore[arg-type] # a tuple or list
+        validate.require(pair, "start", "a Result, or (ids, weights)", validate.shown(start))
+    if callback is not None:
+        validate.function(callback, "callback", "a function of a State")
+
+
+def _as_names(names: Any, n: int) -> Sequence[str] | None:
+    """Check that there is a name for every id; a table's own labels do not count."""
+    if names is None:
+        return None
+    rule = f"{n} strings, one per atom"
+    unordered = (str, bytes, Mapping)
+    if isinstance(names, unordered) or not (hasattr(names, "__len__") and hasattr(names, "__getitem__")):
+        raise TypeError(f"`names` must be {rule}. Got {validate.shown(names)}.")
+    given: Sequence[str] = names.to_numpy() if hasattr(names, "to_numpy") else names
+    validate.require(len(given) == n, "names", rule, len(given))
+    return given
 
 
 def _brief(method: object) -> str:
@@ -284,10 +306,7 @@ def _default(field: Field[Any]) -> object:
 
 
 def _as_oracle(value: Any) -> Oracle:
-    if hasattr(value, "query"):
-        oracle: Oracle = value
-        return oracle
-    return Scan(as_atoms(value))
+    return value if validate.is_oracle(value) else Scan(as_atoms(value))
 
 
 def _pool(atoms: Atoms, exclude: Ids, least: int, rng: np.random.Generator) -> Start:

@@ -6,14 +6,18 @@ Knows numpy only.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from wolfhound.core import Ids, Vector
+from wolfhound.core import Ids, Oracle, Vector
+
+_LONGEST = 200
+"""Characters of a value that a message shows."""
 
 
 def require(ok: bool, name: str, rule: str, got: object) -> None:
@@ -27,24 +31,72 @@ def require(ok: bool, name: str, rule: str, got: object) -> None:
     ValueError: `rtol` must be >= 0. Got -1.
     """
     if not ok:
-        raise ValueError(f"`{name}` must be {rule}. Got {got}.")
+        raise ValueError(f"`{name}` must be {rule}. Got {_line(str(got))}.")
+
+
+def shown(value: object) -> str:
+    """Say in one line what a value is.
+
+    Examples
+    --------
+    >>> shown(dict), shown(np.zeros((2, 3))), shown("5")
+    ('the class dict', 'an array of float64, shape (2, 3)', "'5'")
+    """
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}, shape {value.shape}"
+    try:
+        return _line(repr(value))
+    except Exception:  # a foreign object need not have a repr that works
+        return f"a {type(value).__name__}"
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
 def number(value: Any, name: str, *, low: float = -math.inf, strict: bool = False) -> float:
     """Return a real number >= low (> low if strict); inf is allowed, nan is not."""
     rule = f"a number {'>' if strict else '>='} {low:g}" if low > -math.inf else "a number"
-    try:
-        out = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"`{name}` must be {rule}. Got {value!r}.") from None
+    out = _float(value, name, rule)
     require(out > low if strict else out >= low, name, rule, value)
     return out
+
+
+def within(value: Any, name: str, interval: str) -> float:
+    """Return a number in an interval that is written as in mathematics.
+
+    Examples
+    --------
+    >>> within(1, "c", "(0, 1]")
+    1.0
+    >>> within(0.0, "c", "(0, 1]")
+    Traceback (most recent call last):
+    ...
+    ValueError: `c` must be in (0, 1]. Got 0.0.
+    """
+    out = _float(value, name, f"a number in {interval}")
+    low, high = (float(end) for end in interval[1:-1].split(","))
+    above = out > low if interval[0] == "(" else out >= low
+    below = out < high if interval[-1] == ")" else out <= high
+    require(above and below, name, f"in {interval}", value)
+    return out
+
+
+def _float(value: Any, name: str, rule: str) -> float:
+    # float() reads strings, truths and arrays of one entry too: mostly slips.
+    if not isinstance(value, (str, bytes, bool, np.bool_)) and getattr(value, "ndim", 0) == 0:
+        with contextlib.suppress(TypeError, ValueError, OverflowError, RuntimeError):
+            return math.nan if value is np.ma.masked else float(value)
+    raise TypeError(f"`{name}` must be {rule}. Got {shown(value)}.")
 
 
 def count(value: Any, name: str, *, low: int = 0) -> int:
     """Return an integer >= low."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"`{name}` must be an integer >= {low}. Got {value!r}.")
+        raise TypeError(f"`{name}` must be an integer >= {low}. Got {shown(value)}.")
     require(bool(value >= low), name, f"an integer >= {low}", value)
     return int(value)
 
@@ -53,11 +105,25 @@ def real_array(value: Any, name: str, ndim: int) -> np.ndarray[Any, np.dtype[Any
     """Return an array of real numbers with `ndim` axes, not copied if it is one."""
     if type(value).__module__.startswith("scipy.sparse"):
         raise TypeError(f"`{name}` must be a dense array. Got a scipy.sparse {type(value).__name__}.")
-    out = np.asarray(value)
+    out = _array(value, name, "an array of real numbers")
     if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:
-        raise TypeError(f"`{name}` must be an array of real numbers. Got dtype {out.dtype}.")
+        got = f"dtype {out.dtype}" if out.ndim else shown(value)
+        raise TypeError(f"`{name}` must be an array of real numbers. Got {got}.")
     require(out.ndim == ndim, name, f"an array with {ndim} axes", f"shape {out.shape}")
     return out
+
+
+def _array(value: Any, name: str, rule: str) -> np.ndarray[Any, np.dtype[Any]]:
+    """Read as an array, with all entries: numpy drops masks, and other libraries refuse."""
+    masked = int(np.ma.getmaskarray(value).sum()) if isinstance(value, np.ma.MaskedArray) else 0
+    if masked:
+        got = f"a masked array with {masked:,} of {value.size:,} masked: fill or drop them"
+        raise TypeError(f"`{name}` must be {rule}, without masked entries. Got {got}.")
+    try:
+        return np.asarray(value)
+    except Exception as error:  # ragged lists; tensors on a device, with a gradient or of other types
+        why = "entries of unequal length" if isinstance(value, (list, tuple)) else _line(str(error))
+        raise TypeError(f"`{name}` must be {rule}. Got a {type(value).__name__}: {why}") from None
 
 
 def vector(value: Any, name: str, *, size: int | None = None) -> Vector:
@@ -88,11 +154,12 @@ def finite(value: np.ndarray[Any, Any], name: str) -> None:
 
 def ids(value: Any, name: str, n: int) -> Ids:
     """Return a vector of distinct int64 atom ids in [0, n)."""
-    out = np.asarray(value)
+    out = _array(value, name, "a vector of integer ids")
     if out.size == 0:
         return np.empty(0, np.int64)
     if out.dtype.kind not in "iu" or out.ndim != 1:
-        raise TypeError(f"`{name}` must be a vector of integer ids. Got {out.dtype}, shape {out.shape}.")
+        got = f"{out.dtype}, shape {out.shape}" if out.ndim else shown(value)
+        raise TypeError(f"`{name}` must be a vector of integer ids. Got {got}.")
     out = out.astype(np.int64)
     require(bool(out.min() >= 0 and out.max() < n), name, f"ids in [0, {n})", f"{out.min()} .. {out.max()}")
     require(len(np.unique(out)) == len(out), name, "distinct ids", "repeated ids")
@@ -113,3 +180,56 @@ def rng(seed: int | np.random.Generator) -> np.random.Generator:
     if isinstance(seed, np.random.Generator):
         return seed
     return np.random.default_rng(count(seed, "seed"))
+
+
+# ---------------------------------------------------------------- objects
+
+
+def flag(value: Any, name: str) -> bool:
+    """Return True or False; a string or a number is neither."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"`{name}` must be True or False. Got {shown(value)}.")
+    return bool(value)
+
+
+def function(value: Any, name: str, rule: str = "a function") -> None:
+    """Raise TypeError if a value cannot be called."""
+    if not callable(value):
+        raise TypeError(f"`{name}` must be {rule}. Got {shown(value)}.")
+
+
+def kind(value: Any, name: str, rule: str, *members: str | type) -> None:
+    """Raise TypeError unless a value is an object of a type, or has all these members.
+
+    Parameters
+    ----------
+    rule
+        What it must be, with an example of how to make one.
+    members
+        Types, any of which will do, or names of what a protocol asks for.
+
+    Examples
+    --------
+    >>> kind(dict, "method", "a method such as FullyCorrective()", "begin", "states")
+    Traceback (most recent call last):
+    ...
+    TypeError: `method` must be a method such as FullyCorrective(). Got the class dict.
+    """
+    types = tuple(each for each in members if isinstance(each, type))
+    names = [each for each in members if isinstance(each, str)]
+    known = isinstance(value, types) or (bool(names) and all(hasattr(value, each) for each in names))
+    if not known or isinstance(value, type):
+        raise TypeError(f"`{name}` must be {rule}. Got {shown(value)}.")
+
+
+def is_oracle(value: Any) -> TypeGuard[Oracle]:
+    """Whether a value can be asked for atoms; a pandas frame has a `query` too."""
+    atoms = getattr(value, "atoms", None)
+    return callable(getattr(value, "query", None)) and hasattr(atoms, "take") and hasattr(atoms, "blocks")
+
+
+def oracle(value: Any, name: str) -> Oracle:
+    """Return an oracle, or raise TypeError."""
+    if not is_oracle(value):
+        raise TypeError(f"`{name}` must be an oracle such as Scan(atoms). Got {shown(value)}.")
+    return value
