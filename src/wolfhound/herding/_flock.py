@@ -11,16 +11,19 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import final
 
 import numpy as np
 
-from wolfhound.core import Ids, Status, Vector
+from wolfhound.core import Ids, Matrix, Status, Vector
 from wolfhound.herding._by import next_label
 from wolfhound.herding._greedy import Greedy, fitted_weights
+from wolfhound.herding._weights import Means, fit_jointly
 from wolfhound.herding.embedding import Embedding
 from wolfhound.herding.features import Features
 from wolfhound.herding.kernels import Kernel
+from wolfhound.herding.mmd import self_sums
 
 
 @final
@@ -173,14 +176,39 @@ class Flock:
 
     def fitted(self) -> Vector:
         """(size,) weights: each label has its share, divided as it fits best in the kernel."""
-        rows = np.concatenate([self.herd.held.rows, self.herd.pool.rows[self.herd.places]])
-        out = np.zeros(self.size)
-        for label, embedding in enumerate(self.embeddings):
-            mine = np.flatnonzero(self.owners == label)
-            if len(mine):
-                within = fitted_weights(self._kernel, rows[mine], embedding.at(rows[mine]))
-                out[mine] = self.shares[label] * within
+        rows = self._rows()
+        if len(self.shares) == 1:
+            out = fitted_weights(self._kernel, rows, self.embeddings[0].at(rows))
+            return np.asarray(out / out.sum())
+        order = np.argsort(self.owners, kind="stable")
+        start, owners, rows = self.equal(self.size)[order], self.owners[order], rows[order]
+        ends = np.cumsum(np.bincount(owners, minlength=len(self.shares)))
+        blocks = [slice(first, end) for first, end in pairwise([0, *ends.tolist()]) if end > first]
+        at = np.array([embedding.at(rows) for embedding in self.embeddings])
+        # Until each label has a row, the shares of the others are larger: those of the weights.
+        shares = np.bincount(owners, weights=start, minlength=len(self.shares))
+        means = Means(
+            gram=self._kernel.gram(rows, rows).astype(np.float64, copy=False),
+            whole=self.shares @ at,
+            own=shares[owners] * at[owners, np.arange(self.size)],
+            blocks=blocks,
+        )
+        out = np.empty(self.size)
+        out[order] = fit_jointly(means, start)
         return np.asarray(out / out.sum())
+
+    def within(self, weights: Vector) -> Vector:
+        """MMD of the rows of each label that has any, against the label's embedding."""
+        rows, found = self._rows(), []
+        for label in np.unique(self.owners).tolist():
+            mine = self.owners == label
+            embedding, share = self.embeddings[label], weights[mine] / weights[mine].sum()
+            own = share @ self_sums(self._kernel, rows[mine], share, single=False)
+            found.append(own - 2.0 * share @ embedding.at(rows[mine]) + embedding.square)
+        return np.sqrt(np.maximum(found, 0.0))
+
+    def _rows(self) -> Matrix:
+        return np.concatenate([self.herd.held.rows, self.herd.pool.rows[self.herd.places]])
 
     def equal(self, size: int) -> Vector:
         """(size,) weights of the first rows: each label has its share, equally divided."""

@@ -113,6 +113,7 @@ def _result(task: Task, flock: Flock, driven: Run[Picks], began: float) -> HerdR
         mmd=report.mmd,
         mmd_random=report.mmd_random,
         mmd_random_spread=report.mmd_random_spread,
+        mmd_by=None if task.labels is None or not task.evaluate else flock.within(weights),
         reference=report.reference,
         seconds=seconds,
         evaluation_seconds=report.evaluation_seconds,

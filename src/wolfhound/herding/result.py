@@ -133,6 +133,9 @@ class HerdResult:
         The kernel or the feature space in words.
     labels : (k,), optional
         Labels of the rows.
+    mmd_by : (labels,), optional
+        MMD within each label of ``np.unique(labels)``, against all rows of the label (a
+        calibrated sample of more than 10,000), in the order of these labels.
     fingerprint : Fingerprint
         Of all rows.
     measured : Curve
@@ -158,6 +161,7 @@ class HerdResult:
     kernel: Kernel | None
     space: str
     labels: NDArray[Any] | None = None
+    mmd_by: Vector | None = None
     fingerprint: Fingerprint = ()
     measured: Curve
     record: Record | None = None
@@ -167,6 +171,11 @@ class HerdResult:
     def ess(self) -> float:
         """Effective sample size, ``1 / sum(weights ** 2)``."""
         return 1.0 / float(self.weights @ self.weights)
+
+    @property
+    def zeros(self) -> int:
+        """Rows of weight 0: fitted weights can do without them."""
+        return int((self.weights == 0.0).sum())
 
     @property
     def gain(self) -> float:
@@ -281,6 +290,8 @@ class HerdResult:
         arrays |= {"numbers": np.array([*numbers, self.passes]), "ids": self.ids, "weights": self.weights}
         if self.labels is not None:
             arrays["labels"] = self.labels
+        if self.mmd_by is not None:
+            arrays["mmd_by"] = self.mmd_by
         if self.record is not None:
             arrays["exclude"] = self.record.exclude
         params = {
@@ -325,6 +336,7 @@ class HerdResult:
             kernel=_loaded_kernel(params["kernel"]),
             space=params["space"],
             labels=arrays.get("labels"),
+            mmd_by=arrays.get("mmd_by"),
             fingerprint=stored.fingerprint,
             measured=Curve(*(arrays[f"curve_{name}"] for name in Curve._fields)),
             record=_loaded_record(params["record"], arrays),
@@ -336,6 +348,12 @@ class HerdResult:
         against = f"{self.gain:.2f} of random" if self.mmd_random > 0.0 else "random 0"
         return f"MMD {self.mmd:.3g}, {against}"
 
+    def _within(self) -> list[str]:
+        if self.mmd_by is None or self.labels is None:
+            return []
+        low, high, worst = self.mmd_by.min(), self.mmd_by.max(), np.unique(self.labels)[self.mmd_by.argmax()]
+        return [f"  by       {len(self.mmd_by):,} labels, MMD within them {low:.3g} .. {high:.3g} ({worst})"]
+
     def _cost(self) -> str:
         passes = f"{self.passes:.3g} {'pass' if self.passes == 1 else 'passes'}"
         return f"{self.seconds:.3g} s, {passes}, {self.scored:,} atoms scored"
@@ -344,12 +362,14 @@ class HerdResult:
         """Quality, cost and the first rows, on several lines."""
         k, n = len(self.ids), sum(part.n for part in self.fingerprint)
         first = ", ".join(f"{i}" for i in self.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
+        unused = f", {self.zeros:,} of weight 0" if self.zeros else ""
         random = f"{self.mmd_random:.3g} +- {self.mmd_random_spread:.1g}"
         return "\n".join(
             [
                 f"HerdResult({self.status.name}: {self.status.value})",
-                f"  rows     {k:,} of {n:,}, effective {self.ess:,.6g}: {first}",
+                f"  rows     {k:,} of {n:,}, effective {self.ess:,.6g}{unused}: {first}",
                 f"  mmd      {self._quality()} ({random})",
+                *self._within(),
                 f"  on       {self.reference}",
                 f"  cost     {self._cost()}; evaluation {self.evaluation_seconds:.3g} s",
                 f"  in       {self.space}",
