@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from wolfhound.validate import count
 
 if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
+    from threadpoolctl import LibController
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -56,42 +56,164 @@ def get_threads() -> int:
     return int(text)
 
 
-@functools.lru_cache(maxsize=1)
-def _executor(threads: int, pid: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="wolfhound")
+# ---------------------------------------------------------------- what threads share
 
+
+class _Alone:
+    """A lock for a few instructions, of this process: a forked child begins with a free one."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Forget a holder that is not in this process."""
+        self._lock = threading.RLock()  # a generator may be closed, so BLAS be let go, at any instruction
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
+alone = _Alone()
+"""Held while something that threads share is changed; not kept in oracles, so they can be pickled."""
+
+
+class Tally:
+    """A number that several threads count up.
+
+    Examples
+    --------
+    >>> calls = Tally()
+    >>> calls.add(), calls.add(3), calls.total
+    (0, 1, 4)
+    """
+
+    __slots__ = ("total",)
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def add(self, count: int = 1) -> int:
+        """Count up; return what the number was before."""
+        with alone:
+            before = self.total
+            self.total += count
+        return before
+
+
+# ---------------------------------------------------------------- BLAS held to one thread
 
 _BRING_BLAS = ("numpy", "scipy.linalg", "faiss")
 """Packages that load a BLAS of their own."""
 
 
-_local = threading.local()
-
-
 @functools.cache
-def _blas(loaded: tuple[bool, ...]) -> ThreadpoolController:
+def _blas(loaded: tuple[bool, ...]) -> tuple[tuple[LibController, ...], tuple[LibController, ...]]:
     from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - 20 ms, not at import
 
-    return ThreadpoolController()
+    every = ThreadpoolController().select(user_api="blas").lib_controllers
+    of_thread = tuple(each for each in every if getattr(each, "threading_layer", "") == "openmp")
+    return tuple(each for each in every if each not in of_thread), of_thread
 
 
-def _loaded_blas() -> ThreadpoolController:
+def _loaded_blas() -> tuple[tuple[LibController, ...], tuple[LibController, ...]]:
+    """Libraries that count threads per process, and those that do per thread, as OpenMP does."""
     return _blas(tuple(name in sys.modules for name in _BRING_BLAS))
+
+
+class _Holds:
+    """Who holds which library to one thread: the first sets it, the last sets it back."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[LibController, int, int]] = {}  # library, holders, threads before
+
+    def take(self, libraries: Iterable[LibController]) -> None:
+        """Hold libraries once more."""
+        for each in libraries:
+            _, holders, before = self._held.get(each.filepath) or (each, 0, each.num_threads)
+            self._held[each.filepath] = (each, holders + 1, before)
+            each.set_num_threads(1)
+
+    def leave(self, libraries: Iterable[LibController]) -> None:
+        """Let go of libraries once; one that `free` has freed is no longer held."""
+        for each in libraries:
+            _, holders, before = self._held.pop(each.filepath, (each, 0, 0))
+            if holders > 1:
+                self._held[each.filepath] = (each, holders - 1, before)
+            elif holders == 1:
+                each.set_num_threads(before)
+
+    def free(self) -> None:
+        """Let go of all, whoever holds them."""
+        for each, _, before in self._held.values():
+            each.set_num_threads(before)
+        self._held.clear()
+
+
+_holds = _Holds()
+
+
+class _Local(threading.local):
+    """What a thread knows of itself."""
+
+    def __init__(self) -> None:
+        self.ours = False
+        self.holds = _Holds()
+        self.held: tuple[LibController, ...] = ()
+
+
+_local = _Local()
 
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold every BLAS that is loaded to one thread: its sums then have one order."""
-    with _loaded_blas().limit(limits=1, user_api="blas"):
+    """Hold every BLAS that is loaded to one thread: its sums then have one order.
+
+    Any number of threads may; what was set comes back when the last one leaves.
+    """
+    (of_process, of_thread), mine = _loaded_blas(), _local.holds
+    with alone:
+        _holds.take(of_process)
+    mine.take(of_thread)
+    try:
         yield
+    finally:
+        mine.leave(of_thread)
+        with alone:
+            _holds.leave(of_process)
 
 
 def _hold_openmp() -> None:
-    """Hold the BLAS that counts threads per thread, as OpenMP does, on this thread of ours."""
-    controller = _loaded_blas()
-    if getattr(_local, "held", None) is not controller:
-        controller.select(threading_layer="openmp").limit(limits=1)
-        _local.held = controller
+    """Hold the BLAS that counts threads per thread on this thread of ours, for good."""
+    libraries = _loaded_blas()[1]
+    if _local.held is not libraries:
+        for each in libraries:
+            each.set_num_threads(1)
+        _local.held = libraries
+
+
+# ---------------------------------------------------------------- our threads
+
+
+def _begin() -> None:
+    _local.ours = True
+
+
+@functools.lru_cache(maxsize=1)
+def _executor(threads: int, pid: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="wolfhound", initializer=_begin)
+
+
+def _renew() -> None:
+    """Begin anew in a forked child: threads that held anything are not there."""
+    alone.renew()
+    _holds.free()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
 
 
 def ordered(work: Callable[[T], R], tasks: Iterable[T], *, blas: bool = True) -> Iterator[R]:
@@ -99,11 +221,12 @@ def ordered(work: Callable[[T], R], tasks: Iterable[T], *, blas: bool = True) ->
 
     At most two tasks per thread are taken ahead. Leaving the iterator early
     waits for the tasks under way. Work that calls no BLAS can say so: holding it
-    to one thread takes longer than a small task.
+    to one thread takes longer than a small task. Work that itself comes here is
+    run where it is: threads that wait for each other would wait for ever.
     """
     threads = get_threads()
     with one_blas_thread() if blas else contextlib.nullcontext():
-        if threads == 1:
+        if threads == 1 or _local.ours:
             yield from map(work, tasks)
             return
 
@@ -113,9 +236,10 @@ def ordered(work: Callable[[T], R], tasks: Iterable[T], *, blas: bool = True) ->
             return work(task)
 
         pending: deque[Future[R]] = deque()
+        pool = _executor(threads, os.getpid())
         try:
             for task in tasks:
-                pending.append(_executor(threads, os.getpid()).submit(held, task))
+                pending.append(pool.submit(held, task))
                 if len(pending) >= 2 * threads:
                     yield pending.popleft().result()
             while pending:

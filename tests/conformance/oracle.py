@@ -3,8 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import sys
 import tempfile
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,7 @@ def check_oracle(make: Make, *, exact: bool) -> None:
     rows = cases()["float32"]
     _check_threads(make, rows)
     _check_file(make, rows)
+    _check_shared(make, exact)
     if exact:
         _check_permutation(make, cases()["duplicates"])
 
@@ -83,8 +87,9 @@ def queries_for(rows: Matrix, m: int) -> Matrix:
 
 
 def check_hits(hits: Hits, queries: Matrix, rows: Matrix, k: int) -> None:
-    """Check shapes, dtypes, padding, order, scores and rows of an answer."""
+    """Check shapes, dtypes, padding, order, scores and rows of an answer to a question for k."""
     m, d = queries.shape
+    k = min(k, len(rows))
     assert hits.ids.shape == hits.scores.shape == hits.slots.shape == (m, k)
     assert hits.bounds.shape == hits.scored.shape == (m,)
     assert hits.ids.dtype == hits.slots.dtype == hits.scored.dtype == np.int64
@@ -139,7 +144,7 @@ def first_of_equals(ids: Ids, rows: Matrix) -> Ids:
 
 def _check_answers(make: Make, rows: Matrix, exact: bool) -> None:
     atoms = ArrayAtoms(locked(rows))
-    for m, k in ((1, 1), (1, 7), (3, 2), (6, 2), (1, len(rows) + 3), (6, len(rows) + 3)):
+    for m, k in ((1, 1), (1, 7), (3, 2), (6, 2), (1, len(rows) + 3), (6, 10**9)):
         queries = locked(queries_for(rows, m))
         before = queries.copy()
         oracle = make(atoms)
@@ -200,6 +205,41 @@ def _check_threads(make: Make, rows: Matrix) -> None:
             _same(a, b)
     for hits, m in zip(answers[0], (1, 6, 1), strict=True):
         check_hits(hits, queries_for(rows, m), rows, 5)
+
+
+def _walks(d: int, walks: int, steps: int) -> Matrix:
+    """(walks, steps, d) queries, each close to the one before: what an oracle remembers is of use."""
+    rng = np.random.default_rng(2)
+    start, moves = rng.standard_normal((walks, 1, d)), rng.standard_normal((walks, steps, d))
+    moves[:, ::5] *= 100.0  # and now and then far away
+    return np.asarray(start + 0.01 * np.cumsum(moves, axis=1))
+
+
+def _check_shared(make: Make, exact: bool) -> None:
+    """Ask one oracle from several threads at once, which change places as often as they can."""
+    rows = np.random.default_rng(3).standard_normal((2000, 4)).astype(np.float32)
+    oracle = make(ArrayAtoms(locked(rows)))
+    walks = _walks(4, walks=8, steps=10)
+    start = threading.Barrier(len(walks))
+
+    def run(walk: Matrix) -> list[Hits]:
+        start.wait(timeout=60)
+        hits = [oracle.query(query[None], k=3) for query in walk]
+        hits.append(oracle.query(walk[:6], k=3, thresholds=np.zeros(6)))
+        return hits
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(len(walks)) as pool:
+            answers = list(pool.map(run, walks))
+    finally:
+        sys.setswitchinterval(interval)
+    for walk, hits in zip(walks, answers, strict=True):
+        asked = [*(query[None] for query in walk), walk[:6]]
+        for queries, each in zip(asked, hits, strict=True):
+            check_hits(each, queries, rows, 3)
+            check_proof(each, true_scores(queries, rows), exact=exact)
 
 
 def _check_file(make: Make, rows: Matrix) -> None:

@@ -70,15 +70,17 @@ class Degraded:
         exclude: Ids | None = None,
     ) -> Hits:
         m, n = len(queries), self.atoms.shape[0]
-        every = self.oracle.query(queries, k=n + k, exclude=exclude)  # the last k are padding
+        every = self.oracle.query(queries, k=n, exclude=exclude)
         columns = np.array([self._column(every.scores[i], queries[i]) for i in range(m)])
-        which = columns[:, None] + np.arange(k)
+        which = columns[:, None] + np.arange(min(k, n))
+        there = which < n
+        which = np.minimum(which, n - 1)
         return Hits(
-            ids=np.take_along_axis(every.ids, which, 1),
-            scores=np.take_along_axis(every.scores, which, 1),
+            ids=np.where(there, np.take_along_axis(every.ids, which, 1), -1),
+            scores=np.where(there, np.take_along_axis(every.scores, which, 1), -np.inf),
             bounds=np.full(m, math.inf),
             rows=every.rows,
-            slots=np.take_along_axis(every.slots, which, 1),
+            slots=np.where(there, np.take_along_axis(every.slots, which, 1), 0),
             scored=np.full(m, n),
             passes=0.0,
         )

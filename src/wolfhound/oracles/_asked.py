@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wolfhound.core import TINY, Atoms, Ids, Ints, Vector, gamma
-from wolfhound.validate import count, matrix, real_array, require
+from wolfhound.validate import array, count, matrix, real_array, require
 
 _LARGEST = 2.0**1000
 """Largest |query| max|atom|: no sum of products can then overflow."""
@@ -23,6 +23,7 @@ class Asked:
     ----------
     queries : (m, d) float64
     k : int
+        At most n.
     exclude : (m, e) int64
         Each row in ascending order, padded with -1.
     sizes : (m,) float64
@@ -49,10 +50,10 @@ def asked(atoms: Atoms, queries: Any, k: int, exclude: Any) -> Asked:
     n, d = atoms.shape
     rows = matrix(queries, "queries")
     require(rows.shape[1] == d, "queries", f"an (m, {d}) array", f"shape {rows.shape}")
-    k = count(k, "k", low=1)
+    k = min(count(k, "k", low=1), n)
     if exclude is None:
         return Asked(rows, k, np.empty((len(rows), 0), np.int64), lengths(rows))
-    out = np.asarray(exclude)
+    out = array(exclude, "exclude", "an array of integer ids")
     if out.dtype.kind not in "iu":
         raise TypeError(f"`exclude` must be an array of integer ids. Got dtype {out.dtype}.")
     shape_ok = out.ndim == 2 and len(out) == len(rows)

@@ -16,7 +16,7 @@ from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector, gamma, pulse
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._asked import Asked, lengths
-from wolfhound.oracles._gauge import Gauge
+from wolfhound.oracles._gauge import Gauge, Norms
 from wolfhound.threads import ordered
 
 SPARE = 128
@@ -95,7 +95,7 @@ def candidates(atoms: Atoms, k: int) -> int:
     return min(atoms.shape[0] + 1, k + SPARE)  # n + 1: a heap that holds all atoms is never full
 
 
-def product_pass(atoms: Atoms, gauge: Gauge, ask: Asked, size: int) -> tuple[Ids, Vector, Vector]:
+def product_pass(atoms: Atoms, gauge: Gauge, ask: Asked, size: int) -> tuple[Ids, Vector, Vector, Norms]:
     """Read all atoms once; return the candidates of every query.
 
     Returns
@@ -104,6 +104,8 @@ def product_pass(atoms: Atoms, gauge: Gauge, ask: Asked, size: int) -> tuple[Ids
         Highest upper bounds first, as `settle` wants them.
     rest : (m,)
         At least the score of every other atom that is not excluded.
+    norms : Norms
+        What was measured.
     """
     low = rounded(ask, atoms.dtype)
     heaps = Heaps.empty(np.full(len(low.queries), -np.inf, atoms.dtype), size)
@@ -114,19 +116,18 @@ def product_pass(atoms: Atoms, gauge: Gauge, ask: Asked, size: int) -> tuple[Ids
         _multiply(block, first, gauge.measure(first, block), low, ask.exclude, part)
         return len(block), part
 
-    gauge.begin()
     for rows, part in ordered(work, atoms.blocks(block_rows(atoms))):
         pulse(rows)
         kernels.merge_best(heaps.keys, heaps.ids, heaps.fill, heaps.floors, part.keys, part.ids, part.fill)
-    gauge.finish()
 
+    norms = gauge.norms()
     full = heaps.fill == size
     # Products of huge float32 rows may have overflowed: nothing is then known.
-    unsafe = atoms.dtype == np.float32 and gauge.radius > _SINGLE_LIMIT
+    unsafe = atoms.dtype == np.float32 and norms.radius > _SINGLE_LIMIT
     rest = np.where(full, _above(heaps.floors, low.exponents), -np.inf)
     kernels.unheap(heaps.keys, heaps.ids, heaps.fill)
     uppers = np.where(heaps.ids >= 0, _above(heaps.keys, low.exponents[:, None]), -np.inf)
-    return heaps.ids, uppers, np.full_like(rest, np.inf) if unsafe else rest
+    return heaps.ids, uppers, np.full_like(rest, np.inf) if unsafe else rest, norms
 
 
 def _above(keys: Matrix, exponents: Ints) -> Vector:

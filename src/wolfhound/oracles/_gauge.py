@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,48 +13,54 @@ from wolfhound.core import Atoms, Matrix, Vector
 from wolfhound.oracles import _scan_kernels as kernels
 
 
+class Norms(NamedTuple):
+    """What a whole pass has measured; never written to.
+
+    Attributes
+    ----------
+    radius : float
+        The largest norm, rounded up.
+    each : (n,) float32
+        Norms, rounded up; empty if they are not kept.
+    """
+
+    radius: float
+    each: kernels.Singles
+
+
 class Gauge:
-    """Norms of the atoms, rounded up; the first pass also checks that they are finite.
+    """Measures the atoms during one pass, which also checks that they are finite.
+
+    A pass has its own: passes of other threads measure for themselves.
 
     Parameters
     ----------
     atoms
         What is measured.
+    known
+        What an earlier pass has measured: nothing is measured again.
     keep
         Whether the norm of each atom is kept (4n bytes), else only the maximum.
     """
 
-    def __init__(self, atoms: Atoms, *, keep: bool) -> None:
-        self.radius = math.inf
-        self.norms = np.empty(0, np.float32)
-        self._n, self._d = atoms.shape
-        self._keep = keep
+    def __init__(self, atoms: Atoms, known: Norms | None = None, *, keep: bool) -> None:
+        n, self._d = atoms.shape
+        self._known = known
+        self._each = np.empty(n if keep and known is None else 0, np.float32)
         self._tops: list[float] = []
 
-    @property
-    def ready(self) -> bool:
-        """Whether all atoms were measured."""
-        return self.radius < math.inf
-
-    def begin(self) -> None:
-        """Start a pass; one that was left early is forgotten."""
-        if not self.ready:
-            self._tops = []
-            self.norms = np.empty(self._n if self._keep else 0, np.float32)
-
-    def finish(self) -> None:
-        """End a pass that has read all atoms."""
-        if not self.ready:
-            self.radius = max(self._tops)
+    def norms(self) -> Norms:
+        """Return what is known after a pass that has read all atoms."""
+        return Norms(max(self._tops), self._each) if self._known is None else self._known
 
     def room(self, rows: int) -> Vector:
         """Return room for the squared norms of a block; none if they are known."""
-        return np.empty(0 if self.ready else rows)
+        return np.empty(rows if self._known is None else 0)
 
     def measure(self, first: int, block: Matrix) -> kernels.Singles:
         """Return the norms of a block's rows, rounded up to float32."""
-        if self.ready and self._keep:
-            return self.norms[first : first + len(block)]
+        if self._known is not None and len(self._known.each):
+            return self._known.each[first : first + len(block)]
         squares = np.empty(len(block))
         kernels.square_all(block, squares)
         return self.note(first, block, squares)
@@ -61,7 +68,7 @@ class Gauge:
     def note(self, first: int, block: Matrix, squares: Vector) -> kernels.Singles:
         """Take the squared norms of a block, once; return its norms, rounded up."""
         stop = first + len(block)
-        norms = self.norms[first:stop] if self._keep else np.empty(len(block), np.float32)
+        norms = self._each[first:stop] if len(self._each) else np.empty(len(block), np.float32)
         top = kernels.norms_above(squares, self._d, norms)
         if not math.isfinite(top):
             check_finite(block, first)

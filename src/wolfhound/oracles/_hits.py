@@ -73,14 +73,14 @@ def rescore_pairs(atoms: Atoms, queries: Vector, ids: Ids) -> Vector:
 def _unique(ids: Ids) -> tuple[Ids, Ints]:
     """Return the sorted distinct ids and the place of each, -1 where padded."""
     unique, slots = np.unique(ids, return_inverse=True)
-    padded = int(len(unique) > 0 and unique[0] < 0)
-    return unique[padded:], slots.reshape(ids.shape) - padded
+    first = int(len(unique) > 0 and unique[0] < 0)
+    return unique[first:], slots.reshape(ids.shape) - first
 
 
 def rank(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
     """Return the k best of each row: score descending, id ascending, padded."""
     order = _best_first(scores, ids, k)
-    return _wide(np.take_along_axis(scores, order, 1), k, -np.inf), _wide(
+    return padded(np.take_along_axis(scores, order, 1), k, -np.inf), padded(
         np.take_along_axis(ids, order, 1), k, -1
     )
 
@@ -90,8 +90,8 @@ def _best_first(scores: Vector, ids: Ids, k: int) -> Ints:
     return np.lexsort((ids, -scores), axis=1)[:, :k]
 
 
-def _wide(entries: Any, k: int, pad: float) -> Any:
-    """Pad rows to k entries."""
+def padded(entries: Any, k: int, pad: float) -> Any:
+    """Rows of k entries."""
     if entries.shape[1] == k:
         return entries
     out = np.full((len(entries), k), pad, entries.dtype)
@@ -183,11 +183,11 @@ def best_of_one(
     """Answer one query with the best of its atoms and their scores; the others as in `packed`."""
     order = np.lexsort((ids, -scores))[:k]
     return Hits(
-        ids=_wide(ids[order][None], k, -1),
-        scores=_wide(scores[order][None], k, -np.inf),
+        ids=padded(ids[order][None], k, -1),
+        scores=padded(scores[order][None], k, -np.inf),
         bounds=_bounds(scores[order[:1]], slack, rest),
         rows=atoms.take(ids[order]),
-        slots=_wide(np.arange(len(order))[None], k, 0),
+        slots=padded(np.arange(len(order))[None], k, 0),
         scored=scored,
         passes=passes,
         radius=radius,
@@ -256,11 +256,11 @@ def offered(atoms: Atoms, ask: Asked, ids: Ids, *, scored: Ints) -> Hits:
         size = f"|query| up to {ask.sizes.max():.3g}"
         require(False, "queries", "so small that no score overflows", size)
     return Hits(
-        ids=_wide(best, ask.k, -1),
-        scores=_wide(scores, ask.k, -np.inf),
+        ids=padded(best, ask.k, -1),
+        scores=padded(scores, ask.k, -np.inf),
         bounds=np.full(len(ids), np.inf),
         rows=rows,
-        slots=_wide(slots, ask.k, 0),
+        slots=padded(slots, ask.k, 0),
         scored=scored,
         passes=0.0,
         radius=math.inf,

@@ -16,7 +16,7 @@ from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Matrix, Vector, pulse
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._best import Best
-from wolfhound.oracles._gauge import Gauge
+from wolfhound.oracles._gauge import Gauge, Norms
 from wolfhound.threads import ordered
 
 _BLOCK = 32 << 20
@@ -77,14 +77,17 @@ class Watch:
         return scores.copy(), ids
 
 
-def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch]) -> None:
-    """Read all atoms once and let every watch keep its part."""
+def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch]) -> Norms:
+    """Read all atoms once and let every watch keep its part; return what was measured."""
     rows = block_rows(atoms, _BLOCK)
     spare: list[Room] = []
 
     def work(task: tuple[int, Matrix]) -> tuple[int, list[tuple[Vector, Ids]]]:
         first, block = task
-        room = spare.pop() if spare else Room(np.empty(rows), np.empty(rows, np.int64))
+        try:
+            room = spare.pop()
+        except IndexError:  # asking first would leave another thread time to take it
+            room = Room(np.empty(rows), np.empty(rows, np.int64))
         squares = gauge.room(len(block))
         picked = [watches[0].look(first, block, squares, room)]
         if len(squares):
@@ -93,9 +96,8 @@ def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch]) -> None:
         spare.append(room)
         return len(block), picked
 
-    gauge.begin()
     for size, picked in ordered(work, atoms.blocks(rows), blas=False):
         pulse(size)
         for watch, part in zip(watches, picked, strict=True):
             watch.best.add(*part)
-    gauge.finish()
+    return gauge.norms()

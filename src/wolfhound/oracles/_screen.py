@@ -18,6 +18,7 @@ from wolfhound.core import TINY, UNIT, Atoms, Ids, Vector, gamma
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._asked import lengths
 from wolfhound.oracles._best import Best
+from wolfhound.oracles._gauge import Norms
 from wolfhound.oracles._hits import rescore
 
 SHARE = 0.05
@@ -73,15 +74,17 @@ class Reference:
         |query|, rounded up.
     scale : float
         The power of two by which kept scores were multiplied.
-    scores, norms : (n,) float32
-        ``scale * score``; norms rounded up.
+    scores : (n,) float32
+        ``scale * score``.
+    norms : Norms
+        Of each atom too.
     """
 
     query: Vector
     size: float
     scale: float
     scores: kernels.Singles
-    norms: kernels.Singles
+    norms: Norms
 
     def rule(self, query: Vector, size: float) -> Rule:
         """Bounds on the true and on the computed float64 scores of a query.
@@ -155,7 +158,7 @@ class Screen:
         for first in range(0, len(ref.scores), _CHUNK):
             stop = min(first + _CHUNK, len(ref.scores))
             out = np.empty(stop - first)
-            kernels.uppers(ref.scores[first:stop], ref.norms[first:stop], *self._rule, out)
+            kernels.uppers(ref.scores[first:stop], ref.norms.each[first:stop], *self._rule, out)
             low, high = np.searchsorted(self._banned, (first, stop))
             out[self._banned[low:high] - first] = -np.inf
             yield first, out

@@ -13,7 +13,7 @@ from typing import final
 
 import numpy as np
 
-from wolfhound import theory
+from wolfhound import theory, validate
 from wolfhound.atoms import norms
 from wolfhound.core import TINY, UNIT, Atoms, Hits, Ids, Ints, Matrix, Oracle, Vector
 from wolfhound.oracles._asked import asked, lengths, slacks, wanted
@@ -62,7 +62,7 @@ class QuantizedQueries:
     """
 
     def __init__(self, oracle: Oracle, *, side: float, radius: float | None = None) -> None:
-        self._oracle = oracle
+        self._oracle = validate.oracle(oracle, "oracle")
         self._side = number(side, "side", low=_FINEST)
         require(self._side < _WIDTH, "side", "< 2, the width of all queries", side)
         self._radius = math.inf if radius is None else max(number(radius, "radius", low=0.0), TINY)
@@ -89,38 +89,40 @@ class QuantizedQueries:
         ask = asked(self.atoms, queries, k, exclude)
         floors = wanted(thresholds, len(ask.queries))
         lattice = _located(ask.queries, math.ceil(_WIDTH / self._side))
-        passes = 0.0
+        radius, passes = self._radius, 0.0
         if floors is not None:
-            passes += self._measure()
-            floors = lattice.lowered(floors, self._radius)
+            radius, passes = self._measured(radius)
+            floors = lattice.lowered(floors, radius)
         hits = self._oracle.query(
             lattice.centres,
             k=ask.k,
             thresholds=floors,
             exclude=ask.exclude if ask.exclude.shape[1] else None,
         )
-        self._radius = min(self._radius, max(hits.radius, TINY))
+        radius = min(radius, max(hits.radius, TINY))
         bounds = hits.bounds.copy()
         proved = np.isfinite(bounds)
         if proved.any():
-            passes += self._measure()
-            above = lattice.raised(np.where(proved, bounds, 0.0), self._radius)
-            slack = slacks(ask.sizes, self.atoms.shape[1], self._radius)
+            radius, more = self._measured(radius)
+            passes += more
+            above = lattice.raised(np.where(proved, bounds, 0.0), radius)
+            slack = slacks(ask.sizes, self.atoms.shape[1], radius)
             bounds[proved] = np.nextafter(above + slack, np.inf)[proved]
+        if radius < math.inf:
+            self._radius = radius  # other threads may have found another one: all are right
         scored = hits.scored + (hits.ids >= 0).sum(axis=1)
         found = offered(self.atoms, ask, hits.ids, scored=scored)
-        return replace(found, bounds=bounds, passes=passes + hits.passes, radius=self._radius)
+        return replace(found, bounds=bounds, passes=passes + hits.passes, radius=radius)
 
     def __repr__(self) -> str:
         """The oracle and the side of a cell."""
         return f"QuantizedQueries({self._oracle!r}, side={self._side:g})"
 
-    def _measure(self) -> float:
-        """Make sure that the radius is known; return the passes that it took."""
-        if self._radius < math.inf:
-            return 0.0
-        self._radius = max(float(norms(self.atoms).max()), TINY)
-        return 1.0
+    def _measured(self, radius: float) -> tuple[float, float]:
+        """Return a finite radius, measured if it is not known, and the passes that it took."""
+        if radius < math.inf:
+            return radius, 0.0
+        return max(float(norms(self.atoms).max()), TINY), 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

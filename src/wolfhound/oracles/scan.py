@@ -13,10 +13,11 @@ from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.oracles._asked import Asked, asked, slacks
 from wolfhound.oracles._batch import candidates, group_size, product_pass
 from wolfhound.oracles._best import Best
-from wolfhound.oracles._gauge import Gauge
+from wolfhound.oracles._gauge import Gauge, Norms
 from wolfhound.oracles._hits import best_of_one, held, joined, packed, patched, rescore, row, settle
 from wolfhound.oracles._pass import Watch, full_pass
 from wolfhound.oracles._screen import Reference, Screen, fits, scale_of
+from wolfhound.validate import flag
 
 _FEW = 4
 """So many queries are faster one by one than as a product of matrices."""
@@ -31,9 +32,13 @@ class Scan:
 
     One query is scored in float64 sums, a little slower than a read. Several queries
     share one pass of matrix products in the precision of the atoms; whatever
-    can still win is scored again in float64, so that a query is answered alike
-    alone and among others. All rows are checked to be finite when they are
-    first read.
+    can still win is scored again in float64. All rows are checked to be finite
+    when they are first read.
+
+    The best atom, its score and the bound are the same to the bit alone and among
+    others, with screening and without. Without screening so are all k answers; with
+    it, a query close to an earlier one may have good atoms, scored right, in place
+    of the next best.
 
     Parameters
     ----------
@@ -42,7 +47,7 @@ class Scan:
     screen
         Whether to keep the scores of the last full pass, so that a query close
         to it is answered from the few atoms that can still win. Takes 8n
-        bytes; default: where that is at most 1 GiB.
+        bytes, and 4n more during a pass; default: where 8n is at most 1 GiB.
 
     Examples
     --------
@@ -53,10 +58,10 @@ class Scan:
 
     def __init__(self, atoms: object, *, screen: bool | None = None) -> None:
         self._atoms = as_atoms(atoms)
-        self._screen = 8 * self._atoms.shape[0] <= SCREEN_MEMORY if screen is None else screen
-        self._gauge = Gauge(self._atoms, keep=self._screen)
+        self._screen = 8 * self._atoms.shape[0] <= SCREEN_MEMORY if screen is None else flag(screen, "screen")
+        # Both are replaced whole, never changed: a query of another thread may hold them.
+        self._norms: Norms | None = None
         self._reference: Reference | None = None
-        self._kept = np.empty(0, np.float32)
 
     @property
     def atoms(self) -> Atoms:
@@ -90,10 +95,10 @@ class Scan:
 
     def _screened(self, ask: Asked) -> Hits | None:
         """Answer from the atoms that can still win; None if they are too many."""
-        size, query = float(ask.sizes[0]), ask.queries[0]
-        if self._reference is None or not fits(size, self._gauge.radius):
+        size, query, reference = float(ask.sizes[0]), ask.queries[0], self._reference
+        if reference is None or not fits(size, reference.norms.radius):
             return None
-        screen = Screen(self._reference, query, size, ask.banned(0))
+        screen = Screen(reference, query, size, ask.banned(0))
         ids = screen.survivors(self._atoms, ask.k)
         if ids is None:
             return None
@@ -101,49 +106,52 @@ class Scan:
         scores, best = row(rescore(rows, query), ids, ask.k)
         scored = len(ids) + screen.probed
         share = min(1.0, scored / self._atoms.shape[0])
-        return self._hits(ask, scores, best, take=held(ids, rows), scored=scored, passes=share)
+        radius = reference.norms.radius
+        return self._hits(ask, scores, best, take=held(ids, rows), radius=radius, scored=scored, passes=share)
 
     def _one(self, ask: Asked) -> Hits:
         """Answer from a full pass, which becomes the reference of screening."""
         n, k = self._atoms.shape[0], ask.k
-        watch = Watch(query=ask.queries[0], banned=ask.banned(0), best=Best(min(n, k)))
-        self._full_pass(watch, float(ask.sizes[0]))
+        watch = Watch(query=ask.queries[0], banned=ask.banned(0), best=Best(k))
+        radius = self._keep_pass(watch, float(ask.sizes[0])).radius
         scores, ids = watch.best.kept()
         return best_of_one(
             self._atoms,
             ids,
             scores,
             k=k,
-            slack=slacks(ask.sizes, self._atoms.shape[1], self._gauge.radius),
+            slack=slacks(ask.sizes, self._atoms.shape[1], radius),
             rest=np.full(1, -np.inf),
             scored=np.full(1, n),
             passes=1.0,
-            radius=self._gauge.radius,
+            radius=radius,
         )
 
-    def _full_pass(self, watch: Watch, size: float) -> None:
+    def _keep_pass(self, watch: Watch, size: float) -> Norms:
         """Read all atoms and keep their scores for screening."""
-        keep = self._screen and fits(size, 1.0)
-        if keep:
-            if not len(self._kept):
-                self._kept = np.empty(self._atoms.shape[0], np.float32)
-            self._reference = None  # its scores are about to be overwritten
-            watch.copy, watch.scale = self._kept, scale_of(size)
-        full_pass(self._atoms, self._gauge, [watch])
-        if keep and fits(size, self._gauge.radius):
+        if self._screen and fits(size, 1.0):
+            watch.copy, watch.scale = np.empty(self._atoms.shape[0], np.float32), scale_of(size)
+        norms = self._pass([watch])
+        if watch.copy is not None and fits(size, norms.radius):
+            query = watch.query.copy()
             self._reference = Reference(
-                query=watch.query.copy(),
-                size=size,
-                scale=watch.scale,
-                scores=self._kept,
-                norms=self._gauge.norms,
+                query=query, size=size, scale=watch.scale, scores=watch.copy, norms=norms
             )
+        return norms
+
+    def _pass(self, watches: list[Watch]) -> Norms:
+        self._norms = norms = full_pass(self._atoms, self._gauge(), watches)
+        return norms
+
+    def _gauge(self) -> Gauge:
+        return Gauge(self._atoms, self._norms, keep=self._screen)
 
     # ------------------------------------------------------------ several queries
 
     def _many(self, ask: Asked, size: int) -> Hits:
         """Answer by products; what they cannot decide, by the float64 loop."""
-        ids, uppers, rest = product_pass(self._atoms, self._gauge, ask, size)
+        ids, uppers, rest, norms = product_pass(self._atoms, self._gauge(), ask, size)
+        self._norms = norms
         hits = settle(
             self._atoms,
             ask,
@@ -152,22 +160,21 @@ class Scan:
             rest=rest,
             scored=np.full(len(ids), self._atoms.shape[0], np.int64),
             passes=1.0,
-            radius=self._gauge.radius,
+            radius=norms.radius,
         )
-        undecided = np.flatnonzero((rest > -np.inf) & (rest >= hits.scores[:, 0]))
+        undecided = np.flatnonzero((rest > -np.inf) & (rest >= hits.scores[:, -1]))
         return patched(hits, undecided, self.loop(ask.only(undecided))) if len(undecided) else hits
 
     def loop(self, ask: Asked) -> Hits:
         """Answer checked queries by the float64 loop, in one pass: the k best, proved."""
         n, k = self._atoms.shape[0], ask.k
         watches = [
-            Watch(query=query, banned=ask.banned(i), best=Best(min(n, k)))
-            for i, query in enumerate(ask.queries)
+            Watch(query=query, banned=ask.banned(i), best=Best(k)) for i, query in enumerate(ask.queries)
         ]
-        full_pass(self._atoms, self._gauge, watches)
+        radius = self._pass(watches).radius
         ranked = [row(*watch.best.kept(), k) for watch in watches]
         scores, ids = (np.concatenate(part) for part in zip(*ranked, strict=True))
-        return self._hits(ask, scores, ids, take=self._atoms.take, scored=n, passes=1.0)
+        return self._hits(ask, scores, ids, take=self._atoms.take, radius=radius, scored=n, passes=1.0)
 
     def _hits(
         self,
@@ -176,11 +183,12 @@ class Scan:
         ids: Ids,
         *,
         take: Callable[[Ids], Matrix],
+        radius: float,
         scored: int,
         passes: float,
     ) -> Hits:
         """Pack answers that no other atom can beat."""
-        m, radius = len(ids), self._gauge.radius
+        m = len(ids)
         return packed(
             take,
             scores,

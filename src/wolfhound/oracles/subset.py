@@ -15,9 +15,9 @@ from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector, pulse
 from wolfhound.oracles._asked import Asked, asked
 from wolfhound.oracles._best import highest
-from wolfhound.oracles._hits import offered, score_ids
+from wolfhound.oracles._hits import offered, padded, score_ids
 from wolfhound.oracles.scan import Scan
-from wolfhound.threads import ordered
+from wolfhound.threads import alone, ordered
 from wolfhound.validate import count, require, rng
 
 LEAST = 1000
@@ -91,14 +91,18 @@ class RandomSubset:
     ) -> Hits:
         """Answer m queries from one sample, see `Oracle.query`; thresholds are ignored."""
         ask = asked(self._atoms, queries, k, exclude)
-        sample = _Sample(self._atoms, _draw(self._rng, self._atoms.shape[0], self._size, self._run))
+        with alone:  # what one call draws is not mixed with what another thread does
+            ids = _draw(self._rng, self._atoms.shape[0], self._size, self._run)
+        sample = _Sample(self._atoms, ids)
         scored = np.full(len(ask.queries), self._size, np.int64)
         if len(ask.queries) <= _FEW:
             return offered(self._atoms, ask, _best(sample, ask), scored=scored)
         hits = Scan(sample, screen=False).query(ask.queries, k=ask.k, exclude=sample.places(ask.exclude))
         return replace(
             hits,
-            ids=np.where(hits.ids >= 0, sample.ids[hits.ids], -1),
+            ids=padded(np.where(hits.ids >= 0, sample.ids[hits.ids], -1), ask.k, -1),
+            scores=padded(hits.scores, ask.k, -np.inf),
+            slots=padded(hits.slots, ask.k, 0),
             bounds=np.full(len(scored), math.inf),
             scored=scored,
             passes=0.0,

@@ -9,14 +9,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 
+from wolfhound import validate
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Vector
 from wolfhound.oracles._asked import Asked, asked, wanted
 from wolfhound.oracles._hits import patched, rescore
 from wolfhound.oracles.scan import Scan
+from wolfhound.threads import Tally
 from wolfhound.validate import count, require
 
 _COMPARED = 64
@@ -62,11 +64,12 @@ class Tiered:
     """
 
     def __init__(self, index: Oracle, exact: Oracle | None = None, *, cache: int = 256) -> None:
-        self._index = index
-        self._exact = Scan(index.atoms) if exact is None else exact
+        self._index = validate.oracle(index, "index")
+        self._exact = Scan(index.atoms) if exact is None else validate.oracle(exact, "exact")
         check_same_atoms(index.atoms, self._exact.atoms, "exact")
-        self._cache = _Cache(index.atoms, count(cache, "cache"))
-        self._served = {"cache": 0, "index": 0, "exact": 0}
+        self._room = min(count(cache, "cache"), index.atoms.shape[0])
+        self._cache = _Cache.empty(index.atoms)  # replaced whole: queries of other threads may read it
+        self._served = {"cache": Tally(), "index": Tally(), "exact": Tally()}
 
     @property
     def atoms(self) -> Atoms:
@@ -76,7 +79,7 @@ class Tiered:
     @property
     def served(self) -> dict[str, int]:
         """How many queries each tier has answered so far, a copy."""
-        return dict(self._served)
+        return {name: tally.total for name, tally in self._served.items()}
 
     def query(
         self,
@@ -93,13 +96,13 @@ class Tiered:
         ask = asked(self.atoms, queries, k, exclude)
         floors = wanted(thresholds, len(ask.queries))
         hits = self._prove(ask) if floors is None else self._escalate(ask, floors)
-        self._cache.remember(hits)
+        self._cache = self._cache.remember(hits, self._room)
         return hits
 
     def __repr__(self) -> str:
         """The tiers, and what each has answered."""
-        served = ", ".join(f"{name} {times}" for name, times in self._served.items())
-        return f"Tiered({self._index!r}, {self._exact!r}, cache={self._cache.room}; served: {served})"
+        served = ", ".join(f"{name} {times}" for name, times in self.served.items())
+        return f"Tiered({self._index!r}, {self._exact!r}, cache={self._room}; served: {served})"
 
     def _escalate(self, ask: Asked, floors: Vector) -> Hits:
         hits, left = None, np.arange(len(floors))
@@ -109,7 +112,7 @@ class Tiered:
             best = found.scores[:, 0]
             # Not an overflow to inf: the exact oracle has an error for that.
             good = (found.ids[:, 0] >= 0) & (best >= floors[left]) & (best < np.inf)
-            self._served[name] += int(good.sum())
+            self._served[name].add(int(good.sum()))
             left = left[~good]
             if not len(left):
                 return hits
@@ -117,8 +120,9 @@ class Tiered:
         return proved if hits is None else patched(hits, left, proved)
 
     def _tiers(self, k: int) -> Iterator[tuple[str, _Tier]]:
-        if k <= len(self._cache):
-            yield "cache", self._cache.query
+        cache = self._cache
+        if k <= len(cache.ids):
+            yield "cache", cache.query
         yield "index", functools.partial(_query, self._index)
 
     def _prove(self, ask: Asked) -> Hits:
@@ -127,11 +131,11 @@ class Tiered:
         A pass costs hardly more for them, and a tenth of the passes is enough.
         """
         m, k = len(ask.queries), ask.k
-        self._served["exact"] += m
-        wide = max(k, self._cache.room // (2 * m))
+        self._served["exact"].add(m)
+        wide = max(k, self._room // (2 * m))
         hits = _query(self._exact, replace(ask, k=wide), None)
         if wide > k:
-            self._cache.remember(hits)
+            self._cache = self._cache.remember(hits, self._room)
             hits = replace(hits, ids=hits.ids[:, :k], scores=hits.scores[:, :k], slots=hits.slots[:, :k])
         return hits
 
@@ -165,11 +169,11 @@ class Audited:
     """
 
     def __init__(self, oracle: Oracle, exact: Oracle | None = None, *, every: int = 10) -> None:
-        self._oracle = oracle
-        self._exact = Scan(oracle.atoms) if exact is None else exact
+        self._oracle = validate.oracle(oracle, "oracle")
+        self._exact = Scan(oracle.atoms) if exact is None else validate.oracle(exact, "exact")
         check_same_atoms(oracle.atoms, self._exact.atoms, "exact")
         self._every = count(every, "every", low=1)
-        self._calls = 0
+        self._calls = Tally()
 
     @property
     def atoms(self) -> Atoms:
@@ -179,7 +183,7 @@ class Audited:
     @property
     def audits(self) -> int:
         """How many calls were audited so far."""
-        return -(-self._calls // self._every)
+        return -(-self._calls.total // self._every)
 
     def query(
         self,
@@ -191,8 +195,7 @@ class Audited:
     ) -> Hits:
         """Answer m queries, see `Oracle.query`, and audit the answers if it is time."""
         hits = self._oracle.query(queries, k=k, thresholds=thresholds, exclude=exclude)
-        self._calls += 1
-        if (self._calls - 1) % self._every:
+        if self._calls.add() % self._every:
             return hits
         truth = self._exact.query(queries, exclude=exclude)
         return replace(
@@ -232,61 +235,69 @@ def _query(oracle: Oracle, ask: Asked, thresholds: Vector | None) -> Hits:
     return oracle.query(ask.queries, k=ask.k, thresholds=thresholds, exclude=exclude)
 
 
-class _Cache:
-    """The distinct atoms that were returned last, with their rows.
+class _Cache(NamedTuple):
+    """The distinct atoms that were returned last, with their rows; never changed.
 
     Attributes
     ----------
-    room : int
-        How many are kept; the one that was returned longest ago goes first.
+    ids, rows : (r,), (r, d)
+    places : dict
+        Where each atom is, the one that was returned longest ago first.
     """
 
-    def __init__(self, atoms: Atoms, room: int) -> None:
-        self.room = min(room, atoms.shape[0])
-        self._ids = np.empty(self.room, np.int64)
-        self._rows = np.empty((self.room, atoms.shape[1]), atoms.dtype)
-        self._places: dict[int, int] = {}  # in the order of their last return
+    ids: Ids
+    rows: Matrix
+    places: dict[int, int]
 
-    def __len__(self) -> int:
-        return len(self._places)
+    @classmethod
+    def empty(cls, atoms: Atoms) -> _Cache:
+        """Return a cache of no atoms."""
+        return cls(np.empty(0, np.int64), np.empty((0, atoms.shape[1]), atoms.dtype), {})
 
     def query(self, ask: Asked, thresholds: Vector) -> Hits:
         """Answer from the atoms kept; nothing is proved of the others."""
-        m, size = len(ask.queries), len(self)
-        kept, rows = self._ids[:size], self._rows[:size]
-        scores = np.stack([rescore(rows, query) for query in ask.queries])
+        m, size = len(ask.queries), len(self.ids)
+        scores = np.stack([rescore(self.rows, query) for query in ask.queries])
         if ask.exclude.shape[1]:
             for i in range(m):
-                scores[i, np.isin(kept, ask.banned(i))] = -np.inf
-        best = np.lexsort((np.broadcast_to(kept, scores.shape), -scores), axis=1)[:, : ask.k]
+                scores[i, np.isin(self.ids, ask.banned(i))] = -np.inf
+        best = np.lexsort((np.broadcast_to(self.ids, scores.shape), -scores), axis=1)[:, : ask.k]
         scores = np.take_along_axis(scores, best, 1)
         # Where too few are left for k answers, others may fill the rest.
         good = np.broadcast_to(scores[:, -1:] > -np.inf, scores.shape)
         return Hits(
-            ids=np.where(good, kept[best], -1),
+            ids=np.where(good, self.ids[best], -1),
             scores=np.where(good, scores, -np.inf),
             bounds=np.full(m, np.inf),
-            rows=rows[best.ravel()],
+            rows=self.rows[best.ravel()],
             slots=np.where(good, np.arange(best.size).reshape(best.shape), 0),
             scored=np.full(m, size),
             passes=0.0,
         )
 
-    def remember(self, hits: Hits) -> None:
-        """Keep the atoms of an answer, the best of each query longest."""
+    def remember(self, hits: Hits, room: int) -> _Cache:
+        """Return a cache with the atoms of an answer too, the best of each query kept longest."""
         fresh: dict[int, int] = {}
         for atom, slot in zip(hits.ids.T.ravel().tolist(), hits.slots.T.ravel().tolist(), strict=True):
-            if len(fresh) == self.room:
+            if len(fresh) == room:
                 break
             if atom >= 0:
                 fresh.setdefault(atom, slot)
+        places = dict(self.places)
         new: list[tuple[int, int, int]] = []
         for atom, slot in reversed(fresh.items()):
-            place = self._places.pop(atom, None)
+            place = places.pop(atom, None)
             if place is None:
-                place = len(self) if len(self) < self.room else self._places.pop(next(iter(self._places)))
+                place = len(places) if len(places) < room else places.pop(next(iter(places)))
                 new.append((place, atom, slot))
-            self._places[atom] = place
-        if new:
-            places, atoms, slots = (list(part) for part in zip(*new, strict=True))
-            self._ids[places], self._rows[places] = atoms, hits.rows[slots]
+            places[atom] = place
+        if not new:
+            return _Cache(self.ids, self.rows, places)
+        at, atoms, slots = (list(part) for part in zip(*new, strict=True))
+        ids, rows = (
+            np.empty(len(places), np.int64),
+            np.empty((len(places), *self.rows.shape[1:]), self.rows.dtype),
+        )
+        ids[: len(self.ids)], rows[: len(self.ids)] = self.ids, self.rows
+        ids[at], rows[at] = atoms, hits.rows[slots]
+        return _Cache(ids, rows, places)
