@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import math
 
-from wolfhound.validate import count, number, require
+from wolfhound.validate import count, kind, number, require, within
 
 
 class Regime(enum.Enum):
@@ -38,7 +38,7 @@ def distance_ratio(c: float, tau: float, *, here: float = 0.0) -> float:
     (2.345, 1.581)
     """
     _require_share(c)
-    require(0.0 < tau < 1.0 - here, "tau", "in (0, 1 - here)", tau)
+    within(tau, "tau", f"(0, {1.0 - number(here, 'here')})")
     return math.sqrt((1.0 - here - c * tau) / (1.0 - here - tau))
 
 
@@ -56,7 +56,8 @@ def rho(c: float, tau: float, regime: Regime = Regime.NEAR_LINEAR) -> float:
     [0.331, 0.428, 0.139, 0.1]
     """
     _require_share(c)
-    require(0.0 < tau < 1.0, "tau", "in (0, 1)", tau)
+    within(tau, "tau", "(0, 1)")
+    kind(regime, "regime", "a Regime such as Regime.NEAR_LINEAR", Regime)
     match regime:
         case Regime.NEAR_LINEAR:
             return 1.0 - ((1.0 - c) * tau / (1.0 - c * tau)) ** 2
@@ -110,7 +111,7 @@ def candidates(n: int, exponent: float) -> float:
     (41, 3983)
     """
     logarithm = math.log(count(n, "n", low=1))
-    return math.exp(exponent * logarithm + math.sqrt(logarithm))
+    return math.exp(number(exponent, "exponent") * logarithm + math.sqrt(logarithm))
 
 
 def break_even(n: int, c: float) -> float:
@@ -142,6 +143,7 @@ def gap_after(t: int, *, c: float, curvature: float, first: float, error: float 
     [4.0, 2.0, 1.0]
     """
     _require_share(c)
+    _require_sizes(curvature=curvature, first=first, error=error)
     return error / c + 2.0 * (curvature / c + first) / (c * count(t, "t") + 2.0)
 
 
@@ -159,6 +161,7 @@ def gap_after_clipped(t: int, *, c: float, curvature: float, first: float) -> fl
     [2.0, 1.25, 0.8482142857142857]
     """
     _require_share(c)
+    _require_sizes(curvature=curvature, first=first)
     clipped = math.ceil(2.0 / c - 2.0)
     kept = (1.0 - c) ** min(count(t, "t"), clipped)
     gap = kept * first + curvature * (1.0 - kept) / (2.0 * c)
@@ -178,6 +181,7 @@ def steps(eps: float, *, c: float, curvature: float, first: float, error: float 
     1596
     """
     _require_share(c)
+    _require_sizes(eps=eps, curvature=curvature, first=first, error=error)
     left = eps - error / c
     require(left > 0.0, "eps", f"> error / c = {error / c:g}", eps)
     return max(0, math.ceil(2.0 / c * ((curvature / c + first) / left - 1.0)))
@@ -194,7 +198,8 @@ def herding_gap_after(t: int, *, c: float, diameter: float) -> float:
     >>> herding_gap_after(100, c=0.75, diameter=2.0)
     0.04
     """
-    require(0.5 < c <= 1.0, "c", "in (1/2, 1]", c)
+    within(c, "c", "(0.5, 1]")
+    _require_sizes(diameter=diameter)
     return diameter**2 / (2.0 * (2.0 * c - 1.0) * count(t, "t", low=1))
 
 
@@ -211,7 +216,8 @@ def lift_norms(grad_norm: float, *, smoothness: float, diameter: float, radius: 
     >>> lift_norms(3.0, smoothness=1.0, diameter=2.0, radius=0.75)
     (6.25, 1.25)
     """
-    atoms = math.hypot(1.0, number(radius, "radius", low=0.0))
+    _require_sizes(grad_norm=grad_norm, smoothness=smoothness, diameter=diameter, radius=radius)
+    atoms = math.hypot(1.0, radius)
     return (grad_norm + smoothness * diameter) * atoms, atoms
 
 
@@ -230,7 +236,7 @@ def copies(queries: int, delta: float) -> int:
     >>> copies(1000, 0.01), copies(lattice, 0.01)
     (5, 430)
     """
-    require(0.0 < delta < 1.0, "delta", "in (0, 1)", delta)
+    within(delta, "delta", "(0, 1)")
     return max(1, math.ceil(math.log10(count(queries, "queries", low=1)) - math.log10(delta)))
 
 
@@ -245,7 +251,11 @@ def copies_printed(n: int, d: int, error: float, diameter: float, delta: float) 
     >>> copies_printed(10**6, 100, 1e-3, 2.0, 0.01), copies(10**6 * 200_000**100, 0.01)
     (3063, 539)
     """
-    return math.ceil(d * (math.log(n * d * diameter / error) - math.log(delta)))
+    number(error, "error", low=0.0, strict=True)
+    number(diameter, "diameter", low=0.0, strict=True)
+    within(delta, "delta", "(0, 1)")
+    events = count(n, "n", low=1) * count(d, "d", low=1)
+    return math.ceil(d * (math.log(events * diameter / error) - math.log(delta)))
 
 
 def additive_error(eps: float, *, c: float) -> float:
@@ -259,7 +269,7 @@ def additive_error(eps: float, *, c: float) -> float:
     0.0625
     """
     _require_share(c)
-    return 0.5 * c * eps
+    return 0.5 * c * number(eps, "eps", low=0.0)
 
 
 def lattice_side(error: float, dim: int, *, c: float, on_sphere: bool = False) -> float:
@@ -275,7 +285,7 @@ def lattice_side(error: float, dim: int, *, c: float, on_sphere: bool = False) -
     0.000105263
     """
     _require_share(c)
-    radius = error / (1.0 + c)
+    radius = number(error, "error", low=0.0) / (1.0 + c)
     if on_sphere:
         require(radius**2 <= 2.0, "error", "at most sqrt(2) (1 + c)", error)
         radius *= math.sqrt(1.0 - 0.25 * radius**2)
@@ -292,7 +302,7 @@ def simhash_collision(cosine: float) -> float:
     >>> simhash_collision(1.0), simhash_collision(0.0), simhash_collision(-1.0)
     (1.0, 0.5, 0.0)
     """
-    require(-1.0 <= cosine <= 1.0, "cosine", "in [-1, 1]", cosine)
+    within(cosine, "cosine", "[-1, 1]")
     return 1.0 - math.acos(cosine) / math.pi
 
 
@@ -309,9 +319,14 @@ def cross_polytope_collision(cosine: float, dim: int) -> float:
     >>> cross_polytope_collision(1.0, 128), round(cross_polytope_collision(0.5, 1000), 9)
     (1.0, 0.1)
     """
-    require(-1.0 < cosine <= 1.0, "cosine", "in (-1, 1]", cosine)
+    within(cosine, "cosine", "(-1, 1]")
     return math.pow(count(dim, "dim", low=2), -(1.0 - cosine) / (1.0 + cosine))
 
 
 def _require_share(c: float) -> None:
-    require(0.0 < c <= 1.0, "c", "in (0, 1]", c)
+    within(c, "c", "(0, 1]")
+
+
+def _require_sizes(**values: float) -> None:
+    for name, value in values.items():
+        number(value, name, low=0.0)

@@ -105,7 +105,7 @@ def real_array(value: Any, name: str, ndim: int) -> np.ndarray[Any, np.dtype[Any
     """Return an array of real numbers with `ndim` axes, not copied if it is one."""
     if type(value).__module__.startswith("scipy.sparse"):
         raise TypeError(f"`{name}` must be a dense array. Got a scipy.sparse {type(value).__name__}.")
-    out = _array(value, name, "an array of real numbers")
+    out = array(value, name, "an array of real numbers")
     if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:
         got = f"dtype {out.dtype}" if out.ndim else shown(value)
         raise TypeError(f"`{name}` must be an array of real numbers. Got {got}.")
@@ -113,7 +113,7 @@ def real_array(value: Any, name: str, ndim: int) -> np.ndarray[Any, np.dtype[Any
     return out
 
 
-def _array(value: Any, name: str, rule: str) -> np.ndarray[Any, np.dtype[Any]]:
+def array(value: Any, name: str, rule: str) -> np.ndarray[Any, np.dtype[Any]]:
     """Read as an array, with all entries: numpy drops masks, and other libraries refuse."""
     masked = int(np.ma.getmaskarray(value).sum()) if isinstance(value, np.ma.MaskedArray) else 0
     if masked:
@@ -154,7 +154,7 @@ def finite(value: np.ndarray[Any, Any], name: str) -> None:
 
 def ids(value: Any, name: str, n: int) -> Ids:
     """Return a vector of distinct int64 atom ids in [0, n)."""
-    out = _array(value, name, "a vector of integer ids")
+    out = array(value, name, "a vector of integer ids")
     if out.size == 0:
         return np.empty(0, np.int64)
     if out.dtype.kind not in "iu" or out.ndim != 1:

@@ -288,9 +288,9 @@ def test_other_starts() -> None:
     [
         ({"c": 0.0}, r"`c` must be in \(0, 1\]. Got 0.0."),
         ({"c": 1.5}, r"`c` must be in \(0, 1\]"),
-        ({"tau": 0.0}, "`tau` must be a number > 0"),
+        ({"tau": 0.0}, r"`tau` must be in \(0, 1\]"),
         ({"tau": 1.5}, r"`tau` must be in \(0, 1\]"),
-        ({"tau": "high"}, "`tau` must be a number > 0. Got 'high'."),
+        ({"tau": "high"}, r"`tau` must be a number in \(0, 1\]. Got 'high'."),
         ({"schedule": "clipped"}, r"`schedule` must be a step size such as Clipped\(0.8\). Got 'clipped'."),
         ({"diameter": math.inf}, "`diameter` must be finite and >= 0"),
         ({"mixed": -1}, "`mixed` must be an integer >= 0"),

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from wolfhound.validate import number, require
+from wolfhound.validate import count, number, require, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Ladder:
 
     def __post_init__(self) -> None:
         number(self.zeta, "zeta", low=0.0, strict=True)
-        require(0.0 < self.low < 1.0, "low", "in (0, 1)", self.low)
+        within(self.low, "low", "(0, 1)")
 
     @property
     def rungs(self) -> tuple[float, ...]:
@@ -54,3 +56,16 @@ class Promise:
     delta: float
     taus: tuple[float, ...] = ()
     budgets: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> Promise:
+        """Return a promise that was saved; ValueError if none can be so."""
+        c, delta = number(params["c"], "c"), number(params["delta"], "delta")
+        taus = tuple(number(tau, "tau") for tau in params["taus"])
+        budgets = tuple(count(budget, "budgets", low=1) for budget in params["budgets"])
+        require(0.0 < c <= 1.0, "c", "in (0, 1]", c)
+        require(0.0 < delta < 1.0, "delta", "in (0, 1)", delta)
+        require(all(0.0 < tau <= 1.0 for tau in taus), "tau", "in (0, 1]", taus)
+        require(len(budgets) == len(taus), "budgets", "one for each tau", budgets)
+        require(max(budgets, default=1) < 2**40, "budgets", "smaller", budgets)
+        return cls(c=c, delta=delta, taus=taus, budgets=budgets)

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import Ids, Ints, Matrix, Vector, gamma, pulse
 from wolfhound.threads import ordered
-from wolfhound.validate import count, finite, real_array, require, rng, vector
+from wolfhound.validate import count, finite, number, real_array, require, rng, vector, within
 
 
 def shift_query(x: ArrayLike, grad: ArrayLike) -> Vector:
@@ -200,7 +200,7 @@ def squared_min_ip_query(x: ArrayLike, direction: ArrayLike, alpha: float) -> Ve
     pair: see `regularized_min_ip`.
     """
     points, slopes = _pair(x, direction, "x", "direction")
-    weight = vector([alpha], "alpha")
+    weight = vector([number(alpha, "alpha")], "alpha")
     return np.hstack([2.0 * weight * points - slopes, np.broadcast_to(-weight, (len(points), 1))])
 
 
@@ -224,7 +224,7 @@ def regularized_min_ip(atoms: object, x: ArrayLike, direction: ArrayLike, alpha:
     table = as_atoms(atoms)
     point = vector(x, "x", size=table.shape[1])
     slope = vector(direction, "direction", size=table.shape[1])
-    weight = vector([alpha], "alpha")
+    weight = vector([number(alpha, "alpha")], "alpha")
 
     def least(task: tuple[int, Matrix]) -> tuple[int, int, float]:
         first, block = task
@@ -252,8 +252,8 @@ def projection_dim(n: int, eps: float, *, delta: float = 0.01) -> int:
     >>> projection_dim(10**6, 0.5), projection_dim(10**6, 0.1)
     (774, 13816)
     """
-    require(0.0 < eps < 1.0, "eps", "in (0, 1)", eps)
-    require(0.0 < delta < 1.0, "delta", "in (0, 1)", delta)
+    within(eps, "eps", "(0, 1)")
+    within(delta, "delta", "(0, 1)")
     logarithms = 4.0 * math.log(count(n, "n", low=1)) - 2.0 * math.log(delta)
     return math.ceil(logarithms / (eps**2 / 2.0 - eps**3 / 3.0))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wolfhound.store import write_atomically
-from wolfhound.validate import count, number
+from wolfhound.validate import count, kind, number
 
 FORMAT = "wolfhound calibration"
 VERSION = 1
@@ -132,6 +132,8 @@ class Calibration:
 
     def __post_init__(self) -> None:
         count(self.threads, "threads", low=1)
+        for name in _SPEEDS:
+            kind(getattr(self, name), name, "a Speed", Speed)
         for name in _NUMBERS:
             _finite(getattr(self, name), name)
 
@@ -179,6 +181,13 @@ class Calibration:
             return cls.load()
         except FileNotFoundError:
             return cls()
+
+
+def as_calibration(given: Calibration | None) -> Calibration:
+    """Check a calibration; None: the one of this machine."""
+    found = Calibration.here() if given is None else given
+    kind(found, "calibration", "a Calibration such as Calibration.here()", Calibration)
+    return found
 
 
 REMEDY = "run `wolfhound bench` again, or delete the file."

@@ -12,7 +12,7 @@ from typing import final
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, Oracle
-from wolfhound.planning.calibration import Calibration
+from wolfhound.planning.calibration import Calibration, as_calibration
 from wolfhound.planning.costs import MODELS, Estimate, Make, Task, in_files
 from wolfhound.planning.text import (
     about_text,
@@ -25,7 +25,7 @@ from wolfhound.planning.text import (
     table_lines,
 )
 from wolfhound.threads import get_threads
-from wolfhound.validate import count, number, require
+from wolfhound.validate import count, flag, number, require, within
 
 _EXACT = "Scan"
 """What every other oracle must beat."""
@@ -224,10 +224,11 @@ def choose_oracle(
     """
     rows = as_atoms(atoms)
     asked, together = count(queries, "queries", low=1), count(batch, "batch", low=1)
-    wanted = number(ratio, "ratio")
-    require(0.0 < wanted <= 1.0, "ratio", "in (0, 1]", ratio)
+    wanted = within(ratio, "ratio", "(0, 1]")
+    for name, value in {"proof": proof, "interior": interior, "savable": savable}.items():
+        flag(value, name)
     limit = math.inf if memory is None else number(memory, "memory", low=0.0)
-    speeds = Calibration.here() if calibration is None else calibration
+    speeds = as_calibration(calibration)
     n, d = rows.shape
     task = Task(
         n=n,

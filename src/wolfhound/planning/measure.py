@@ -33,7 +33,7 @@ from wolfhound.planning import costs
 from wolfhound.planning.audit import Probe, faults, is_best, probe
 from wolfhound.planning.calibration import Calibration, Origin, Speed
 from wolfhound.threads import available, get_threads, ordered
-from wolfhound.validate import count
+from wolfhound.validate import count, function
 
 Say: TypeAlias = Callable[[float, str], None]
 Single: TypeAlias = NDArray[np.float32]
@@ -115,6 +115,9 @@ def measure(
         Told the share that is done, and what comes next.
     """
     begin = time.perf_counter()
+    count(rounds, "rounds", low=1)
+    count(seed, "seed")
+    function(say, "say")
     say(0.0, "making atoms")
     table = _mixture(count(rows, "rows", low=_TINY), count(columns, "columns", low=1), seed)
     asked = probe(ArrayAtoms(table), BATCH, seed=seed)

@@ -19,9 +19,9 @@ from wolfhound.planning import costs
 from wolfhound.planning._exponents import Copies, Demand, Exponents
 from wolfhound.planning._facts import Facts, facts, isotropic_tau
 from wolfhound.planning._options import INDEXES, Hashing, Option, best_ratio, hashing, options
-from wolfhound.planning.calibration import Calibration
+from wolfhound.planning.calibration import Calibration, as_calibration
 from wolfhound.planning.costs import Task
-from wolfhound.validate import count, number, require
+from wolfhound.validate import count, flag, number, require, within
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -202,11 +202,11 @@ def plan(
     ('FullyCorrective', 29998.0)
     """
     known, n, d, row = _size(atoms, rows, dim)
-    require(0.0 < number(delta, "delta") < 1.0, "delta", "in (0, 1)", delta)
+    within(delta, "delta", "(0, 1)")
     if ratio is not None:
-        require(0.0 < number(ratio, "ratio") <= 1.0, "ratio", "in (0, 1]", ratio)
+        within(ratio, "ratio", "(0, 1]")
     if tau is not None:
-        require(0.0 < number(tau, "tau") < 1.0, "tau", "in (0, 1)", tau)
+        within(tau, "tau", "(0, 1)")
     seed = count(seed, "seed")
     shown = None if known is None else facts(known, seed=seed)
     demand = _demand(shown, queries, eps, {"smoothness": smoothness, "diameter": diameter, "first": first})
@@ -216,10 +216,10 @@ def plan(
         row=row,
         in_files=known is not None and costs.in_files(known),
         ratio=1.0,
-        interior=interior,
+        interior=flag(interior, "interior"),
         batch=count(batch, "batch", low=1),
         memory=math.inf,
-        speeds=Calibration.here() if calibration is None else calibration,
+        speeds=as_calibration(calibration),
     )
     best_c, best = best_ratio(task, demand)
     c = best_c if ratio is None else float(ratio)
