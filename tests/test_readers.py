@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from tests.conformance.atoms import Rows, check_atoms
-from wolfhound import readers
+from wolfhound import _csv, readers
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
 from wolfhound.core import Atoms
 from wolfhound.readers import read_atoms, read_matrix, read_names, read_table, read_vector
@@ -283,9 +283,9 @@ def outcome(route: Callable[[], Any]) -> object:
 @given(st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1, max_size=4))
 def test_both_routes_read_the_same(tmp_path: Path, cells: list[list[str]]) -> None:
     path = str(text_file(tmp_path / "x.csv", "x,y\n1,2\n" + "".join(",".join(row) + "\n" for row in cells)))
-    layout = readers.csv_layout(path, None)
-    slow = outcome(lambda: readers._csv_by_rows(path, layout))
-    assert outcome(lambda: readers._csv_by_arrow(path, layout) or readers._csv_by_rows(path, layout)) == slow
+    layout = _csv.layout(path, ["x", "y"])
+    slow = outcome(lambda: _csv.by_rows(path, layout))
+    assert outcome(lambda: _csv.by_arrow(path, layout) or _csv.by_rows(path, layout)) == slow
 
 
 # ---------------------------------------------------------------- parquet

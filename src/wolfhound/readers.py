@@ -7,9 +7,7 @@ it when it is there, for speed.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import array
 import atexit
-import csv
 import functools
 import glob
 import importlib
@@ -22,11 +20,12 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound import _csv as _csv_files
 from wolfhound._files import NOT_NPY
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, widened
 from wolfhound.core import Atoms, Matrix, Vector
@@ -69,8 +68,10 @@ def read_atoms(path: PathLike, *, columns: Sequence[str] | None = None) -> Atoms
     path
         - ``x.npy``: up to 64 MiB is loaded, a larger file stays on disk;
         - ``x.npz``: its one 2-D array; ``x.npz:key`` chooses;
-        - ``x.csv``: the columns whose first cell is a number, as float64. The
-          first line is a header if none of its cells is a number;
+        - ``x.csv``: the columns of numbers (at least half of the filled cells
+          of the first rows are), as float64; a cell of them that is blank or no
+          number is an error. The first line is a header if none of its cells is
+          a number, or if one that is none stands over numbers;
         - ``x.parquet``: its one column of equally long lists, else its numeric
           columns; above 64 MiB they are written once to a temporary .npy file,
           removed when the process ends;
@@ -144,6 +145,11 @@ def _read(path: PathLike, columns: Sequence[str] | None, carry: bool) -> Table:
     return _READERS[ending](text, columns, carry)
 
 
+def without_key(text: str) -> str:
+    """Return the file of ``file.npz:key``."""
+    return _split(text)[0]
+
+
 def _split(text: str) -> tuple[str, str | None]:
     """Split ``file.npz:key`` into file and key."""
     found = re.fullmatch(r"(.*\.npz):(.+)", text, re.IGNORECASE)
@@ -207,109 +213,11 @@ def _load_npz(text: str, ndim: int | None) -> NDArray[Any]:
 # ---------------------------------------------------------------- csv
 
 
-class Layout(NamedTuple):
-    """What the first lines of a .csv file say."""
-
-    names: tuple[str, ...]
-    header: int  # lines before the first row of data
-    numeric: tuple[int, ...]
-
-
 def _csv(path: str, columns: Sequence[str] | None, carry: bool) -> Table:
-    try:
-        layout = csv_layout(path, columns)
-        values, texts = _csv_by_arrow(path, layout) or _csv_by_rows(path, layout)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"`path` must be comma-separated UTF-8 text. Got {path}: {error}.") from None
+    layout = _csv_files.layout(path, columns)
+    values, texts = _csv_files.read(path, layout)
     names = tuple(layout.names[i] for i in layout.numeric)
     return Table(atoms=ArrayAtoms(values), names=names, columns=texts)
-
-
-def csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line it ends on, cells) of every row that is not blank."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
-        for cells in reader:
-            if cells:
-                yield reader.line_num, cells
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return None if "_" in cell else float(cell)  # Python reads 1_000, others do not
-    except ValueError:
-        return None
-
-
-def csv_layout(path: str, columns: Sequence[str] | None) -> Layout:
-    """Read the first lines; without names of columns, those of numbers are the atoms."""
-    rows = csv_rows(path)
-    line, first = next(rows, (0, []))
-    header = all(_number(cell) is None for cell in first)
-    data = next(rows, (0, []))[1] if header else first
-    require(bool(data), "path", "a .csv file with at least one row of numbers", path)
-    names = tuple(first) if header else tuple(f"column {i}" for i in range(1, len(first) + 1))
-    require(len(set(names)) == len(names), "path", "a .csv file whose names are distinct", names)
-    if columns is None:
-        numeric = [i for i, cell in enumerate(data[: len(names)]) if _number(cell) is not None]
-    else:
-        numeric = [names.index(name) for name in _chosen(columns, names)]
-    require(bool(numeric), "path", "a comma-separated file with numeric columns", f"none in {path}")
-    return Layout(names, line if header else 0, tuple(numeric))
-
-
-def _chosen(columns: Sequence[str], names: Sequence[str]) -> Sequence[str]:
-    missing = [name for name in columns if name not in names]
-    require(not missing, "columns", f"among {', '.join(names)}", ", ".join(missing))
-    return columns
-
-
-def _csv_by_rows(path: str, layout: Layout) -> tuple[NDArray[Any], Columns]:
-    """Read with the standard library; errors name line and column."""
-    values = array.array("d")
-    carried = [i for i in range(len(layout.names)) if i not in layout.numeric]
-    texts: list[list[str]] = [[] for _ in carried]
-    for line, cells in csv_rows(path):
-        if line <= layout.header:
-            continue
-        where = f"line {line} of {path}"
-        require(len(cells) == len(layout.names), where, f"{len(layout.names)} cells", f"{len(cells)}")
-        for i in layout.numeric:
-            value = _number(cells[i])
-            if value is None or not np.isfinite(value):
-                raise ValueError(
-                    f"Column {layout.names[i]!r} in {where} must be a finite number. Got {cells[i]!r}."
-                )
-            values.append(value)
-        for text, i in zip(texts, carried, strict=True):
-            text.append(cells[i])
-    columns = {layout.names[i]: np.array(text, object) for text, i in zip(texts, carried, strict=True)}
-    return np.array(values).reshape(-1, len(layout.numeric)), columns
-
-
-def _csv_by_arrow(path: str, layout: Layout) -> tuple[NDArray[Any], Columns] | None:
-    """Read with pyarrow; None if it is not there or the file is not perfectly plain."""
-    try:
-        arrow = importlib.import_module("pyarrow")
-        reader = importlib.import_module("pyarrow.csv")
-    except ImportError:
-        return None
-    keys = [str(i) for i in range(len(layout.names))]
-    types = {key: arrow.float64() if int(key) in layout.numeric else arrow.string() for key in keys}
-    try:
-        table = reader.read_csv(
-            path,
-            read_options=reader.ReadOptions(column_names=keys, skip_rows=layout.header),
-            parse_options=reader.ParseOptions(newlines_in_values=True),
-            convert_options=reader.ConvertOptions(column_types=types, null_values=[]),
-        )
-    except arrow.ArrowInvalid:
-        return None
-    values = np.column_stack([table[keys[i]].to_numpy() for i in layout.numeric])
-    columns = {
-        layout.names[int(key)]: table[key].to_numpy() for key in keys if int(key) not in layout.numeric
-    }
-    return (values, columns) if np.isfinite(values).all() else None
 
 
 # ---------------------------------------------------------------- parquet
@@ -327,7 +235,8 @@ def _parquet(path: str, columns: Sequence[str] | None, carry: bool) -> Table:
         raise ValueError(f"`path` must be a .parquet file. Got {path}: {error}.") from None
     with file:
         schema = file.schema_arrow
-        chosen = list(_chosen(columns, schema.names)) if columns else numeric_columns(arrow.types, schema)
+        named = list(_csv_files.chosen(columns or (), schema.names))
+        chosen = named or numeric_columns(arrow.types, schema)
         require(bool(chosen) and file.metadata.num_rows > 0, "path", "a file with numeric columns", path)
         blocks = _batches(path, file, chosen)
         first = next(_batches(path, file, chosen, rows=1))

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from wolfhound.cli import _progress, app
+from wolfhound.cli import _progress
+from wolfhound.cli._app import app
 
 NAMES = tuple(f"atom-{i}" for i in range(60))
 

@@ -222,7 +222,7 @@ def test_ctrl_c_keeps_what_is_done_and_exits_with_130(
         ),
         (["--target", "1", "--out", "no/x.csv"], "`--out` must be in a folder that exists. Got no/x.csv."),
         (["--target", "1", "--plot", "x.csv"], "`--plot` must end in .png, .svg, .pdf. Got x.csv."),
-        (["--target", "1", "--rtol=-1"], "`rtol` must be a number >= 0. Got -1.0."),
+        (["--target", "1", "--rtol=-1"], "`--rtol` must be a number >= 0. Got -1.0."),
     ],
 )
 def test_mistakes_are_named(run: Run, folder: Path, arguments: list[str], message: str) -> None:

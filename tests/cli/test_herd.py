@@ -322,7 +322,7 @@ def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
     assert ran.code == 0
     assert "wolfhound herd rows.parquet -m 500 -o core.parquet --by label --balanced" in words(ran.out)
     code = (
-        "import sys; from typer.testing import CliRunner; from wolfhound.cli import app;"
+        "import sys; from typer.testing import CliRunner; from wolfhound.cli._app import app;"
         "assert CliRunner().invoke(app, ['herd', '--help']).exit_code == 0;"
         "print([m for m in ('numba', 'scipy', 'matplotlib', 'pyarrow', 'sklearn') if m in sys.modules])"
     )
@@ -336,7 +336,7 @@ def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rows.npy", "-m", "401"], "`m` must be"),
+        (["rows.npy", "-m", "401"], "`--size` must be"),
         (["rows.npy", "-m", "5", "--kernel", "stein"], "`--scores` must be given with --kernel stein."),
         (
             ["rows.npy", "-m", "5", "--scores", "scores.npy"],
@@ -354,7 +354,7 @@ def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
             ["rows.npy", "-m", "5", "--kernel", "linear", "--lengthscale", "1"],
             "`--lengthscale` must not be given with --kernel linear.",
         ),
-        (["rows.npy", "-m", "5", "--lengthscale=-1"], "`lengthscale` must be a number > 0."),
+        (["rows.npy", "-m", "5", "--lengthscale=-1"], "`--lengthscale` must be a number > 0."),
         (["rows.npy", "-m", "5", "--balanced"], "`--balanced` must come with --by."),
         (
             ["rows.npy", "-m", "5", "--by", "label"],
@@ -382,7 +382,7 @@ def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
             ["rows.npy", "-m", "5", "--init", "1,x"],
             "`--init` must be ids with commas between, or a file of ids. Got x.",
         ),
-        (["rows.npy", "-m", "5", "--exclude", "400"], "`exclude` must be ids in [0, 400)."),
+        (["rows.npy", "-m", "5", "--exclude", "400"], "`--exclude` must be ids in [0, 400)."),
         (["rows.npy", "-m", "5", "--init", "narrow.csv"], "`--init` must be a file with a column id."),
         (
             ["rows.npy", "-m", "5", "-o", "core.xlsx"],
@@ -390,7 +390,7 @@ def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
         ),
         (["rows.npy", "-m", "5", "--plot", "no/run.png"], "`--plot` must be in a folder that exists."),
         (["nan.npy", "-m", "5"], "row 7"),
-        (["same.npy", "-m", "5"], "`lengthscale` must be given where rows do not differ."),
+        (["same.npy", "-m", "5"], "`--lengthscale` must be given where rows do not differ."),
         (["missing.npy", "-m", "5"], "missing.npy"),
         (["missing.parquet", "-m", "5"], "missing.parquet"),
     ],

@@ -134,7 +134,7 @@ def test_nothing_but_an_index_is_written_over(run: Run, make: Callable[[Path], N
             ["--kind", "clusters", "--ratio", "0.99"],
             "`--ratio` must be at most 0.91 for --kind clusters and these atoms. Got 0.99.",
         ),
-        (["--ratio", "1.5"], "`ratio` must be in (0, 1]. Got 1.5."),
+        (["--ratio", "1.5"], "`--ratio` must be in (0, 1]. Got 1.5."),
     ],
 )
 def test_options_that_do_not_fit_are_refused(run: Run, arguments: list[str], message: str) -> None:

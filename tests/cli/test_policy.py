@@ -35,6 +35,7 @@ def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WOLFHOUND_CALIBRATION", str(tmp_path / "none.json"))
     monkeypatch.chdir(tmp_path)
     np.save("items.npy", ITEMS)
+    np.save("other.npy", ITEMS)
 
 
 def numbers(text: str) -> dict[str, float]:
@@ -67,7 +68,7 @@ def test_the_group_lists_its_commands(run: Run) -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from typer.testing import CliRunner; from wolfhound.cli import app;"
+        "import sys; from typer.testing import CliRunner; from wolfhound.cli._app import app;"
         "assert CliRunner().invoke(app, ['policy', 'train', '--help']).exit_code == 0;"
         "print([m for m in ('numba', 'scipy', 'matplotlib', 'torch', 'gymnasium') if m in sys.modules])"
     )
@@ -165,8 +166,9 @@ def test_an_interrupted_run_saves_what_it_learned(run: Run, monkeypatch: pytest.
     [
         (["missing.npy"], "missing.npy"),
         (["items.npy", "--log", "run.txt"], "`--log` must end in .csv. Got run.txt."),
-        (["items.npy", "--out", "items.npy"], "`--out` must be a new or empty folder"),
-        (["items.npy", "--ratio", "2"], "`ratio` must be in (0, 1]. Got 2.0."),
+        (["items.npy", "--out", "items.npy"], "`--out` must not be what ATOMS reads. Got items.npy."),
+        (["items.npy", "--out", "other.npy"], "`--out` must be a new or empty folder"),
+        (["items.npy", "--ratio", "2"], "`--ratio` must be in (0, 1]. Got 2.0."),
     ],
 )
 def test_misuse_is_told_in_a_line(run: Run, arguments: list[str], message: str) -> None:
@@ -249,5 +251,6 @@ def test_without_torch_it_says_what_to_install(no_torch: str, command: str) -> N
 def test_the_tabular_command_needs_neither(no_torch: str) -> None:
     path = f"{no_torch}:{Path(wh.__file__).parents[1]}"
     done = shell("policy", "solve", "--states", "5", "--rows", "100", "--dim", "4", PYTHONPATH=path)
-    assert (done.returncode, done.stderr) == (0, "")
+    # Compiling may take long enough for a line of progress on stderr.
+    assert done.returncode == 0
     assert done.stdout.startswith("GAP_REACHED")

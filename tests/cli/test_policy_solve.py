@@ -14,7 +14,8 @@ import typer
 from typer.testing import CliRunner
 
 from tests.cli.conftest import Ran, Run, words
-from wolfhound.cli import Commands, _progress, policy_solve
+from wolfhound.cli import _progress, policy_solve
+from wolfhound.cli._frame import Command, Commands
 from wolfhound.policy import ACMDP, QuadraticReward, load_policy, policy_iteration, random_acmdp
 
 
@@ -23,7 +24,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the command by itself, with the error messages of the whole command line."""
     monkeypatch.setattr(_progress, "_LINE_INTERVAL", math.inf)
     app = typer.Typer(cls=Commands)
-    app.command()(policy_solve.solve)
+    app.command(cls=Command)(policy_solve.solve)
     app.command("other")(lambda: None)  # two commands make a group
 
     def call(*arguments: object) -> Ran:
@@ -114,8 +115,8 @@ def test_files_are_written(run: Run, model: ACMDP, tmp_path: Path) -> None:
         (("atoms.npy", "--reward", "R.npy"), "`--transition` must be given with ATOMS."),
         ((*FILES, "--centres", "C.npy"), "`--centres` must not be given without --curvature. Got C.npy."),
         ((*FILES[:4], "P.csv"), "`--transition` must be a .npy file of S x d x S numbers. Got P.csv."),
-        ((*FILES[:4], "Q.npy"), "`--transition` must be a file. Got Q.npy, which does not exist."),
-        ((*FILES, "--gamma", 1.0), "`gamma` must be in [0, 1). Got 1.0."),
+        ((*FILES[:4], "Q.npy"), "`path` must name a file. Got 'Q.npy', which is not there."),
+        ((*FILES, "--gamma", 1.0), "`--gamma` must be in [0, 1). Got 1.0."),
         ((*FILES, "--out", "x.txt"), "`--out` must end in .csv, .json, .npy, .parquet. Got x.txt."),
     ],
 )

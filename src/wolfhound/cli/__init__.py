@@ -1,90 +1,68 @@
 """The command line: names and files -> objects, tables, progress bars.
 
 Results go to stdout, everything else to stderr. Exit codes: 0 the run did what
-was asked, 1 it did not, 2 wrong use, 130 interrupted.
+was asked, 1 it did not, 2 wrong use, or a place that cannot be read or written,
+130 interrupted, 141 whoever read the results has gone (0 if it was help).
+
+Importing this loads nothing: Ctrl-C must be heard before what takes long.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import sys
-from typing import Annotated, Any
+import threading
+import warnings
 
-import typer
-from typer.core import TyperGroup
-
-import wolfhound as wh
-from wolfhound.cli import bench, demo, explain, herd, index, plan, policy, solve
-from wolfhound.cli._output import stderr
-
-
-class Commands(TyperGroup):
-    """The command group; says a user's mistake in one line, not a traceback."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command and turn what it raises into an exit code."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise typer.Exit(130) from None
-        except BrokenPipeError:
-            raise  # the reader has gone; typer ends quietly
-        except (ValueError, TypeError, OSError, ImportError, FloatingPointError) as error:
-            if ctx.params.get("debug"):
-                raise
-            stderr().print("[bold red]error:[/]", end=" ")
-            stderr().print(str(error), markup=False)
-            raise typer.Exit(2) from None
-
-
-app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="[bold]Start here:[/]\n\n"
-    "wolfhound demo\n\n"
-    "wolfhound explain atoms.npy --target 17 --exclude-self\n\n"
-    "wolfhound solve --help",
-)
-app.command(epilog=demo.EXAMPLES)(demo.demo)
-app.command(epilog=explain.EXAMPLES)(explain.explain)
-app.command(epilog=solve.EXAMPLES)(solve.solve)
-app.command(epilog=herd.EXAMPLES)(herd.herd)
-app.command(epilog=plan.EXAMPLES)(plan.plan)
-app.command(epilog=bench.EXAMPLES)(bench.bench)
-app.add_typer(policy.app, name="policy")
-app.add_typer(index.app, name="index")
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"wolfhound {wh.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of a pass; no answer depends on it.")
-    ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-) -> None:
-    """Minimise a smooth convex f over the hull of many atoms, with a proved gap."""
-    if threads is not None:
-        wh.set_threads(threads)
+_SOON = 0.02  # seconds
 
 
 def main() -> None:
     """Run the command line; the entry point of the `wolfhound` script."""
+    _check_streams()
+    # Who started this may have switched Ctrl-C off, as `nohup` and `&` do.
+    heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if heard:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # no import is told: it might not stop
+    from wolfhound.cli._app import app  # noqa: PLC0415
+
+    sys.unraisablehook = _again
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # a user of the command cannot act on them
+    try:
+        if heard:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        app(prog_name="wolfhound")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    finally:
+        if heard:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done but the cleaning up
+
+
+def _check_streams() -> None:
+    """Refuse a closed stdout; keep the numbers of other closed streams from files."""
+    if sys.stdout is None:
+        with contextlib.suppress(AttributeError, OSError):  # stderr may be closed too
+            sys.stderr.write("error: standard output must be open. Got a closed one.\n")
+        sys.exit(2)
+    for name in ("stdin", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r+"))
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal cannot show must not end the run.
         with contextlib.suppress(AttributeError):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    app(prog_name="wolfhound")
+
+
+def _again(lost: sys.UnraisableHookArgs) -> None:
+    """Send Ctrl-C once more if it came where no exception can pass: a callback of compiled code."""
+    if not issubclass(lost.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    timer = threading.Timer(_SOON, os.kill, (os.getpid(), signal.SIGINT))
+    timer.daemon = True
+    timer.start()

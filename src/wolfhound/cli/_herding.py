@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import readers
+from wolfhound.cli import _options as opt
 from wolfhound.cli import _rows as tables
 from wolfhound.cli._scale import unit_variance
 from wolfhound.core import Atoms, Ids
@@ -33,15 +34,15 @@ class KernelName(StrEnum):
 
 
 class Given(NamedTuple):
-    """The options as they were typed; None: not given."""
+    """The options as they were typed; None, or none: not given."""
 
     rows: str
-    columns: str | None
+    columns: Sequence[str]
     target: str | None
-    by: str | None
+    by: Sequence[str]
     balanced: bool
-    init: str | None
-    exclude: str | None
+    init: Sequence[str]
+    exclude: Sequence[str]
     kernel: KernelName
     scores: str | None
     lengthscale: float | None
@@ -79,21 +80,16 @@ def read(given: Given) -> Job:
     """Read all that is named, and refuse what does not fit together."""
     _check(given)
     source = tables.open_rows(given.rows)
-    of_file = given.by is not None and Path(given.by).suffix.lower() in _LABEL_FILES
-    named = None if given.columns is None else [name.strip() for name in given.columns.split(",")]
     # A label that is a number is still no coordinate.
-    columns = tables.counting(source, named, () if given.by is None or of_file else (given.by,))
+    columns = tables.counting(source, _named(given.columns, source), given.by)
     rows = source.atoms(columns)
-    by = None
-    if given.by is not None:
-        by = _label_file(given.by, rows.shape[0]) if of_file else _label_column(source, given.by)
     return Job(
         source=source,
         columns=columns,
         rows=rows,
         target=None if given.target is None else _target(given.target, columns, rows.shape[1]),
         scores=None if given.scores is None else _scores(given.scores, rows.shape),
-        by=by,
+        by=_labels(given.by, source, rows.shape[0]) if given.by else None,
         kernel=_kernel(given.kernel, given.lengthscale),
         init=_ids(given.init, "--init"),
         exclude=_ids(given.exclude, "--exclude"),
@@ -110,7 +106,7 @@ def _check(given: Given) -> None:
         raise ValueError("`--target` must not be given with --kernel stein: the scores say what to match.")
     if given.kernel is KernelName.LINEAR and given.lengthscale is not None:
         raise ValueError("`--lengthscale` must not be given with --kernel linear.")
-    if given.balanced and given.by is None:
+    if given.balanced and not given.by:
         raise ValueError("`--balanced` must come with --by.")
 
 
@@ -152,6 +148,23 @@ def _scores(path: str, shape: tuple[int, int]) -> Atoms:
     return scores
 
 
+def _named(texts: Sequence[str], source: tables.Source) -> list[str] | None:
+    """The columns of `--columns`; a name may hold commas if it stands alone."""
+    named = [name for text in texts for name in ([text] if text in source.names else opt.parts([text]))]
+    if texts and not named:
+        raise ValueError(f"`--columns` must name a column. Got {texts[0]!r}.")
+    return named or None
+
+
+def _labels(texts: Sequence[str], source: tables.Source, n: int) -> NDArray[Any]:
+    """A label per row; of several columns or files, all of them together."""
+    parts = [
+        _label_file(text, n) if Path(text).suffix.lower() in _LABEL_FILES else _label_column(source, text)
+        for text in texts
+    ]
+    return parts[0] if len(parts) == 1 else np.array([str(labels) for labels in zip(*parts, strict=True)])
+
+
 def _label_column(source: tables.Source, name: str) -> NDArray[Any]:
     if name not in source.names:
         known = f"one of {', '.join(source.names)}, or " if source.names else ""
@@ -172,17 +185,16 @@ def _array(path: str) -> NDArray[Any]:
     return readers.read_array(path)
 
 
-def _ids(text: str | None, option: str) -> Ids | None:
-    """Return the ids of "1,5,9", of a file of ids, or of a table with a column `id`."""
-    if text is None:
+def _ids(texts: Sequence[str], option: str) -> Ids | None:
+    """Return the ids of "1,5" "9", of files of ids, or of tables with a column `id`."""
+    if not texts:
         return None
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if Path(text).suffix.lower() in _ID_FILES:
-        parts = [str(value).strip() for value in _id_column(text, option)]
-    for part in parts:
-        if not part.isdecimal():
-            raise ValueError(f"`{option}` must be ids with commas between, or a file of ids. Got {part}.")
-    return np.array(parts, np.int64)
+    found: list[int] = []
+    for text in texts:
+        is_file = Path(text).suffix.lower() in _ID_FILES
+        parts = [str(value).strip() for value in _id_column(text, option)] if is_file else opt.parts([text])
+        found += opt.ids(parts, option, "ids with commas between, or a file of ids")
+    return np.array(found, np.int64)
 
 
 def _id_column(path: str, option: str) -> NDArray[Any]:

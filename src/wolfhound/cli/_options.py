@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -67,6 +68,20 @@ Json: TypeAlias = Annotated[
 ]
 
 UNLIMITED = math.inf
+
+
+def parts(texts: Sequence[str]) -> list[str]:
+    """Return a, b, c of "a, b" "c": options may be repeated, and hold lists."""
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
+def ids(texts: Sequence[str], option: str, rule: str) -> list[int]:
+    """Return texts as ids of atoms."""
+    for text in texts:
+        # int() refuses, in other words, what is thousands of digits long; no atom has such an id.
+        if not (text.isascii() and text.isdecimal() and len(text) < 19):
+            raise ValueError(f"`{option}` must be {rule}. Got {text[:40]}.")
+    return [int(text) for text in texts]
 
 
 def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | None]:

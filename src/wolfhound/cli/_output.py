@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -10,7 +11,7 @@ import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wolfhound import plot
+from wolfhound.cli import _places as places
 from wolfhound.core import Status
 from wolfhound.result import Result
 from wolfhound.store import write_atomically
@@ -45,9 +47,29 @@ def stderr() -> Console:
 
 
 def _console(*, stderr: bool) -> Console:
-    console = Console(stderr=stderr, highlight=False)
+    file = cast("IO[str]", _Spoken(sys.stderr)) if stderr else None
+    console = Console(file=file, stderr=stderr, highlight=False)
     # A pipe has no width: lines must not be folded for it.
-    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=_PIPED_WIDTH)
+    return console if console.is_terminal else Console(file=file, highlight=False, width=_PIPED_WIDTH)
+
+
+class _Spoken:
+    """A stream for what may be lost: a run does not end because nobody can hear how far it is."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
 
 
 # ---------------------------------------------------------------- results
@@ -136,14 +158,9 @@ def _finite(value: object) -> object:
 
 def check_path(path: Path | None, option: str, endings: tuple[str, ...]) -> None:
     """Refuse a path that could not be written, before any work is done."""
-    if path is None:
-        return
-    if path.suffix.lower() not in endings:
-        raise ValueError(f"`{option}` must end in {', '.join(endings)}. Got {path}.")
-    if not path.resolve().parent.is_dir():
-        raise ValueError(f"`{option}` must be in a folder that exists. Got {path}.")
-    if path.suffix.lower() == ".parquet":
+    if path is not None and path.suffix.lower() == ".parquet" and ".parquet" in endings:
         import_pyarrow(option)
+    places.check_file(path, option, endings)
 
 
 def columns(result: Result) -> dict[str, NDArray[Any]]:
@@ -154,20 +171,22 @@ def columns(result: Result) -> dict[str, NDArray[Any]]:
 
 def write_picture(path: Path, figure: Figure) -> None:
     """Write a figure, all or nothing."""
-    _write(path, plot.render(figure, path.suffix[1:].lower()))
+    write_bytes(path, plot.render(figure, path.suffix[1:].lower()))
 
 
 def write_table(path: Path, table: Columns) -> None:
     """Write columns of equal length, all or nothing; the ending chooses the format."""
     content = {".csv": _csv, ".json": _json, ".npy": _npy, ".parquet": _parquet}[path.suffix.lower()](table)
-    _write(path, content)
+    write_bytes(path, content)
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file, all or nothing; a link stays, and what it points to is replaced."""
+
     def write(stream: BinaryIO) -> None:
         stream.write(content)
 
-    write_atomically(path, write)
+    write_atomically(places.followed(path), write)
 
 
 def _rows(columns: Columns) -> list[tuple[Any, ...]]:

@@ -14,15 +14,14 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound import readers
+from wolfhound import _csv, readers
 from wolfhound.cli import _output as output
 from wolfhound.core import Atoms, Ids, Vector
-from wolfhound.store import write_atomically
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -131,8 +130,11 @@ class CsvSource:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._layouts = [(file, readers.csv_layout(file, None)) for file in _files(path)]
+        self._layouts = [(file, _csv.layout(file, None)) for file in _files(path)]
         self._layout = self._layouts[0][1]
+        for file, layout in self._layouts:
+            if layout.names != self._layout.names:  # cells are found by their place
+                raise ValueError(f"ROWS must be files with the same columns in the same order. Got {file}.")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -141,7 +143,7 @@ class CsvSource:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Columns whose first cell is a number."""
+        """Columns of numbers, as the first rows have it."""
         return tuple(self._layout.names[i] for i in self._layout.numeric)
 
     def atoms(self, columns: Sequence[str]) -> Atoms:
@@ -167,7 +169,7 @@ class CsvSource:
 
     def _cells(self) -> Iterator[list[str]]:
         for file, layout in self._layouts:
-            yield from (cells for line, cells in readers.csv_rows(file) if line > layout.header)
+            yield from (cells for line, cells in _csv.rows(file) if line > layout.header)
 
 
 def _numbers(texts: NDArray[Any]) -> NDArray[Any]:
@@ -294,7 +296,7 @@ def write_rows(path: Path, source: Source, ids: Ids, weights: Vector) -> None:
     added = {_free("id", taken): ids, _free("weight", taken): weights}
     ending = path.suffix.lower()
     if ending == ".parquet":
-        _write(path, _parquet_bytes(source, ids, added))
+        output.write_bytes(path, _parquet_bytes(source, ids, added))
         return
     columns = source.rows(ids)
     if ending == ".csv":
@@ -304,7 +306,7 @@ def write_rows(path: Path, source: Source, ids: Ids, weights: Vector) -> None:
     if ending == ".json":
         output.write_table(path, {**columns, **added})
     else:
-        _write(path, _npy_bytes({**columns, **added}))
+        output.write_bytes(path, _npy_bytes({**columns, **added}))
 
 
 def _free(name: str, taken: Collection[str]) -> str:
@@ -361,10 +363,3 @@ def _arrow(arrow: Any, values: NDArray[Any]) -> Any:
     if values.ndim == 1:
         return arrow.array(values)
     return arrow.FixedSizeListArray.from_arrays(arrow.array(values.ravel()), values.shape[1])
-
-
-def _write(path: Path, content: bytes) -> None:
-    def write(stream: BinaryIO) -> None:
-        stream.write(content)
-
-    write_atomically(path, write)

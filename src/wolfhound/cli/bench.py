@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -18,6 +17,7 @@ from rich.table import Table
 
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
+from wolfhound.cli import _places as places
 from wolfhound.cli import _progress as progress
 from wolfhound.planning.calibration import default_path
 from wolfhound.planning.text import seconds_text
@@ -79,8 +79,7 @@ def shown() -> Iterator[Callable[[float, str], None]]:
 def _writable(path: Path) -> Path:
     """Refuse a place that could not be written, before any work is done."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise ValueError(f"`WOLFHOUND_CALIBRATION` must be a file that can be written. Got {path}.")
+    places.check_file(path, "WOLFHOUND_CALIBRATION", (path.suffix.lower(),))
     return path
 
 

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
+from wolfhound.cli import _places as places
 from wolfhound.cli._herding import Given, Job, KernelName, read
 from wolfhound.cli._rows import write_rows
 from wolfhound.cli.bench import shown
@@ -66,7 +67,7 @@ def herd(
         ),
     ] = None,
     columns: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(metavar="A,B,C", rich_help_panel=_WHAT, help="Columns that count; else all of numbers."),
     ] = None,
     target: Annotated[
@@ -74,11 +75,11 @@ def herd(
         typer.Option(metavar="FILE", rich_help_panel=_WHAT, help="Rows to match; else ROWS themselves."),
     ] = None,
     by: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="LABELS",
             rich_help_panel=_WHAT,
-            help="Choose within each class: a column of ROWS, or a .npy or .txt file.",
+            help="Choose within each class: a column of ROWS, or a .npy or .txt file; may be repeated.",
         ),
     ] = None,
     balanced: Annotated[
@@ -86,7 +87,7 @@ def herd(
         typer.Option("--balanced", rich_help_panel=_WHAT, help="Equally many rows of every class."),
     ] = False,
     init: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="IDS",
             rich_help_panel=_WHAT,
@@ -94,7 +95,7 @@ def herd(
         ),
     ] = None,
     exclude: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="IDS", rich_help_panel=_WHAT, help="Rows not to choose: 3,17,4 or a file of ids."
         ),
@@ -154,7 +155,19 @@ def herd(
 
     output.check_path(out, "--out", output.TABLES)
     output.check_path(picture, "--plot", output.PICTURES)
-    given = Given(rows, columns, target, by, balanced, init, exclude, kernel, scores, lengthscale)
+    places.check_folder(save, "--save", "rows that were chosen", ["herd"])
+    given = Given(
+        rows=rows,
+        columns=columns or (),
+        target=target,
+        by=by or (),
+        balanced=balanced,
+        init=init or (),
+        exclude=exclude or (),
+        kernel=kernel,
+        scores=scores,
+        lengthscale=lengthscale,
+    )
     job = read(given)
     as_taken = job.prepared(standardize=False)
     labels = 1 if as_taken.by is None else len(np.unique(as_taken.by))

@@ -21,6 +21,8 @@ from wolfhound import readers, store
 from wolfhound.atoms import Part
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
+from wolfhound.cli import _places as places
+from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli.bench import shown
 from wolfhound.core import Atoms, Oracle, on_pulse
 from wolfhound.planning.audit import faults, probe
@@ -46,7 +48,7 @@ CHECK_EXAMPLES = """[bold]Example:[/]
 wolfhound index check codes atoms.npy --queries 1000
 """
 
-app = typer.Typer(no_args_is_help=True, help="Build, describe and check indexes of atoms.")
+app = typer.Typer(cls=Commands, no_args_is_help=True, help="Build, describe and check indexes of atoms.")
 
 
 class Kind(StrEnum):
@@ -104,7 +106,7 @@ class Plan(NamedTuple):
 # ---------------------------------------------------------------- build
 
 
-@app.command(epilog=BUILD_EXAMPLES)
+@app.command(cls=Command, epilog=BUILD_EXAMPLES)
 def build(
     atoms: opt.AtomsFile,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FOLDER", help="Where to save the index.")],
@@ -126,7 +128,7 @@ def build(
     auto takes the cheapest for so many queries, by the speeds that
     wolfhound bench saved.
     """
-    _check_out(out)
+    places.check_folder(out, "--out", "an index", _loaders())
     rows = readers.read_atoms(atoms)
     plan = _plan(rows, kind, queries=queries, ratio=ratio)
     if plan.choice is not None and not as_json:
@@ -141,20 +143,6 @@ def build(
     else:
         text = f"{plan.name}, {bytes_text(index.nbytes)}, {seconds_text(seconds)}: {out}"
         output.stdout().print(text, markup=False, soft_wrap=True)
-
-
-def _check_out(out: Path) -> None:
-    """Refuse to write over anything but an index."""
-    rule = "`--out` must be a new or empty folder, or one that holds an index."
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"{rule} Got a file, {out}.")
-    if out.is_dir() and any(out.iterdir()):
-        try:
-            found = store.kind(out)
-        except store.StoreError as error:
-            raise ValueError(f"{rule} Got {out}: {error}") from None
-        if found not in _loaders():
-            raise ValueError(f"{rule} Got a {found} in {out}.")
 
 
 def _plan(rows: Atoms, kind: Kind, *, queries: int | None, ratio: float | None) -> Plan:
@@ -199,7 +187,7 @@ def _watched(sweeps: int, begin: float) -> Iterator[None]:
 # ---------------------------------------------------------------- info
 
 
-@app.command(epilog=INFO_EXAMPLES)
+@app.command(cls=Command, epilog=INFO_EXAMPLES)
 def info(folder: Folder, as_json: opt.Json = False) -> None:
     """Say what a saved index is, and of which atoms; its checksums are verified."""
     kind = _kind(folder)
@@ -266,7 +254,7 @@ class Checked(NamedTuple):
     faults: list[str]
 
 
-@app.command(epilog=CHECK_EXAMPLES)
+@app.command(cls=Command, epilog=CHECK_EXAMPLES)
 def check(
     folder: Folder,
     atoms: opt.AtomsFile,

@@ -15,7 +15,9 @@ from rich.table import Table
 
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
+from wolfhound.cli import _places as places
 from wolfhound.cli import policy_solve
+from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli._policy import (
     TESTED,
     ExecutionName,
@@ -48,8 +50,10 @@ wolfhound policy compare --steps 3000 --seeds 2
 wolfhound policy compare items.npy --only sfwpo-index,td3,myopic-hull --plot curves.svg
 """
 
-app = typer.Typer(no_args_is_help=True, help="Policies whose actions are mixtures of many given vectors.")
-app.command(epilog=policy_solve.EXAMPLES)(policy_solve.solve)
+app = typer.Typer(
+    cls=Commands, no_args_is_help=True, help="Policies whose actions are mixtures of many given vectors."
+)
+app.command(cls=Command, epilog=policy_solve.EXAMPLES)(policy_solve.solve)
 
 _TRAINING = "Training"
 
@@ -73,7 +77,7 @@ Episodes = Annotated[int, typer.Option(min=1, help="Episodes per test.")]
 # ---------------------------------------------------------------- train
 
 
-@app.command(epilog=TRAIN_EXAMPLES)
+@app.command(cls=Command, epilog=TRAIN_EXAMPLES)
 def train(
     atoms: Items = None,
     steps: Steps = 10_000,
@@ -112,7 +116,7 @@ def train(
     Tested on users that the agent has not met, beside policies that learn nothing.
     """
     output.check_path(log, "--log", (".csv",))
-    _check_out(out)
+    places.check_folder(out, "--out", "an agent", ["policy"])
     rule = rule_of(method, neighbours, refine)
     feed = feed_of(atoms, users, seed)
     oracle = oracle_of(feed, search, steps, ratio)
@@ -130,21 +134,6 @@ def train(
         output.print_json(_trained_document(report, returns, seconds, out))
     else:
         _print_trained(report, returns, seconds, out)
-
-
-def _check_out(out: Path | None) -> None:
-    """Refuse to write over anything but an agent, before any work is done."""
-    from wolfhound import store  # noqa: PLC0415
-
-    if out is None or not out.exists() or (out.is_dir() and not any(out.iterdir())):
-        return
-    rule = "`--out` must be a new or empty folder, or one that holds an agent."
-    try:
-        found = store.kind(out)
-    except (store.StoreError, OSError) as error:
-        raise ValueError(f"{rule} Got {out}: {error}") from None
-    if found != "policy":
-        raise ValueError(f"{rule} Got a {found} in {out}.")
 
 
 def _learn(agent: Agent, steps: int, log: Path | None) -> bool:
@@ -202,14 +191,15 @@ def _print_trained(report: Report, returns: dict[str, float], seconds: float, ou
 # ---------------------------------------------------------------- compare
 
 
-@app.command(epilog=COMPARE_EXAMPLES)
+@app.command(cls=Command, epilog=COMPARE_EXAMPLES)
 def compare(
     atoms: Items = None,
     steps: Steps = 10_000,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each policy; seeds 0, 1, ...")] = 3,
     points: Annotated[int, typer.Option(min=1, help="Points of a learning curve.")] = 5,
     only: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Only these policies; a wrong name lists them all.")
+        list[str] | None,
+        typer.Option(metavar="A,B,C", help="Only these policies; a wrong name lists them all."),
     ] = None,
     search: Index = Search.CLUSTERS,
     ratio: Ratio = 0.9,
@@ -273,12 +263,12 @@ def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower())
 
 
-def _chosen(only: str | None, names: Iterable[str]) -> set[str]:
+def _chosen(only: list[str] | None, names: Iterable[str]) -> set[str]:
     slugs = {_slug(name): name for name in names}
-    if only is None:
+    if not only:
         return set(slugs.values())
-    wanted = [part.strip() for part in only.split(",")]
-    unknown = [part for part in wanted if part not in slugs]
+    wanted = opt.parts(only)
+    unknown = [part for part in wanted if part not in slugs] if wanted else only
     if unknown:
         raise ValueError(f"`--only` must be of {', '.join(slugs)}. Got {', '.join(unknown)}.")
     return {slugs[part] for part in wanted}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
@@ -18,6 +17,7 @@ from rich.table import Table
 from wolfhound import readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
+from wolfhound.cli import _places as places
 from wolfhound.cli._policy import Search
 from wolfhound.cli._progress import Meter
 from wolfhound.core import Status
@@ -141,6 +141,7 @@ def solve(
     """
     output.check_path(out, "--out", output.TABLES)
     output.check_path(picture, "--plot", output.PICTURES)
+    places.check_folder(save, "--save", "a policy", ["tabular policy"])
     given = Given(reward, transition, start, centres)
     model = (
         _random(given, states, rows, dim, gamma=gamma, curvature=curvature, seed=seed)
@@ -208,9 +209,7 @@ def _read(atoms: str, given: Given, *, gamma: float, curvature: float) -> ACMDP:
 def _tensor(path: str) -> NDArray[Any]:
     if not path.endswith(".npy"):
         raise ValueError(f"`--transition` must be a .npy file of S x d x S numbers. Got {path}.")
-    if not os.path.exists(path):
-        raise ValueError(f"`--transition` must be a file. Got {path}, which does not exist.")
-    return np.asarray(np.load(path, allow_pickle=False))
+    return readers.read_array(path)
 
 
 def _searched(model: ACMDP, search: Search, ratio: float, max_steps: float) -> tuple[ACMDP, Oracle | None]:

@@ -17,6 +17,7 @@ import wolfhound as wh
 from wolfhound import readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
+from wolfhound.cli import _places as places
 from wolfhound.cli._progress import Meter
 from wolfhound.core import Method, Objective, StepSize
 from wolfhound.methods.directions import Direction
@@ -151,6 +152,7 @@ def solve(
     """Minimise a smooth convex f over the hull of the atoms, with a proved gap."""
     output.check_path(out, "--out", output.TABLES)
     output.check_path(picture, "--plot", output.PICTURES)
+    places.check_folder(save, "--save", "a result", ["result"])
     f = make_objective(objective, Given(target, design, response, labels, delta))
     mover = make_method(method, step, lazy, smoothness=f.smoothness)
     rows, known = opt.read_atoms(atoms, names)
@@ -241,11 +243,7 @@ def _step(name: StepName | None, smoothness: float) -> StepSize:
 
 def parse_ids(texts: Sequence[str]) -> list[int]:
     """Return the ids of "1,5" "9"."""
-    parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
-    for part in parts:
-        if not part.isdecimal():
-            raise ValueError(f"`--exclude` must be ids with commas between. Got {part}.")
-    return [int(part) for part in parts]
+    return opt.ids(opt.parts(texts), "--exclude", "ids with commas between")
 
 
 def _write(result: Result, out: Path | None, save: Path | None, picture: Path | None) -> None:

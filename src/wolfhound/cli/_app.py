@@ -1,0 +1,54 @@
+"""All commands, and the options that stand before them."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import wolfhound as wh
+from wolfhound.cli import bench, demo, explain, herd, index, plan, policy, solve
+from wolfhound.cli._frame import Command, Commands
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="[bold]Start here:[/]\n\n"
+    "wolfhound demo\n\n"
+    "wolfhound explain atoms.npy --target 17 --exclude-self\n\n"
+    "wolfhound solve --help",
+)
+app.command(cls=Command, epilog=demo.EXAMPLES)(demo.demo)
+app.command(cls=Command, epilog=explain.EXAMPLES)(explain.explain)
+app.command(cls=Command, epilog=solve.EXAMPLES)(solve.solve)
+app.command(cls=Command, epilog=herd.EXAMPLES)(herd.herd)
+app.command(cls=Command, epilog=plan.EXAMPLES)(plan.plan)
+app.command(cls=Command, epilog=bench.EXAMPLES)(bench.bench)
+app.add_typer(policy.app, name="policy")
+app.add_typer(index.app, name="index")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"wolfhound {wh.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of a pass; no answer depends on it.")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Minimise a smooth convex f over the hull of many atoms, with a proved gap."""
+    if threads is not None:
+        wh.set_threads(threads)

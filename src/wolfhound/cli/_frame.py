@@ -1,0 +1,148 @@
+"""What all commands share: a mistake is told in one line, and no exit code lies."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from wolfhound.cli import _places as places
+from wolfhound.cli._output import stderr
+
+READER_GONE = 128 + 13
+"""Exit code of a command whose results nobody read: what a shell says of SIGPIPE."""
+
+MISTAKES = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError, EOFError)
+"""What the library raises on wrong use, and what files, streams and too little memory raise."""
+
+
+class Command(TyperCommand):
+    """A command; refuses to write over what it reads."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the arguments, or print help."""
+        with _printing_help():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run and turn what is raised into an exit code."""
+        with _told(ctx):
+            places.check_reads(ctx)
+            return super().invoke(ctx)
+
+
+class Commands(TyperGroup):
+    """A group of commands."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the arguments before the command, or print help or the version."""
+        with _printing_help():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run and turn what is raised into an exit code."""
+        with _told(ctx):
+            return super().invoke(ctx)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run all, say wrong use in one line, and see that what was printed has arrived."""
+        try:
+            code = super().main(*args, **{**kwargs, "standalone_mode": False}) or 0
+        except typer.Abort:
+            code = 130
+        except Exception as error:
+            # Typer has click in itself or beside it, as its version goes: no class stands for both.
+            if not hasattr(error, "format_message"):
+                raise
+            code = 2
+            _say(_wrong_use(error))
+        sys.exit(_delivered(code))
+
+
+def _wrong_use(error: Any) -> str:
+    text: str = error.format_message()
+    if type(error).__name__ == "NoArgsIsHelpError":  # help was printed
+        return ""
+    path = "" if error.ctx is None else f" See {error.ctx.command_path} --help."
+    return text.rstrip(".") + "." + path
+
+
+# ---------------------------------------------------------------- what is raised
+
+
+@contextlib.contextmanager
+def _told(ctx: Any) -> Iterator[None]:
+    """Say a mistake in one line that names the options as the user does."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    except BrokenPipeError:
+        raise typer.Exit(READER_GONE) from None
+    except MISTAKES as error:
+        if ctx.find_root().params.get("debug"):
+            raise
+        _say(_as_typed(str(error) or "There is too little memory.", ctx.command.params))
+        raise typer.Exit(2) from None
+
+
+@contextlib.contextmanager
+def _printing_help() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise typer.Exit(0) from None  # who reads one line of help wanted no more
+    except OSError as error:
+        _say(str(error))
+        raise typer.Exit(2) from None
+
+
+def _as_typed(text: str, params: list[Any]) -> str:
+    """Return the text with `max_steps` as `--max-steps`."""
+    names = {param.name: places.typed_name(param) for param in params}
+    return re.sub(r"`(\w+)`", lambda found: f"`{names.get(found[1], found[1])}`", text)
+
+
+# ---------------------------------------------------------------- streams
+
+
+def _say(text: str) -> None:
+    """Print an error, unless there is none or `_delivered` will tell it: stdout takes nothing."""
+    if text and _flushed(sys.stdout) is None:
+        stderr().print("[bold red]error:[/]", end=" ")
+        stderr().print(" ".join(text.split()), markup=False, soft_wrap=True)
+
+
+def _delivered(code: int) -> int:
+    """Return the exit code, another one if what was printed cannot be written."""
+    error = _flushed(sys.stdout)
+    if error is not None:
+        _silence(sys.stdout)
+    if error is not None and not isinstance(error, BrokenPipeError):
+        _say(f"standard output cannot be written: {error.strerror}.")
+        code = code or 2
+    if _flushed(sys.stderr) is not None:
+        _silence(sys.stderr)
+    return code
+
+
+def _flushed(stream: TextIO) -> OSError | None:
+    try:
+        stream.flush()
+    except OSError as error:
+        return error
+    return None
+
+
+def _silence(stream: TextIO) -> None:
+    """Let what is left in a stream go nowhere, or Python would complain of it at the end."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)

@@ -1,0 +1,135 @@
+"""Where a command may write. What is refused is refused before any work is done."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import glob
+import os
+import secrets
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from wolfhound import readers, store
+
+
+def typed_name(param: Any) -> str:
+    """How a user writes a parameter: `--out`, `ATOMS`."""
+    is_option = param.param_type_name == "option"
+    return str(max(param.opts, key=len) if is_option else (param.metavar or param.name).strip("[]").upper())
+
+
+# ---------------------------------------------------------------- what is read stays as it is
+
+
+def check_reads(ctx: Any) -> None:
+    """Refuse to write where the command reads, or twice to one place.
+
+    Outputs are the options that are paths; texts may be files to read.
+
+    Parameters
+    ----------
+    ctx
+        The context of a command whose arguments are known.
+    """
+    given = [(param, ctx.params.get(param.name)) for param in ctx.command.params]
+    outputs = [
+        (typed_name(param), value)
+        for param, value in given
+        if isinstance(value, Path) and param.param_type_name == "option"
+    ]
+    for i, (option, path) in enumerate(outputs):
+        for param, value in given:
+            if any(_same(path, file) for file in _files(value)):
+                raise ValueError(f"`{option}` must not be what {typed_name(param)} reads. Got {path}.")
+        for other, taken in outputs[:i]:
+            if os.path.realpath(taken) == os.path.realpath(path):
+                raise ValueError(f"`{option}` must not be what {other} writes. Got {path}.")
+
+
+def _files(value: Any) -> Iterator[str]:
+    """Every file that a text, or one of several, may stand for."""
+    for text in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(text, str):
+            file = readers.without_key(text)
+            yield from [file] if os.path.exists(file) else glob.glob(file, recursive=True)
+
+
+def _same(output: Path, file: str) -> bool:
+    """Whether writing to a path, a file or a folder, may change a file."""
+    if output.exists() and os.path.samefile(output, file):  # links, hard ones too
+        return True
+    return Path(os.path.realpath(file)).is_relative_to(os.path.realpath(output))
+
+
+# ---------------------------------------------------------------- what can be written
+
+
+def check_file(path: Path | None, option: str, endings: Collection[str]) -> None:
+    """Refuse a file that could not be written.
+
+    Parameters
+    ----------
+    path
+        The file; a link is followed. None: nothing to check.
+    option
+        What the user calls it.
+    endings
+        Those that it may have.
+    """
+    if path is None:
+        return
+    if path.suffix.lower() not in endings:
+        raise ValueError(f"`{option}` must end in {', '.join(endings)}. Got {path}.")
+    target = followed(path)
+    if not target.parent.is_dir():
+        raise ValueError(f"`{option}` must be in a folder that exists. Got {path}.")
+    if os.path.lexists(target) and not target.is_file():
+        raise ValueError(f"`{option}` must be a file. Got {path}, which is none.")
+    aside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")  # as it will be written
+    try:
+        aside.touch(exist_ok=False)
+        aside.unlink()
+    except OSError as error:
+        rule = f"`{option}` must be a file that can be written."
+        raise ValueError(f"{rule} Got {path}: {error.strerror}.") from None
+
+
+def followed(path: Path) -> Path:
+    """Where a path leads: a link stays, what it points to is replaced."""
+    return Path(os.path.realpath(path))
+
+
+def check_folder(path: Path | None, option: str, what: str, kinds: Collection[str]) -> None:
+    """Refuse a folder that could not be written, or that holds anything but `what`.
+
+    Parameters
+    ----------
+    path
+        The folder. None: nothing to check.
+    option
+        What the user calls it.
+    what, kinds
+        What may be replaced in it: in words, and as `store.kind` has it.
+    """
+    if path is None:
+        return
+    rule = f"`{option}` must be a new or empty folder, or one that holds {what}."
+    if os.path.lexists(path) and not path.is_dir():
+        raise ValueError(f"{rule} Got a file, {path}.")
+    if path.is_dir() and any(path.iterdir()):
+        try:
+            found = store.kind(path)
+        except store.StoreError as error:
+            raise ValueError(f"{rule} Got {path}: {error}") from None
+        if found not in kinds:
+            raise ValueError(f"{rule} Got a {found} in {path}.")
+    probe = path / secrets.token_hex(8) if path.is_dir() else path
+    while not probe.parent.exists():
+        probe = probe.parent
+    try:
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        rule = f"`{option}` must be a folder that can be written."
+        raise ValueError(f"{rule} Got {path}: {error.strerror}.") from None
