@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import re
 import stat
@@ -57,37 +58,40 @@ class Stored:
     params: Mapping[str, Any]
     fingerprint: Fingerprint
 
-    def array(self, name: str, dtype: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:
-        """Return an array that compiled loops may read: of this type and shape, plain in memory.
+    def array(
+        self,
+        name: str,
+        dtype: Any,
+        shape: tuple[int | None, ...],
+        *,
+        low: float = -math.inf,
+        high: float = math.inf,
+    ) -> NDArray[Any]:
+        """Return an array that compiled loops may read, plain in memory; StoreError if it is another.
 
         Parameters
         ----------
         name
             Of the array.
         dtype
-            In native byte order.
+            In native byte order, or several; "U" is text of any length.
         shape
             None: any length.
+        low, high
+            Of numbers, which are not nan, unless neither is given.
         """
-        # Compiled loops know no np.memmap.
-        out = np.asarray(self.arrays[name]) if name in self.arrays else None
-        if out is None:
+        if name not in self.arrays:
             raise self.wrong(f"there is no array {name!r}")
-        fits = len(shape) == out.ndim and all(
-            want in (None, got) for want, got in zip(shape, out.shape, strict=False)
-        )
-        plain = out.flags.c_contiguous and out.flags.aligned
-        if out.dtype != np.dtype(dtype) or not fits or not plain:
-            wanted = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
-            raise self.wrong(
-                f"{name!r} must be {np.dtype(dtype)} of shape {wanted}, got {out.dtype} of shape {out.shape}"
-            )
-        return out
-
-    def numbers(self, name: str, shape: tuple[int | None, ...], *, low: float, high: float) -> NDArray[Any]:
-        """Return a float64 array with entries in [low, high]; nan is not."""
-        out = self.array(name, np.float64, shape)
-        if not ((out >= low) & (out <= high)).all():
+        out = np.asarray(self.arrays[name])  # compiled loops know no np.memmap
+        kinds = dtype if isinstance(dtype, tuple) else (dtype,)
+        kind = out.dtype.kind == dtype if dtype == "U" else out.dtype in kinds
+        fits = len(shape) == out.ndim and all(map(_agree, shape, out.shape))
+        if not (kind and fits and out.flags.c_contiguous and out.flags.aligned):
+            wanted = ", ".join("any" if size is None else str(size) for size in shape)
+            got = f"got {out.dtype} of shape {out.shape}"
+            raise self.wrong(f"{name!r} must be {np.dtype(kinds[0])} of shape ({wanted}), {got}")
+        bounded = low > -math.inf or high < math.inf
+        if bounded and out.size and not (out.min() >= low and out.max() <= high):
             raise self.wrong(f"{name!r} must lie in [{low:g}, {high:g}]")
         return out
 
@@ -105,6 +109,10 @@ class Stored:
         except Exception as error:
             text = f"{type(error).__name__}: {error}".splitlines()[0]
             raise self.wrong(f"it cannot have been saved as it is ({text})") from None
+
+
+def _agree(wanted: int | None, got: int) -> bool:
+    return wanted is None or wanted == got
 
 
 # ---------------------------------------------------------------- the manifest

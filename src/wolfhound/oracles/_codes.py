@@ -24,9 +24,11 @@ from numpy.typing import NDArray
 
 from wolfhound.core import TINY, Ids, Ints, Vector, gamma, pulse
 from wolfhound.oracles import _int8_kernels as kernels
-from wolfhound.oracles._asked import Asked
+from wolfhound.oracles._asked import Asked, lengths
 from wolfhound.oracles._block import ROWS
+from wolfhound.store import Stored
 from wolfhound.threads import ordered
+from wolfhound.validate import count, number, require
 
 _SINGLE = 2.0**-24
 _UNDERFLOW = 2.0**-100
@@ -36,6 +38,11 @@ CHUNK = 40 << 20
 """Bytes of codes that are swept between two pulses."""
 
 _ROOM = 8192
+
+LARGEST = 2.0**90
+"""Bounds scales, heights and errors, which are about 1: float32 sums of products stay far below inf."""
+
+_FARTHEST = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,12 +95,62 @@ class Codes:
 
     @classmethod
     def of(
-        cls, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any], prefix: str = "codes"
+        cls, stored: Stored, numbers: Mapping[str, Any], shape: tuple[int, int], prefix: str = "codes"
     ) -> Codes:
-        """Put together what was saved."""
-        # Kernels know no np.memmap.
-        parts: dict[str, Any] = {name: np.asarray(arrays[f"{prefix}_{name}"]) for name in _ARRAYS}
-        return cls(**parts, **{name: numbers[name] for name in _NUMBERS})
+        """Put together what was saved; whatever it holds, kernels may read it.
+
+        Not yet proved to be the codes of any atoms, see `verified`. What follows from
+        the rest, n and the radius, is computed again.
+
+        Parameters
+        ----------
+        stored
+            What was read.
+        numbers
+            What `numbers` gave.
+        shape
+            n and d.
+        prefix
+            Of the names of the arrays.
+        """
+        (n, d), array = shape, stored.array
+        held = -(-n // ROWS)
+        height, error = (number(numbers[name], name, low=0.0) for name in ("height", "error"))
+        exponent = count(numbers["exponent"], "exponent", low=-_FARTHEST)
+        centre = array(f"{prefix}_centre", np.float64, (d,))
+        ids = array(f"{prefix}_ids", np.int64, (None,))
+        require(max(height, error) <= LARGEST, "height", f"<= {LARGEST:g}", max(height, error))
+        require(exponent <= _FARTHEST, "exponent", f"<= {_FARTHEST}", exponent)
+        require(numbers["zero"] in (0, 128), "zero", "0 or 128", numbers["zero"])
+        require(bool(np.abs(centre).max() <= math.ldexp(1.0, exponent + 400)), "centre", "near", "a far one")
+        require(len(ids) in (0, n) and permuted(ids), "ids", f"a permutation of {n} ids", "others")
+        return cls(
+            blocks=array(f"{prefix}_blocks", np.int16, (held, -(-d // 2), ROWS)),
+            scales=array(f"{prefix}_scales", np.float32, (held * ROWS,), low=0.0, high=LARGEST),
+            errors=array(f"{prefix}_errors", np.float32, (held * ROWS,), low=0.0, high=LARGEST),
+            ids=ids,
+            centre=centre,
+            zero=int(numbers["zero"]),
+            exponent=exponent,
+            height=height,
+            error=error,
+            radius=reach(centre, height + error, exponent),
+            n=n,
+        )
+
+
+def permuted(ids: Ids) -> bool:
+    """Whether these are all numbers below their count."""
+    seen = np.zeros(len(ids), np.bool_)
+    if len(ids) and (ids.min() < 0 or ids.max() >= len(ids)):
+        return False
+    seen[ids] = True
+    return bool(seen.all())
+
+
+def reach(centre: Vector, size: float, exponent: int) -> float:
+    """At least the norm of all that is no farther than ``2**exponent size`` from the centre."""
+    return (math.ldexp(size, exponent) + float(lengths(centre[None])[0])) * (1.0 + 1e-15) + TINY
 
 
 _ARRAYS = ("blocks", "scales", "errors", "ids", "centre")

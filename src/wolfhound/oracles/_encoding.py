@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.atoms import block_rows, check_finite
-from wolfhound.core import TINY, Atoms, Ids, Matrix, Vector, pulse
+from wolfhound.core import Atoms, Ids, Matrix, Vector, pulse
 from wolfhound.oracles import _int8_kernels as kernels
-from wolfhound.oracles._asked import lengths
+from wolfhound.oracles import _verify_kernels as kernels_of_proof
 from wolfhound.oracles._block import ROWS
-from wolfhound.oracles._codes import Codes
+from wolfhound.oracles._codes import Codes, reach
 from wolfhound.threads import ordered
 from wolfhound.validate import require
 
@@ -112,7 +112,6 @@ class _Draft:
         return top
 
     def codes(self) -> Codes:
-        size = math.ldexp(self.height + self.error, self.exponent)
         return Codes(
             blocks=self._blocks,
             scales=self._scales,
@@ -123,9 +122,33 @@ class _Draft:
             exponent=self.exponent,
             height=self.height,
             error=self.error,
-            radius=(size + float(lengths(self._centre[None])[0])) * (1.0 + 1e-15) + TINY,
+            radius=reach(self._centre, self.height + self.error, self.exponent),
             n=self._atoms.shape[0],
         )
+
+
+def verified(codes: Codes, atoms: Atoms) -> int | None:
+    """Prove that codes are those of the atoms, in one pass; return a row that is not, if there is.
+
+    For every row, its error is shown to be at least the distance from what its code
+    stands for, and the height at least the size of that: all that bounds rest on.
+    """
+    places = np.empty(len(codes.ids), np.int64)
+    places[codes.ids] = np.arange(len(codes.ids))
+    centre = np.ldexp(codes.centre, -codes.exponent)
+    unit = math.ldexp(1.0, -codes.exponent)
+
+    def work(task: tuple[int, Matrix]) -> tuple[int, int]:
+        first, block = task
+        mine = places[first : first + len(block)]
+        given = (codes.blocks, codes.scales, codes.errors, codes.height, codes.zero)
+        return len(block), kernels_of_proof.verify(block, mine, first, centre, unit, *given)
+
+    for rows, wrong in ordered(work, atoms.blocks(block_rows(atoms))):
+        pulse(rows)
+        if wrong >= 0:
+            return wrong
+    return None
 
 
 def _check_norms(block: Matrix, first: int) -> None:

@@ -23,7 +23,9 @@ from wolfhound.oracles._encoding import encoded
 from wolfhound.oracles._hits import offered, patched, rescore_pairs
 from wolfhound.oracles.int8 import certified
 from wolfhound.oracles.scan import Scan
+from wolfhound.store import Stored
 from wolfhound.threads import ordered
+from wolfhound.validate import require
 
 ENOUGH = 4
 """Candidates that are re-scored per query, at least."""
@@ -104,10 +106,20 @@ class Buckets:
 
     @classmethod
     def of(
-        cls, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any], prefix: str = "codes"
+        cls,
+        stored: Stored,
+        numbers: Mapping[str, Any],
+        shape: tuple[int, int],
+        buckets: int,
+        prefix: str = "codes",
     ) -> Buckets:
-        """Put together what was saved."""
-        return cls(Codes.of(arrays, numbers, prefix), np.asarray(arrays[f"{prefix}_offsets"]))
+        """Put together what was saved, see `Codes.of`; the buckets hold every atom once."""
+        codes = Codes.of(stored, numbers, shape, prefix)
+        require(len(codes.ids) == codes.n, "ids", "one for each atom", len(codes.ids))
+        offsets = stored.array(f"{prefix}_offsets", np.int64, (buckets + 1,), low=0)
+        rising = offsets[0] == 0 and offsets[-1] == codes.n and bool((np.diff(offsets) >= 0).all())
+        require(rising, "offsets", f"rising from 0 to {codes.n}", "others")
+        return cls(codes, offsets)
 
     @property
     def nbytes(self) -> int:

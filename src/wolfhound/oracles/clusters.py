@@ -11,17 +11,17 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound import store
-from wolfhound.atoms import ArrayAtoms, as_atoms, fingerprint, finite_rows
+from wolfhound.atoms import ArrayAtoms, as_atoms, finite_rows
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
+from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, wanted
 from wolfhound.oracles._codes import Codes, coded
 from wolfhound.oracles._encoding import encoded
 from wolfhound.oracles._kmeans import kmeans, nearest
 from wolfhound.oracles.buckets import CAP, Buckets, Promises, Table, doubling, filled, searched
 from wolfhound.oracles.scan import Scan
-from wolfhound.validate import count
+from wolfhound.validate import count, flag, number
 
 KIND = "cluster index"
 
@@ -165,7 +165,7 @@ class ClusterIndex:
         sample = finite_rows(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
         made = Clusters.trained(sample, chosen, n, seed=seed)
         buckets = filled(rows, made, sample.mean(axis=0, dtype=np.float64))
-        return cls(rows, made, buckets, budget=first, proof=proof)
+        return cls(rows, made, buckets, budget=first, proof=flag(proof, "proof"))
 
     def with_budget(self, budget: int) -> ClusterIndex:
         """Return the same index with another budget; nothing is copied."""
@@ -207,29 +207,31 @@ class ClusterIndex:
         }
         arrays = self._buckets.arrays() | self._clusters.codes.arrays("centre_codes")
         arrays["centres"] = self._clusters.centres
-        store.save(folder, KIND, arrays, params, fingerprint(self._atoms))
+        saved.save(folder, KIND, arrays, params, self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: object) -> ClusterIndex:
         """Map an index that `save` wrote; the atoms must be the same.
+
+        With `proof`, one pass proves that the codes are those of the atoms, as for
+        `Int8Scan.load`. Without, a folder that was forged gives bad answers at worst.
 
         Raises
         ------
         StoreError
             If the folder is damaged, or was made from other atoms.
         """
-        rows = as_atoms(atoms)
-        stored = store.load(folder, KIND)
-        store.check_fingerprint(stored, rows)
-        arrays, params = stored.arrays, stored.params
-        codes = Codes.of(arrays, params["centre_codes"], "centre_codes")
-        return cls(
-            rows,
-            Clusters(np.asarray(arrays["centres"]), params["unit"], codes),
-            Buckets.of(arrays, params["codes"]),
-            budget=params["budget"],
-            proof=params["proof"],
-        )
+        rows, stored = saved.opened(folder, KIND, atoms)
+        params, d = stored.params, rows.shape[1]
+        with stored.reading():
+            unit = number(params["unit"], "unit", low=0.0, strict=True)
+            centres = stored.array("centres", np.float32, (None, d), low=-_FAR, high=_FAR)
+            codes = Codes.of(stored, params["centre_codes"], centres.shape, "centre_codes")
+            buckets = Buckets.of(stored, params["codes"], rows.shape, len(centres))
+            proof, budget = saved.flag_of(params["proof"], "proof"), saved.budget_of(params["budget"])
+        if proof:
+            saved.check_codes(stored, buckets.codes, rows)
+        return cls(rows, Clusters(centres, unit, codes), buckets, budget=budget, proof=proof)
 
     def __repr__(self) -> str:
         """The atoms, the options and the memory."""

@@ -19,11 +19,17 @@ from numpy.typing import NDArray
 from wolfhound.core import Ints, Matrix, Vector
 from wolfhound.oracles import _hash_kernels as kernels
 from wolfhound.oracles.buckets import Promises
+from wolfhound.store import Stored
 from wolfhound.threads import ordered
+from wolfhound.validate import number, require
 
 Singles = NDArray[np.float32]
 
 _FAR, _NEAR = 1e15, 1e-20
+_WIDE = 2.0**25
+"""No entry of a hash is larger: rows are scaled to about 1, to 2**24 in extreme cases."""
+
+_LARGEST = 2.0**512
 _BLOCK = 1 << 14
 """Rows that one thread hashes at a time."""
 
@@ -217,10 +223,28 @@ class Hash:
         return {"family": name, "unit": self.unit, "weight": self.weight, "above": self.above}
 
     @classmethod
-    def of(cls, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any], prefix: str) -> Hash:
-        """Put together what was saved."""
-        parts: dict[str, Any] = {name: np.asarray(arrays[f"{prefix}_{name}"]) for name in _ARRAYS}
-        return cls(family=FAMILIES[numbers["family"]], **parts, **{name: numbers[name] for name in _NUMBERS})
+    def of(cls, stored: Stored, numbers: Mapping[str, Any], d: int, prefix: str) -> Hash:
+        """Put together what was saved; whatever it holds, promises are finite."""
+
+        def array(name: str, *shape: int | None, low: float = -_WIDE, high: float = _WIDE) -> Singles:
+            return stored.array(f"{prefix}_{name}", (np.float32, np.float64), shape, low=low, high=high)
+
+        norms = array("norms", None, low=float(np.float32(_NEAR)))
+        ranges = len(norms)
+        scalars = {name: number(numbers[name], name, low=0.0) for name in _NUMBERS}
+        require(ranges > 0, "norms", "one at least", "none")
+        require(max(scalars["weight"], scalars["above"]) <= _WIDE, "weight", f"<= {_WIDE:g}", scalars)
+        return cls(
+            family=FAMILIES[numbers["family"]],
+            first=array("first", None, d),
+            second=array("second", None, d),
+            centre=stored.array(f"{prefix}_centre", np.float64, (d,), low=-_LARGEST, high=_LARGEST),
+            edges=array("edges", ranges - 1),
+            norms=norms,
+            shifts=array("shifts", ranges, d),
+            variances=array("variances", d, low=0.0),
+            **scalars,
+        )
 
 
 _ARRAYS = ("first", "second", "centre", "edges", "norms", "shifts", "variances")

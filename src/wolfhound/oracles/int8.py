@@ -9,9 +9,9 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound import store
-from wolfhound.atoms import as_atoms, fingerprint
+from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
+from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, slacks
 from wolfhound.oracles._codes import Codes, Found, coded, room, swept
 from wolfhound.oracles._encoding import encoded
@@ -83,21 +83,26 @@ class Int8Scan:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the codes to a folder, whole or not at all; see `load`."""
-        store.save(folder, KIND, self._codes.arrays(), self._codes.numbers(), fingerprint(self._atoms))
+        saved.save(folder, KIND, self._codes.arrays(), self._codes.numbers(), self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: object) -> Int8Scan:
-        """Map codes that `save` wrote; the atoms must be the same.
+        """Map codes that `save` wrote, and prove in one pass that they are those of the atoms.
+
+        So bounds rest on the atoms, not on the folder: one that was forged, or made
+        from other atoms, is refused. The pass costs about as much as `build`, which
+        is no reason to skip it: `load` saves the memory of the codes, not the pass.
 
         Raises
         ------
         StoreError
             If the folder is damaged, or was made from other atoms.
         """
-        rows = as_atoms(atoms)
-        stored = store.load(folder, KIND)
-        store.check_fingerprint(stored, rows)
-        return cls(rows, Codes.of(stored.arrays, stored.params))
+        rows, stored = saved.opened(folder, KIND, atoms)
+        with stored.reading():
+            codes = Codes.of(stored, stored.params, rows.shape)
+        saved.check_codes(stored, codes, rows)
+        return cls(rows, codes)
 
     def __repr__(self) -> str:
         """The atoms and the memory."""

@@ -14,10 +14,10 @@ from typing import Any, final
 
 import numpy as np
 
-from wolfhound import store
-from wolfhound.atoms import as_atoms, fingerprint, finite_rows
+from wolfhound.atoms import as_atoms, finite_rows
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.oracles import _planted as planted
+from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, wanted
 from wolfhound.oracles.buckets import CAP, Buckets, Round, Table, doubling, filled, searched
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, drawn
@@ -25,7 +25,7 @@ from wolfhound.oracles.int8 import certified
 from wolfhound.oracles.promises import Ladder, Promise
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import one_blas_thread
-from wolfhound.validate import count, number, require
+from wolfhound.validate import count, flag, kind, number, require, within
 
 KIND = "lsh index"
 
@@ -130,17 +130,19 @@ class LshIndex:
         """
         rows = as_atoms(atoms)
         n = rows.shape[0]
-        require(0.0 < c <= 1.0, "c", "in (0, 1]", c)
-        require(0.0 < delta < 1.0, "delta", "in (0, 1)", delta)
-        taus = tau.rungs if isinstance(tau, Ladder) else () if tau is None else (number(tau, "tau"),)
-        require(all(0.0 < rung <= 1.0 for rung in taus), "tau", "in (0, 1]", tau)
+        within(c, "c", "(0, 1]")
+        within(delta, "delta", "(0, 1)")
+        taus = (
+            tau.rungs if isinstance(tau, Ladder) else () if tau is None else (within(tau, "tau", "(0, 1]"),)
+        )
         if axes is not None:
             require(not taus, "axes", "None where tau is given: pairs are no longer alike", axes)
             count(axes, "axes", low=1)
         if bucket is not None:
             require(not taus, "bucket", "None where tau is given: it is chosen for tau", bucket)
             number(bucket, "bucket", low=1.0)
-        kind = CrossPolytope() if family is None else family
+        chosen: Family = CrossPolytope() if family is None else family
+        kind(chosen, "family", "CrossPolytope() or SimHash()", "directions", "codes", "assign", "spread")
         each, sets = count(tables, "tables", low=1), count(copies, "copies", low=1)
         first = max(1, round(8.0 * math.sqrt(n))) if budget is None else count(budget, "budget", low=1)
         rng = np.random.default_rng(count(seed, "seed"))
@@ -148,7 +150,7 @@ class LshIndex:
         with one_blas_thread():  # rotations and projections have the same bits at any thread count
             made, promise = _made(
                 rows,
-                kind,
+                chosen,
                 promise,
                 tables=each,
                 copies=sets,
@@ -156,7 +158,7 @@ class LshIndex:
                 bucket=bucket or _PER_BUCKET,
                 rng=rng,
             )
-        return cls(rows, made, copies=sets, budget=first, promise=promise, proof=proof)
+        return cls(rows, made, copies=sets, budget=first, promise=promise, proof=flag(proof, "proof"))
 
     # ------------------------------------------------------------ what it is
 
@@ -256,7 +258,7 @@ class LshIndex:
         here : (m,), optional
             Scores of the points that the queries come from; default: of the centre.
         """
-        require(0.0 < ratio <= 1.0, "ratio", "in (0, 1]", ratio)
+        within(ratio, "ratio", "(0, 1]")
         ask = asked(self._atoms, queries, 1, None)
         given = wanted(here, len(ask.queries))
         start = self._at_centre(ask.queries) if given is None else given
@@ -297,42 +299,36 @@ class LshIndex:
             "budgets": list(self._promise.budgets),
             "tables": numbers,
         }
-        store.save(folder, KIND, arrays, params, fingerprint(self._atoms))
+        saved.save(folder, KIND, arrays, params, self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: object) -> LshIndex:
         """Map an index that `save` wrote; the atoms must be the same.
+
+        With `proof`, one pass proves that the codes are those of the atoms, as for
+        `Int8Scan.load`. Without, a folder that was forged gives bad answers at worst.
 
         Raises
         ------
         StoreError
             If the folder is damaged, or was made from other atoms.
         """
-        rows = as_atoms(atoms)
-        stored = store.load(folder, KIND)
-        store.check_fingerprint(stored, rows)
-        params = stored.params
-        tables = [
-            (
-                Buckets.of(stored.arrays, table["codes"], f"table{i}"),
-                Hash.of(stored.arrays, table["hash"], f"hash{i}"),
-            )
-            for i, table in params["tables"].items()
-        ]
-        promise = Promise(
-            c=params["c"],
-            delta=params["delta"],
-            taus=tuple(params["taus"]),
-            budgets=tuple(params["budgets"]),
-        )
-        return cls(
-            rows,
-            tables,
-            copies=params["copies"],
-            budget=params["budget"],
-            promise=promise,
-            proof=params["proof"],
-        )
+        rows, stored = saved.opened(folder, KIND, atoms)
+        params, tables = stored.params, []
+        with stored.reading():
+            for i in range(len(params["tables"])):
+                numbers = params["tables"][str(i)]
+                each = Hash.of(stored, numbers["hash"], rows.shape[1], f"hash{i}")
+                held = Buckets.of(stored, numbers["codes"], rows.shape, each.buckets, f"table{i}")
+                tables.append((held, each))
+            copies, proof = count(params["copies"], "copies", low=1), saved.flag_of(params["proof"], "proof")
+            whole = len(tables) > 0 and len(tables) % copies == 0
+            require(whole, "tables", f"as many for each of {copies} copies", len(tables))
+            promise = Promise.of(params)
+            budget = saved.budget_of(params["budget"])
+        if proof:
+            saved.check_codes(stored, tables[0][0].codes, rows)
+        return cls(rows, tables, copies=copies, budget=budget, promise=promise, proof=proof)
 
     def __repr__(self) -> str:
         """The atoms, the options and the memory."""

@@ -1,0 +1,63 @@
+"""What all saved indexes share: where they may be written, and what is checked of them."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from wolfhound import store
+from wolfhound.atoms import as_atoms, fingerprint
+from wolfhound.core import Atoms
+from wolfhound.oracles._codes import Codes
+from wolfhound.oracles._encoding import verified
+from wolfhound.validate import count, require
+
+INDEXES = ("int8 codes", "cluster index", "lsh index", "faiss index")
+"""Kinds of index: one may take the place of another."""
+
+_LARGEST_BUDGET = 1 << 40
+
+
+def save(
+    folder: str | os.PathLike[str],
+    kind: str,
+    arrays: Mapping[str, NDArray[Any]],
+    params: Mapping[str, Any],
+    atoms: Atoms,
+) -> None:
+    """Write an index, over another if there is one."""
+    store.save(folder, kind, arrays, params, fingerprint(atoms), over=INDEXES)
+
+
+def opened(folder: str | os.PathLike[str], kind: str, atoms: object) -> tuple[Atoms, store.Stored]:
+    """Return the atoms, and what was saved of an index of them."""
+    rows = as_atoms(atoms)
+    stored = store.load(folder, kind)
+    store.check_fingerprint(stored, rows)
+    return rows, stored
+
+
+def check_codes(stored: store.Stored, codes: Codes, atoms: Atoms) -> None:
+    """Raise StoreError unless all codes are proved to be those of the atoms; one pass."""
+    if codes.errors.max() > codes.error:
+        raise stored.wrong(f"errors must be <= {codes.error:g}")
+    row = verified(codes, atoms)
+    if row is not None:
+        rule = f"`atoms` must be the atoms that {stored.folder} was made from."
+        raise store.StoreError(f"{rule} Got a row {row} that is not the one of these codes.")
+
+
+def budget_of(value: Any, name: str = "budget") -> int:
+    """Return how many atoms are to be probed; kernels multiply it by numbers of buckets."""
+    require(count(value, name, low=1) <= _LARGEST_BUDGET, name, f"<= {_LARGEST_BUDGET}", value)
+    return int(value)
+
+
+def flag_of(value: Any, name: str) -> bool:
+    """Return a value that is True or False."""
+    require(isinstance(value, bool), name, "true or false", value)
+    return bool(value)
