@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import datasets
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -88,6 +89,43 @@ def test_classes_of_every_kind(rows: Array, labels: Any, kind: Callable[[Any], A
     np.testing.assert_array_equal(HerdingSelector(30).fit(rows, kind(labels)).indices_, expected)
 
 
+@pytest.mark.parametrize(
+    ("load", "by_class"),
+    [(datasets.load_diabetes, False), (datasets.load_iris, True), (datasets.load_digits, True)],
+)
+@pytest.mark.parametrize("kind", [np.float64, np.int64])
+def test_classes_are_told_from_the_target_of_a_regression(load: Any, by_class: bool, kind: Any) -> None:
+    X, y = load(return_X_y=True)
+    selector = HerdingSelector(0.1, candidates=500).fit(X, y.astype(kind))
+    assert len(selector.indices_) == len(X) // 10
+    assert (selector.result_.labels is not None) == by_class
+
+
+@pytest.mark.parametrize(
+    ("y", "by_class"),
+    [
+        (np.arange(N) // 10, True),  # 30 numbers, 10 rows of each
+        (np.arange(N) // 9, False),
+        (np.arange(N) // 9.0, False),
+        (np.char.add("c", (np.arange(N) // 2).astype(str)), True),  # names are classes however many
+        (np.arange(N) > 1, True),
+        (np.arange(N) * 0.1, False),
+        (np.arange(2 * N).reshape(N, 2), False),
+        (np.eye(N, 4), False),
+    ],
+)
+def test_which_targets_have_classes(rows: Array, y: Any, by_class: bool) -> None:
+    assert (HerdingSelector(150).fit(rows, y).result_.labels is not None) == by_class
+    if_asked = HerdingSelector(150, by_label=False).fit(rows, y)
+    assert if_asked.result_.labels is None
+
+
+def test_few_numbers_are_classes_of_two_rows_or_more() -> None:
+    found = [HerdingSelector(6).fit(np.eye(12), np.arange(12) // rows).result_.labels for rows in (2, 1)]
+    assert found[0] is not None
+    assert found[1] is None
+
+
 def test_y_may_be_anything_if_it_does_not_count(rows: Array) -> None:
     y = np.linspace(0.0, 1.0, 2 * N).reshape(N, 2)
     selector = HerdingSelector(30, by_label=False)
@@ -156,8 +194,35 @@ def test_pickle_and_clone(rows: Array) -> None:
         ({"balanced": True}, None, ValueError, "`balanced` must be False without classes"),
         ({"balanced": True, "by_label": False}, [0] * N, ValueError, "`balanced` must be False without"),
         ({}, [0, 1], ValueError, r"`y` must be of length 300, as X. Got shape \(2,\)"),
-        ({}, np.zeros((N, 2)), ValueError, r"`y` must be one class per row, or `by_label` False. Got shape"),
-        ({}, np.linspace(0.0, 1.0, N), ValueError, "continuous"),
+        (
+            {"by_label": True},
+            np.zeros((N, 2)),
+            ValueError,
+            r"`y` must be one class per row, or `by_label` False. Got multilabel.*, shape \(300, 2\)",
+        ),
+        (
+            {"by_label": True},
+            np.linspace(0.0, 1.0, N),
+            ValueError,
+            "`y` must be one class per row, or `by_label` False. Got continuous, shape",
+        ),
+        (
+            {},
+            [1j] * N,
+            ValueError,
+            "`y` must be one class per row, or `by_label` False. Got Unknown label type",
+        ),
+        ({}, np.ma.masked_less(np.arange(N), 3), TypeError, "`y` must be .* Got a masked array with 3 of"),
+        ({}, np.array([np.nan] * N), ValueError, "`y` must be finite. Got nan at index 0"),
+        (
+            {"n_rows": 2},
+            [0, 1, 2] * (N // 3),
+            ValueError,
+            r"`n_rows` must be at least 3, one row of every class of y \(or `by_label` False\). Got 2",
+        ),
+        ({"by_label": "auto"}, None, TypeError, "`by_label` must be True, False or None. Got 'auto'"),
+        ({"random_state": "x"}, None, TypeError, "`random_state` must be .* Got 'x'"),
+        ({"random_state": -1}, None, ValueError, "`random_state` must be an integer >= 0. Got -1"),
     ],
 )
 def test_mistakes_are_named(

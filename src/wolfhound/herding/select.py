@@ -16,17 +16,23 @@ from wolfhound.core import Ids, Vector
 from wolfhound.herding.herd import herd
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.result import HerdResult
-from wolfhound.validate import require
+from wolfhound.validate import array, count, finite, require, shown
 
 try:
     from sklearn.base import BaseEstimator
     from sklearn.utils import _safe_indexing, check_random_state
-    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.multiclass import type_of_target
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError:
     raise ImportError("HerdingSelector needs scikit-learn: pip install 'wolfhound[sklearn]'") from None
 
 _SEEDS = 2**31 - 1
+
+_CARRIED = ("continuous", "continuous-multioutput", "multiclass-multioutput", "multilabel-indicator")
+"""Types of target that have no classes to choose within."""
+
+_TWO, _FEW = 2, 20
+"""Distinct numbers that are always classes, and that are where each has two rows or more."""
 
 
 class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
@@ -42,9 +48,12 @@ class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has n
     kernel : Kernel, optional
         How rows are compared; `Gaussian()` by default. Columns of different
         units should be scaled first, e.g. by `StandardScaler`.
-    by_label : bool
-        Choose within each class of y, if `fit` is given y. Otherwise y is
-        carried along only.
+    by_label : bool or None
+        Whether to choose within each class of y, if `fit` is given y; if not, y is
+        carried along only. None: where y holds classes, which it does if scikit-learn's
+        `type_of_target` says "binary" or "multiclass" and, for more than two numbers, there
+        are at most n / 10 (or 20) distinct ones and at most n / 2: many whole numbers
+        are the target of a regression.
     balanced : bool
         Equally many rows of every class, rather than in proportion.
     weights : bool
@@ -93,7 +102,7 @@ class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has n
         n_rows: float = 0.1,
         *,
         kernel: Kernel | None = None,
-        by_label: bool = True,
+        by_label: bool | None = None,
         balanced: bool = False,
         weights: bool = False,
         swap: bool = False,
@@ -117,7 +126,7 @@ class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has n
         X : (n, d)
             Rows: an array or a data frame.
         y : (n,), optional
-            Classes.
+            Classes, or what else goes with the rows: see `by_label`.
         """
         data = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         labels = self._labels(y, len(data))
@@ -146,7 +155,7 @@ class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has n
         X : (n, d)
             Rows: an array or a data frame.
         y : (n,)
-            Classes, or what else goes with the rows (with ``by_label=False``).
+            Classes, or what else goes with the rows: see `by_label`.
 
         Returns
         -------
@@ -177,25 +186,55 @@ class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has n
             raise TypeError(f"`n_rows` must be {rule}. Got {given!r}.")
         if isinstance(given, (int, np.integer)):
             require(bool(1 <= given <= n), "n_rows", rule, given)
+            least = f"at least {classes}, one row of every class of y (or `by_label` False)"
+            require(bool(given >= classes), "n_rows", least, given)
             return int(given)
         require(bool(0.0 < given < 1.0), "n_rows", rule, given)
         return max(classes, math.floor(given * n))
 
     def _labels(self, y: Any, n: int) -> NDArray[np.int64] | None:
         """Return the classes of y as codes; None if they do not count."""
+        by: object = self.by_label
+        if not (by is None or isinstance(by, (bool, np.bool_))):
+            raise TypeError(f"`by_label` must be True, False or None. Got {shown(by)}.")
         if y is None:
             return None
-        labels = np.asarray(y)
+        labels = array(y, "y", "an array, an entry per row of X")
         require(labels.shape[:1] == (n,), "y", f"of length {n}, as X", f"shape {labels.shape}")
-        if not self.by_label:
+        if by is not None and not by:
             return None
         labels = labels.ravel() if labels.shape == (n, 1) else labels
-        require(labels.ndim == 1, "y", "one class per row, or `by_label` False", f"shape {labels.shape}")
-        check_classification_targets(labels)
+        if labels.dtype.kind == "f":
+            finite(labels, "y")
+        kind = _kind(labels)
+        if by is None and (kind in _CARRIED or _many(labels)):
+            return None
+        got = f"{kind}, shape {labels.shape}"
+        require(kind in ("binary", "multiclass"), "y", "one class per row, or `by_label` False", got)
         codes: NDArray[np.int64] = np.unique(labels, return_inverse=True)[1].astype(np.int64)
         return codes
 
     def _seed(self) -> int:
         if isinstance(self.random_state, (int, np.integer)):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(_SEEDS))
+            return count(self.random_state, "random_state")
+        try:
+            return int(check_random_state(self.random_state).randint(_SEEDS))
+        except ValueError:
+            rule = "an integer >= 0, a RandomState or None"
+            raise TypeError(f"`random_state` must be {rule}. Got {shown(self.random_state)}.") from None
+
+
+def _kind(labels: NDArray[Any]) -> str:
+    """scikit-learn's word for a target."""
+    try:
+        return str(type_of_target(labels, input_name="y", raise_unknown=True))
+    except (TypeError, ValueError):
+        return "Unknown label type"  # what it says itself, in several lines
+
+
+def _many(labels: NDArray[Any]) -> bool:
+    """Whether these are numbers, and too many different ones to be classes."""
+    if labels.dtype.kind not in "iuf":
+        return False
+    distinct = len(np.unique(labels))
+    return distinct > _TWO and distinct > min(len(labels) / 2, max(_FEW, len(labels) / 10))
