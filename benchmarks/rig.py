@@ -50,6 +50,8 @@ class Options:
         For our passes, for BLAS and for faiss alike.
     out : Path, optional
         Where the JSON goes; None: nowhere.
+    seed : int, optional
+        Of a claim that draws its cases anew; None: a fresh one.
     """
 
     tiny: bool
@@ -57,6 +59,7 @@ class Options:
     only: str
     threads: int
     out: Path | None
+    seed: int | None = None
 
 
 def parse(name: str, statement: str, argv: Sequence[str] | None, *, repeats: int) -> Options:
@@ -68,6 +71,7 @@ def parse(name: str, statement: str, argv: Sequence[str] | None, *, repeats: int
     parser.add_argument("--only", default="", metavar="PROBLEM", help="problems whose name contains this")
     parser.add_argument("--threads", type=int, default=1, help="threads of every method (default 1)")
     parser.add_argument("--out", type=Path, default=None, help=f"JSON file (default results/{name}.json)")
+    parser.add_argument("--seed", type=int, default=None, help="of a claim that draws its cases anew")
     given = parser.parse_args(argv)
     rounds = given.repeats if given.repeats is not None else (1 if given.tiny else repeats)
     if rounds < 1 or given.threads < 1:
@@ -75,7 +79,9 @@ def parse(name: str, statement: str, argv: Sequence[str] | None, *, repeats: int
     # A partial run must not pass for the whole claim.
     partial = given.tiny or given.only
     out = given.out if given.out is not None else (None if partial else RESULTS / f"{name}.json")
-    return Options(tiny=given.tiny, repeats=rounds, only=given.only, threads=given.threads, out=out)
+    return Options(
+        tiny=given.tiny, repeats=rounds, only=given.only, threads=given.threads, out=out, seed=given.seed
+    )
 
 
 # ---------------------------------------------------------------- measuring

@@ -40,30 +40,40 @@ def squared_distance(points: Exact, target: Sequence[Fraction], weights: Sequenc
 
 
 def exact_minimum(points: Exact, target: Sequence[Fraction]) -> Fraction:
-    """min 1/2 |x - t|^2 over the hull of the points, exactly.
+    """min 1/2 |x - t|^2 over the hull of the points, exactly."""
+    away = [[a - b for a, b in zip(point, target, strict=True)] for point in points]
+    scale = math.lcm(*(entry.denominator for row in away for entry in row))
+    whole = np.array([[int(entry * scale) for entry in row] for row in away], object)
+    return least_square(whole) / (2 * scale * scale)
+
+
+def least_square(points: Array) -> Fraction:
+    """min |x|^2 over the hull of points with whole coordinates, exactly.
 
     Wolfe's algorithm in rational numbers: it ends after finitely many steps, and
     only where the optimality conditions hold exactly. So this needs no tolerance.
     """
-    away = [[a - b for a, b in zip(point, target, strict=True)] for point in points]
-    scale = math.lcm(*(entry.denominator for row in away for entry in row))
-    whole = [[int(entry * scale) for entry in row] for row in away]
-    gram = [[sum(a * b for a, b in zip(p, q, strict=True)) for q in whole] for p in whole]
-    weights = {min(range(len(gram)), key=lambda i: gram[i][i]): Fraction(1)}
+    squares = (points * points).sum(axis=1)
+    first = int(squares.argmin())
+    weights, rows = {first: Fraction(1)}, {first: points @ points[first]}
     while True:
-        scores = [sum((w * row[i] for i, w in weights.items()), Fraction()) for row in gram]
-        square = sum((w * scores[i] for i, w in weights.items()), Fraction())
-        best = min(range(len(gram)), key=scores.__getitem__)
-        if scores[best] >= square:
-            return square / (2 * scale * scale)
+        unit = math.lcm(*(w.denominator for w in weights.values()))
+        whole = {i: int(w * unit) for i, w in weights.items()}
+        scores = sum(w * rows[i] for i, w in whole.items())
+        square = sum(w * int(scores[i]) for i, w in whole.items())
+        best = int(scores.argmin())
+        if int(scores[best]) * unit >= square:
+            return Fraction(square, unit * unit)
         weights[best] = Fraction()
-        weights = _minor_cycle(gram, weights)
+        rows.setdefault(best, points @ points[best])
+        weights = _minor_cycle(rows, weights)
 
 
-def _minor_cycle(gram: list[list[int]], weights: dict[int, Fraction]) -> dict[int, Fraction]:
+def _minor_cycle(rows: dict[int, Array], weights: dict[int, Fraction]) -> dict[int, Fraction]:
     while True:
         held = list(weights)
-        wanted = dict(zip(held, _affine_minimiser([[gram[i][j] for j in held] for i in held]), strict=True))
+        gram = [[int(rows[i][j]) for j in held] for i in held]
+        wanted = dict(zip(held, _affine_minimiser(gram), strict=True))
         if min(wanted.values()) > 0:
             return wanted
         blocking = [i for i in held if wanted[i] <= 0]

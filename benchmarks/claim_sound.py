@@ -1,0 +1,93 @@
+"""Claim: no proof is false, no input kills, nothing hangs.
+
+Protocol: attacks from a fresh seed (printed; `--seed` repeats it), in worker processes
+whose death or silence of a minute is a finding. *Problems*: random and hostile
+atoms (scales 1e-323 to 1e300, duplicates, collinear, n = 1, d = 1, both precisions,
+ten storages), every objective, method and oracle, judged in integers and rational
+numbers, in mpmath where logarithms are needed: f(weights) <= value, lower <= the
+least exact value known (for quadratics the exact minimum), GAP_REACHED and ROUNDING
+only where true, weights on the simplex, ids in range and distinct, errors clear and
+for extreme numbers only. *Bounds*: every finite bound of every oracle against the
+exact best score; scores, ids and rows, too. *Shared*: eight threads on one oracle.
+*Forged*: saved folders damaged or forged with right checksums, loaded and used.
+
+Threshold: 100,000 problems with at least 40 in every cell of objective x method x
+oracle x dtype, 1,000,000 bounds, 2,000 shared runs, 10,000 folders: 0 violations,
+0 deaths, 0 hangs.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rig import Claim
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.fuzz import cells, hostile, supervise  # noqa: E402 - the harness lives with the tests
+
+
+class Attack(NamedTuple):
+    """A module of tests/fuzz, what it counts, how many of them are wanted, and batches of a round."""
+
+    module: str
+    counted: str
+    full: int
+    tiny: int
+    round: int
+
+
+ATTACKS = (
+    Attack("problems", "problems", 100_000, 300, 120),
+    Attack("bounds", "bounds", 1_000_000, 3_000, 100),
+    Attack("shared", "shared runs", 2_000, 100, 24),
+    Attack("forged", "folders", 10_000, 40, 40),
+)
+CELL = 40
+"""Least number of problems in every cell."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Attack, and report what was found."""
+    claim = Claim(__file__, __doc__, argv, repeats=1)
+    tiny = claim.options.tiny
+    seed = secrets.randbits(32) if claim.options.seed is None else claim.options.seed
+    claim.notes["seed"] = seed
+    claim.say(f"seed {seed}")
+    for attack in ATTACKS:
+        if claim.wants(attack.module):
+            found = run(claim, attack, seed, attack.tiny if tiny else attack.full)
+            for text in found.violations[:20]:
+                claim.say(text)
+            claim.at_least(
+                f"{attack.module}: {attack.counted}",
+                found.counts[attack.counted],
+                attack.full,
+                full_size=True,
+            )
+            claim.at_most(f"{attack.module}: violations, deaths and hangs", len(found.violations), 0)
+            if attack.module == "problems":
+                least = min(found.counts[cell] for cell in cells.names(hostile.DTYPES))
+                claim.at_least("problems: least count of a cell", least, CELL, full_size=True)
+    return claim.finish()
+
+
+def run(claim: Claim, attack: Attack, seed: int, wanted: int) -> supervise.Findings:
+    """Attack in rounds until there are enough cases."""
+    found, first = supervise.Findings(), 0
+    step = attack.round if wanted == attack.full else 4
+    while found.counts[attack.counted] < wanted:
+        found.take(supervise.run(attack.module, seed, range(first, first + step)))
+        first += step
+        claim.say(f"{attack.module}: {found.counts[attack.counted]} of {wanted}")
+    counts = {name: count for name, count in found.counts.items() if "|" not in name}
+    claim.row(attack=attack.module, batches=first, violations=len(found.violations), **counts)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
