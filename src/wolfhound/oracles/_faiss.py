@@ -342,3 +342,15 @@ def by_distance(index: object, shape: tuple[int, int]) -> bool:
     metrics = (faiss.METRIC_INNER_PRODUCT, faiss.METRIC_L2)
     require(index.metric_type in metrics, "index", "of metric inner product or L2", index.metric_type)
     return bool(index.metric_type == faiss.METRIC_L2)
+
+
+def check_type(index: object, kind: str) -> None:
+    """Raise ValueError unless an index is what we build as this kind, and its lists hold every atom."""
+    built = {"Pq": faiss.IndexPQFastScan, "IvfPq": faiss.IndexIVFPQFastScan, "Hnsw": faiss.IndexHNSWFlat}
+    wanted = built.get(kind, faiss.Index)
+    require(isinstance(index, wanted), "index", f"a {wanted.__name__}", type(index).__name__)
+    if kind == "IvfPq":
+        lists: Index = index
+        held = sum(lists.invlists.list_size(i) for i in range(lists.nlist))
+        fits = lists.quantizer.ntotal == lists.nlist and held == lists.ntotal
+        require(fits, "index", f"of {lists.ntotal} atoms in {lists.nlist} lists", held)

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import store
-from wolfhound.atoms import as_atoms, fingerprint
+from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.oracles import _faiss
+from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, wanted
 from wolfhound.oracles._hits import joined, offered
 from wolfhound.oracles._kmeans import kmeans, nearest
-from wolfhound.validate import count, require
+from wolfhound.validate import count, number, require
 
 __all__ = ["FaissIndex", "Hnsw", "IvfPq", "Pq", "Wrapped", "kmeans", "nearest"]
 
@@ -30,6 +31,9 @@ SAVED_AS = "faiss index"
 
 _GATHER = 64 << 20
 """Bytes of candidates' rows that are gathered at once."""
+
+_LARGEST = 1e30
+"""Bounds what faiss is asked: float32 sums of it stay finite."""
 
 _FAR = 16.0
 """Where an L2 index is asked, in mean lengths of atoms from their mean."""
@@ -271,8 +275,7 @@ class FaissIndex:
             every = np.tile(np.arange(n), (m, 1))
             return offered(self._atoms, ask, _without(every, ask.exclude, n), scored=np.full(m, n))
         ids, scored = self._engine.search(_points(ask.queries, self._anchor, self._reach), fetch)
-        if isinstance(self._kind, Wrapped):
-            _check_positions(ids, n)
+        _check_positions(ids, n)
         ids = _without(ids, ask.exclude, rescored)
         lost = (ids < 0).all(axis=1)
         if lost.any():  # codes whose scores are all equal, as for a zero query, or a poor graph
@@ -296,18 +299,15 @@ class FaissIndex:
             "faiss": _faiss.VERSION,
         }
         arrays: dict[str, NDArray[Any]] = {"index": data, "anchor": self._anchor}
-        store.save(folder, SAVED_AS, arrays, params, fingerprint(self._atoms))
+        saved.save(folder, SAVED_AS, arrays, params, self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: object) -> FaissIndex:
-        """Read an index that `save` wrote; faiss gets only bytes that were checked.
+        """Read an index that `save` wrote; faiss gets only bytes whose checksum is right.
 
-        Parameters
-        ----------
-        folder
-            Where it was saved.
-        atoms
-            The atoms it was built from.
+        Damage is refused, and so is an index of another kind or size than was saved.
+        But what faiss does with bytes that somebody made to look right is up to faiss,
+        and may end the process: load only what you would run.
 
         Raises
         ------
@@ -315,19 +315,26 @@ class FaissIndex:
             If the folder is damaged or holds something else, if the atoms are
             others, or if this version of faiss cannot read the index.
         """
-        rows = as_atoms(atoms)
-        stored = store.load(folder, SAVED_AS)
-        store.check_fingerprint(stored, rows)
+        rows, stored = saved.opened(folder, SAVED_AS, atoms)
+        n, d = rows.shape
         kind = _kind_of(stored)
+        with stored.reading():
+            data = stored.array("index", np.uint8, (None,))
+            anchor = stored.array("anchor", np.float32, (None,), low=-_LARGEST, high=_LARGEST)
+            reach = number(stored.params["reach"], "reach", low=0.0)
+            require(reach <= _LARGEST, "reach", f"<= {_LARGEST:g}", reach)
         try:
-            index = _faiss.from_bytes(stored.arrays["index"])
-        except RuntimeError as error:
+            index = _faiss.from_bytes(data)
+        except (RuntimeError, MemoryError) as error:
             raise store.StoreError(
                 f"`folder` must hold an index that faiss {_faiss.VERSION} reads."
-                f" Got one of faiss {stored.params['faiss']} in {stored.folder}: {error}."
+                f" Got one of faiss {stored.params.get('faiss')} in {stored.folder}: {error}."
             ) from None
-        anchor, reach = stored.arrays["anchor"], stored.params["reach"]
-        return cls(rows, _engine(index, kind), kind, anchor=anchor, reach=reach)
+        with stored.reading():
+            require(len(anchor) >= d, "anchor", f"of {d} numbers at least", len(anchor))
+            _faiss.by_distance(index, (n, len(anchor)))
+            _faiss.check_type(index, type(kind).__name__)
+            return cls(rows, _engine(index, kind), kind, anchor=anchor, reach=reach)
 
     def __repr__(self) -> str:
         """The atoms and the settings."""
@@ -372,7 +379,7 @@ def _points(queries: Vector, anchor: Single, reach: float) -> Single:
 
 
 def _check_positions(ids: Ids, n: int) -> None:
-    """Raise ValueError if a wrapped index answers what are no positions of atoms."""
+    """Raise ValueError if an index, wrapped or loaded, answers what are no positions of atoms."""
     rule = f"one whose ids are the positions of {n} atoms"
     require(bool(ids.max() < n), "index", rule, f"id {ids.max()}")
     ordered = np.sort(ids, axis=1)
