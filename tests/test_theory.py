@@ -287,7 +287,7 @@ def test_real_cross_polytope_hashes_collide_less_often_than_the_leading_term() -
 def test_share_outside_its_range_is_refused(c: float) -> None:
     with pytest.raises(ValueError, match=r"`c` must be in \(0, 1\]. Got"):
         rho(c, 0.5)
-    with pytest.raises(ValueError, match=r"`c` must be in \(1/2, 1\]. Got"):
+    with pytest.raises(ValueError, match=r"`c` must be in \(0.5, 1\]. Got"):
         theory.herding_gap_after(1, c=c, diameter=1.0)
 
 

@@ -8,6 +8,7 @@ compiled kernel serves them all and nobody writes into a caller's array.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from wolfhound._files import FileAtoms, locked, mapped_file, summary, valid_ids, widened
 from wolfhound.core import Atoms, Ids, Matrix, Vector, gamma, pulse
 from wolfhound.threads import ordered
-from wolfhound.validate import count, real_array, require
+from wolfhound.validate import count, function, kind, real_array, require
 
 __all__ = [
     "ArrayAtoms",
@@ -115,6 +116,7 @@ class ConcatAtoms:
     __slots__ = ("_starts", "parts")
 
     def __init__(self, parts: Sequence[object]) -> None:
+        kind(parts, "parts", "a list of atoms, arrays or paths", list, tuple)
         require(len(parts) > 0, "parts", "at least one set of atoms", "none")
         flat = [atoms for part in parts for atoms in _parts(as_atoms(part))]
         dims = sorted({part.shape[1] for part in flat})
@@ -179,8 +181,10 @@ class MappedAtoms:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "atoms", as_atoms(self.atoms))
-        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        function(self.fn, "fn", "a function of rows")
         count(self.dim, "dim", low=1)
+        with contextlib.suppress(TypeError):  # what is no dtype is refused below
+            object.__setattr__(self, "dtype", np.dtype(self.dtype))
         require(self.dtype in (np.float32, np.float64), "dtype", "float32 or float64", self.dtype)
 
     @property

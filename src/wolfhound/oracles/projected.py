@@ -13,7 +13,7 @@ from wolfhound.atoms import MappedAtoms, as_atoms
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Vector
 from wolfhound.oracles._asked import asked, wanted
 from wolfhound.oracles._hits import offered
-from wolfhound.validate import count, matrix, require
+from wolfhound.validate import count, function, matrix, oracle, require
 
 
 @final
@@ -63,8 +63,11 @@ class Projected:
         extra: int = 0,
         thresholds: Callable[[Vector, Vector], ArrayLike] | None = None,
     ) -> None:
-        self._index = index
+        self._index = oracle(index, "index")
         self._phi = phi
+        function(phi, "phi", "a function of queries")
+        if thresholds is not None:
+            function(thresholds, "thresholds", "a function of queries and scores")
         self._atoms = _before(index.atoms) if atoms is None else as_atoms(atoms)
         self._extra = count(extra, "extra")
         self._thresholds = thresholds
