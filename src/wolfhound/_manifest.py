@@ -58,6 +58,14 @@ class Stored:
     params: Mapping[str, Any]
     fingerprint: Fingerprint
 
+    @property
+    def shape(self) -> tuple[int, int | None]:
+        """n and d of the atoms it was made from; any, if it is not known which."""
+        widths = {part.d for part in self.fingerprint}
+        if len(widths) > 1:
+            raise self.wrong("parts of the atoms have other dimensions")
+        return sum(part.n for part in self.fingerprint) or 2**62, next(iter(widths), None)
+
     def array(
         self,
         name: str,

@@ -5,22 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import plot, store
 from wolfhound.atoms import Fingerprint
-from wolfhound.core import Atoms, Ids, Ints, Status, Vector
-from wolfhound.validate import count, require
+from wolfhound.core import Ids, Ints, Status, Vector
+from wolfhound.validate import count, number, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _KIND = "result"
 _SHOWN = 5
+
+WEIGHTS = 1e-6
+"""What rounding may add to the sum of the weights of a saved result, and much more."""
+
+FINITE = float(np.finfo(np.float64).max)
 
 
 class TraceRow(NamedTuple):
@@ -93,6 +99,14 @@ class Trace:
             ratio=np.array(ratio, np.float64),
             kind=np.array(kind, np.str_),
         )
+
+    @classmethod
+    def read(cls, stored: store.Stored) -> Trace:
+        """Return the trace of what was saved; StoreError if it is none."""
+        states = len(stored.array("trace_t", np.int64, (None,), low=0))
+        kinds: dict[str, Any] = dict.fromkeys(TraceRow._fields, np.float64)
+        kinds |= {"t": np.int64, "scored": np.int64, "kind": "U"}
+        return cls(**{name: stored.array(f"trace_{name}", kinds[name], (states,)) for name in kinds})
 
     def __len__(self) -> int:
         """How many states."""
@@ -174,6 +188,9 @@ class Result:
         object.__setattr__(self, "ids", self.ids[order])
         object.__setattr__(self, "weights", self.weights[order])
         if self.names is not None:
+            plain = isinstance(self.names, Sequence) and not isinstance(self.names, (str, bytes))
+            if not (plain and all(isinstance(name, str) for name in self.names)):
+                raise TypeError(f"`names` must be a sequence of strings. Got {self.names!r}.")
             require(len(self.names) == k, "names", f"{k} names, one per active atom", f"{len(self.names)}")
             object.__setattr__(self, "names", tuple(self.names[i] for i in order))
 
@@ -228,8 +245,8 @@ class Result:
             plot.save(figure, path)
         return figure
 
-    def save(self, folder: str | Path) -> None:
-        """Write to a folder that `load` reads."""
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write to a folder that `load` reads; it must be new, empty, or hold a result."""
         arrays = {f"trace_{name}": getattr(self.trace, name) for name in TraceRow._fields}
         # As an array: JSON has no inf and nan.
         arrays["numbers"] = np.array([self.value, self.lower, self.goal, self.passes, self.seconds])
@@ -265,37 +282,56 @@ class Result:
         )
 
 
-def load(folder: str | Path, *, atoms: Atoms | None = None) -> Result:
+def load(folder: str | PathLike[str], *, atoms: object = None) -> Result:
     """Read a result that `Result.save` wrote.
+
+    What was proved in the run is read, not proved again: checksums tell damage, but
+    whoever can write the folder can write what he likes. To prove it, solve again.
 
     Parameters
     ----------
     folder
         Where it was saved.
     atoms
-        If given, must be the atoms of the run, else StoreError is raised.
+        Atoms, an array or a path. If given, must be the atoms of the run, else
+        StoreError is raised.
+
+    Raises
+    ------
+    StoreError
+        If the folder is damaged, or holds what no run can have given.
     """
     stored = store.load(folder, _KIND, mmap=False)
     if atoms is not None:
         store.check_fingerprint(stored, atoms)
-    arrays, params = stored.arrays, stored.params
-    value, lower, goal, passes, seconds = (float(number) for number in arrays["numbers"])
+    with stored.reading():
+        return _read(stored)
+
+
+def _read(stored: store.Stored) -> Result:
+    params, (n, d) = stored.params, stored.shape
+    value, lower, goal, passes, seconds = stored.array("numbers", np.float64, (5,)).tolist()
+    ids = stored.array("ids", np.int64, (None,), low=0, high=n - 1)
+    weights = stored.array("weights", np.float64, ids.shape, low=0.0, high=1.0 + WEIGHTS)
+    require(len(np.unique(ids)) == len(ids), "ids", "distinct", "repeated ids")
+    require(float(weights.sum()) <= 1.0 + WEIGHTS, "weights", "of sum 1", weights.sum())
+    require(lower <= value, "lower", f"<= {value}", lower)
     names = params["names"]
     return Result(
-        x=arrays["x"],
-        ids=arrays["ids"],
-        weights=arrays["weights"],
+        x=stored.array("x", np.float64, (d,), low=-FINITE, high=FINITE),
+        ids=ids,
+        weights=weights,
         value=value,
         lower=lower,
         status=Status[params["status"]],
         goal=goal,
-        steps=params["steps"],
-        passes=passes,
-        scored=params["scored"],
-        seconds=seconds,
-        trace=Trace(**{name: arrays[f"trace_{name}"] for name in TraceRow._fields}),
-        names=None if names is None else tuple(names),
+        steps=count(params["steps"], "steps"),
+        passes=number(passes, "passes", low=0.0),
+        scored=count(params["scored"], "scored"),
+        seconds=number(seconds, "seconds", low=0.0),
+        trace=Trace.read(stored),
+        names=names if names is None else tuple(names),
         fingerprint=stored.fingerprint,
-        objective=params["objective"],
-        method=params["method"],
+        objective=str(params["objective"]),
+        method=str(params["method"]),
     )

@@ -4,83 +4,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import plot, store
-from wolfhound.atoms import Fingerprint, Part, as_atoms
-from wolfhound.core import Atoms, Ids, Ints, Progress, Status, Vector
-from wolfhound.herding.kernels import Gaussian, Kernel, Laplace, Linear, Stein
-from wolfhound.result import Trace, TraceRow
-from wolfhound.validate import require
+from wolfhound.atoms import Fingerprint, as_atoms
+from wolfhound.core import Atoms, Ids, Progress, Status, Vector
+from wolfhound.herding._record import (
+    Curve,
+    Record,
+    loaded_kernel,
+    loaded_record,
+    saved_kernel,
+    saved_record,
+)
+from wolfhound.herding.kernels import Kernel
+from wolfhound.result import WEIGHTS, Trace, TraceRow
+from wolfhound.validate import count, number, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+__all__ = ["Curve", "HerdResult", "Record", "Session"]
+
 _KIND = "herd"
-_KERNELS: dict[str, Callable[..., Kernel]] = {
-    kind.__name__: kind for kind in (Gaussian, Laplace, Linear, Stein)
-}
 _DRAWN = 2000
 """Rows that a picture shows."""
 
 _SHOWN = 8
-
-
-class Curve(NamedTuple):
-    """MMD of the first rows, and the mean of random subsets of as many.
-
-    Attributes
-    ----------
-    sizes : (s,) int64
-        Numbers of rows.
-    mmd, random : (s,)
-        On the same data as the result's `mmd`.
-    """
-
-    sizes: Ints
-    mmd: Vector
-    random: Vector
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Record:
-    """Settings of a run that a saved result needs to go on.
-
-    Attributes
-    ----------
-    counts : tuple of int
-        Candidates of each label, or of all rows.
-    seed : int
-        Of all that is random.
-    held : int
-        Rows of `init`: the first ids.
-    exclude : (e,) int64
-        Rows that must not be picked.
-    balanced, weights, swap, evaluate : bool
-        As given to `herd`.
-    target : Fingerprint
-        Of the target, () if there is none.
-    digests : tuple of str
-        Of the labels and the row weights, "" where there are none.
-    """
-
-    counts: tuple[int, ...]
-    seed: int
-    held: int
-    exclude: Ids
-    balanced: bool
-    weights: bool
-    swap: bool
-    evaluate: bool
-    target: Fingerprint
-    digests: tuple[str, str]
 
 
 class Session(Protocol):
@@ -299,13 +256,13 @@ class HerdResult:
             "scored": self.scored,
             "reference": self.reference,
             "space": self.space,
-            "kernel": _saved_kernel(self.kernel),
-            "record": _saved_record(self.record),
+            "kernel": saved_kernel(self.kernel),
+            "record": saved_record(self.record),
         }
         store.save(folder, _KIND, arrays, params, self.fingerprint)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], *, rows: Atoms | None = None) -> HerdResult:
+    def load(cls, folder: str | PathLike[str], *, rows: object = None) -> HerdResult:
         """Read a result that `save` wrote.
 
         Parameters
@@ -313,34 +270,19 @@ class HerdResult:
         folder
             Where it was saved.
         rows
-            If given, must be the rows of the run, else StoreError is raised.
+            Atoms, an array or a path. If given, must be the rows of the run, else
+            StoreError is raised.
+
+        Raises
+        ------
+        StoreError
+            If the folder is damaged, or holds what no run can have given.
         """
         stored = store.load(folder, _KIND, mmap=False)
         if rows is not None:
             store.check_fingerprint(stored, rows)
-        arrays, params = stored.arrays, stored.params
-        mmd, random, spread, seconds, evaluation, passes = (float(number) for number in arrays["numbers"])
-        return cls(
-            ids=arrays["ids"],
-            weights=arrays["weights"],
-            mmd=mmd,
-            mmd_random=random,
-            mmd_random_spread=spread,
-            reference=params["reference"],
-            seconds=seconds,
-            evaluation_seconds=evaluation,
-            passes=passes,
-            scored=params["scored"],
-            status=Status[params["status"]],
-            trace=Trace(**{name: arrays[f"trace_{name}"] for name in TraceRow._fields}),
-            kernel=_loaded_kernel(params["kernel"]),
-            space=params["space"],
-            labels=arrays.get("labels"),
-            mmd_by=arrays.get("mmd_by"),
-            fingerprint=stored.fingerprint,
-            measured=Curve(*(arrays[f"curve_{name}"] for name in Curve._fields)),
-            record=_loaded_record(params["record"], arrays),
-        )
+        with stored.reading():
+            return _read(stored)
 
     def _quality(self) -> str:
         if math.isnan(self.mmd):
@@ -377,34 +319,35 @@ class HerdResult:
         )
 
 
-def _saved_kernel(kernel: Kernel | None) -> list[Any] | None:
-    if isinstance(kernel, (Gaussian, Laplace, Stein)):
-        return [type(kernel).__name__, kernel.lengthscale]
-    return ["Linear"] if isinstance(kernel, Linear) else None
-
-
-def _loaded_kernel(saved: list[Any] | None) -> Kernel | None:
-    return None if saved is None else _KERNELS[saved[0]](*saved[1:])
-
-
-def _saved_record(record: Record | None) -> dict[str, Any] | None:
-    if record is None:
-        return None
-    saved = {field.name: getattr(record, field.name) for field in fields(record)}
-    del saved["exclude"]
-    return saved | {"target": [list(part) for part in record.target]}
-
-
-def _loaded_record(saved: dict[str, Any] | None, arrays: Mapping[str, NDArray[Any]]) -> Record | None:
-    if saved is None:
-        return None
-    labels, row_weights = saved["digests"]
-    return Record(
-        **saved
-        | {
-            "exclude": arrays["exclude"],
-            "counts": tuple(saved["counts"]),
-            "target": tuple(Part(*part) for part in saved["target"]),
-            "digests": (labels, row_weights),
-        }
+def _read(stored: store.Stored) -> HerdResult:
+    params, n = stored.params, stored.shape[0]
+    mmd, random, spread, *costs = stored.array("numbers", np.float64, (6,)).tolist()
+    seconds, evaluation, passes = (number(cost, "numbers", low=0.0) for cost in costs)
+    ids = stored.array("ids", np.int64, (None,), low=0, high=n - 1)
+    weights = stored.array("weights", np.float64, ids.shape, low=0.0, high=1.0 + WEIGHTS)
+    require(abs(weights.sum() - 1.0) <= WEIGHTS, "weights", "of sum 1", weights.sum())
+    sizes = stored.array("curve_sizes", np.int64, (None,), low=0)
+    labels = stored.arrays.get("labels")
+    require(labels is None or labels.shape == ids.shape, "labels", "one for each row", labels)
+    return HerdResult(
+        ids=ids,
+        weights=weights,
+        mmd=mmd,
+        mmd_random=random,
+        mmd_random_spread=spread,
+        reference=str(params["reference"]),
+        seconds=seconds,
+        evaluation_seconds=evaluation,
+        passes=passes,
+        scored=count(params["scored"], "scored"),
+        status=Status[params["status"]],
+        trace=Trace.read(stored),
+        kernel=loaded_kernel(params["kernel"]),
+        space=str(params["space"]),
+        labels=labels,
+        fingerprint=stored.fingerprint,
+        measured=Curve(
+            sizes, *(stored.array(f"curve_{name}", np.float64, sizes.shape) for name in ("mmd", "random"))
+        ),
+        record=loaded_record(params["record"], stored, len(ids)),
     )

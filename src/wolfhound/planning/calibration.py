@@ -16,6 +16,7 @@ from typing import Any
 
 from wolfhound.store import write_atomically
 from wolfhound.validate import count, kind, number
+from wolfhound.validate import path as checked_path
 
 FORMAT = "wolfhound calibration"
 VERSION = 1
@@ -139,7 +140,7 @@ class Calibration:
 
     def save(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Write it, whole or not at all; return where, by default `default_path()`."""
-        target = default_path() if path is None else Path(path)
+        target = default_path() if path is None else checked_path(path, "path")
         target.parent.mkdir(parents=True, exist_ok=True)
         content = {"format": FORMAT, "version": VERSION, **asdict(self)}
         content["checksum"] = _checksum(content)
@@ -158,10 +159,10 @@ class Calibration:
         FileNotFoundError
             If there is none.
         """
-        source = default_path() if path is None else Path(path)
+        source = default_path() if path is None else checked_path(path, "path")
         try:
             content = json.loads(source.read_bytes())
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _damaged(source, "it is not JSON") from None
         if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
             raise _damaged(source, f"it is no {FORMAT}")
@@ -172,7 +173,10 @@ class Calibration:
             )
         if content.pop("checksum", None) != _checksum({"format": FORMAT, "version": VERSION, **content}):
             raise _damaged(source, "its checksum differs")
-        return _calibration(content)
+        try:
+            return _calibration(content)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise _damaged(source, f"an entry is missing or wrong: {error}") from None
 
     @classmethod
     def here(cls) -> Calibration:

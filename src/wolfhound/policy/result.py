@@ -12,8 +12,9 @@ import numpy as np
 
 from wolfhound import plot, store
 from wolfhound.atoms import Fingerprint
-from wolfhound.core import Atoms, Ids, Status, Vector
-from wolfhound.result import Trace, TraceRow
+from wolfhound.core import Ids, Status, Vector
+from wolfhound.result import FINITE, WEIGHTS, Trace, TraceRow
+from wolfhound.validate import count, number, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -172,40 +173,57 @@ class TabularResult:
 _ARRAYS = ("policy", "ids", "weights", "values", "gaps", "bounds", "measures")
 
 
-def load_policy(folder: str | PathLike[str], *, atoms: Atoms | None = None) -> TabularResult:
+def load_policy(folder: str | PathLike[str], *, atoms: object = None) -> TabularResult:
     """Read a result that `TabularResult.save` wrote.
+
+    What was proved in the run is read, not proved again, see `wolfhound.load`.
 
     Parameters
     ----------
     folder
         Where it was saved.
     atoms
-        If given, must be the atoms of the run, else StoreError is raised.
+        Atoms, an array or a path. If given, must be the atoms of the run, else
+        StoreError is raised.
+
+    Raises
+    ------
+    StoreError
+        If the folder is damaged, or holds what no run can have given.
     """
     stored = store.load(folder, _KIND, mmap=False)
     if atoms is not None:
         store.check_fingerprint(stored, atoms)
-    arrays, params = stored.arrays, stored.params
-    score, upper, goal, eps, passes, seconds = (float(number) for number in arrays["numbers"])
+    with stored.reading():
+        return _read(stored)
+
+
+def _read(stored: store.Stored) -> TabularResult:
+    params, array, (n, d) = stored.params, stored.array, stored.shape
+    score, upper, goal, eps, passes, seconds = array("numbers", np.float64, (6,)).tolist()
+    policy, trace = array("policy", np.float64, (None, d), low=-FINITE, high=FINITE), Trace.read(stored)
+    ids = array("ids", np.int64, (len(policy), None), low=-1, high=n - 1)
+    require(score <= upper, "score", f"<= {upper}", score)
+    require(policy.size > 0, "policy", "of one state at least", "none")
     return TabularResult(
-        policy=arrays["policy"],
-        ids=arrays["ids"],
-        weights=arrays["weights"],
-        values=arrays["values"],
+        policy=policy,
+        ids=ids,
+        weights=array("weights", np.float64, ids.shape, low=0.0, high=1.0 + WEIGHTS),
+        values=array("values", np.float64, (len(policy),)),
         score=score,
         upper=upper,
-        gaps=arrays["gaps"],
-        bounds=arrays["bounds"],
+        gaps=array("gaps", np.float64, (len(policy),), low=0.0),
+        bounds=array("bounds", np.float64, (len(policy),), low=0.0),
         status=Status[params["status"]],
         goal=goal,
         eps=eps,
-        steps=params["steps"],
-        passes=passes,
-        scored=params["scored"],
-        seconds=seconds,
-        trace=Trace(**{name: arrays[f"trace_{name}"] for name in TraceRow._fields}),
-        measures=arrays["measures"],
+        steps=count(params["steps"], "steps"),
+        passes=number(passes, "passes", low=0.0),
+        scored=count(params["scored"], "scored"),
+        seconds=number(seconds, "seconds", low=0.0),
+        trace=trace,
+        measures=array("measures", np.float64, (len(trace),)),
         fingerprint=stored.fingerprint,
-        problem=params["problem"],
-        method=params["method"],
+        problem=str(params["problem"]),
+        method=str(params["method"]),
     )
