@@ -105,10 +105,10 @@ def test_drive_says_why_it_ended(
     assert out.last.t == seen - 1
 
 
-def test_every_status_has_its_own_sentence_and_three_are_success() -> None:
-    assert len({status.value for status in Status}) == len(Status) == 11
+def test_every_status_has_its_own_sentence_and_four_are_success() -> None:
+    assert len({status.value for status in Status}) == len(Status) == 12
     good = [status for status in Status if status.success]
-    assert good == [Status.GAP_REACHED, Status.ROUNDING, Status.FINISHED]
+    assert good == [Status.GAP_REACHED, Status.ROUNDING, Status.STATIONARY, Status.FINISHED]
 
 
 def test_drive_keeps_the_best_state_and_the_last_one() -> None:

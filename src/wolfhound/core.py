@@ -66,7 +66,8 @@ class Atoms(Protocol):
 class Hits:
     """Answers to m queries, k each, best first.
 
-    Column 0 and `bounds` are promised; the other columns are good, not exact.
+    k is what was asked for, or n if that is less. Column 0 and `bounds` are promised;
+    the other columns are good, not exact, unless an oracle says more.
 
     Attributes
     ----------
@@ -100,7 +101,10 @@ class Hits:
 
 
 class Oracle(Protocol):
-    """Finds atoms with a large inner product. Knows no point, f or gap."""
+    """Finds atoms with a large inner product. Knows no point, f or gap.
+
+    May be asked by several threads at once: a query works on what no other changes.
+    """
 
     @property
     def atoms(self) -> Atoms:
@@ -121,7 +125,7 @@ class Oracle(Protocol):
         queries : (m, d)
             Directions to maximise.
         k
-            Answers wanted per query.
+            Answers wanted per query; more than n are n.
         thresholds : (m,), optional
             Scores: any atom at or above will do; below it the best found is
             returned. Exact oracles ignore them.
@@ -262,12 +266,13 @@ class Status(enum.Enum):
     """Why a run ended; the value is the sentence shown to the user."""
 
     GAP_REACHED = "the proved gap is at most the goal"
-    ROUNDING = "proved as far as float64 allows; a smaller gap needs a larger goal"
+    ROUNDING = "the gap is as small as rounding allows; the goal is smaller"
+    STATIONARY = "f is not convex: no atom promises more than the goal here; a global minimum is not proved"
     FINISHED = "the method's schedule is over"
     MAX_STEPS = "max_steps reached before the goal; raise it or the tolerance"
     MAX_PASSES = "max_passes reached before the goal; raise it or the tolerance"
     MAX_SECONDS = "max_seconds reached before the goal; raise it or the tolerance"
-    STALLED = "no step improves f any more and the gap is not proved; use an exact oracle"
+    STALLED = "no step improves f any more, and the goal is not proved; try an exact oracle or a larger goal"
     NOT_FOUND = "the index found no good atom, which proves nothing; confirm by a pass"
     STOPPED = "the callback asked to stop"
     INTERRUPTED = "interrupted; the best point so far is returned"
@@ -276,7 +281,7 @@ class Status(enum.Enum):
     @property
     def success(self) -> bool:
         """Whether the run did what was asked."""
-        return self in (Status.GAP_REACHED, Status.ROUNDING, Status.FINISHED)
+        return self in (Status.GAP_REACHED, Status.ROUNDING, Status.STATIONARY, Status.FINISHED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -321,15 +321,21 @@ class _Overflows(SquaredDistance):
         return PlainLine(self, start, direction)  # type: ignore[arg-type]
 
 
-def test_infinite_values_name_the_step() -> None:
+def test_an_infinite_start_is_named() -> None:
     rows = np.eye(3)
     f = _Overflows(np.array([9.0, 0.0, 0.0]))
     oracle = Scan(ArrayAtoms(rows))
     method = FrankWolfe(Vanilla(), OpenLoop())
-    with pytest.raises(FloatingPointError, match="at step 1"):
-        follow(method, f, oracle, at_atom(rows, 1), 10)
-    with pytest.raises(FloatingPointError, match="at step 0"):
+    with pytest.raises(FloatingPointError, match="at the start"):
         follow(method, f, oracle, at_atom(rows, 0), 10)
+
+
+def test_a_schedule_steps_back_into_the_domain() -> None:
+    rows = np.eye(3)
+    f = _Overflows(np.array([9.0, 0.0, 0.0]))
+    states = follow(FrankWolfe(Vanilla(), OpenLoop()), f, Scan(ArrayAtoms(rows)), at_atom(rows, 1), 10)
+    assert_allclose(states[1].point.x, [0.5, 0.5, 0.0])
+    assert all(math.isfinite(state.value) for state in states)
 
 
 def test_line_search_stays_where_f_is_finite() -> None:

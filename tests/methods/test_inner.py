@@ -17,7 +17,6 @@ from wolfhound import MixtureLikelihood, SquaredDistance, minimize
 from wolfhound.core import Matrix, Objective, Vector
 from wolfhound.methods import _newton
 from wolfhound.methods._newton import NewtonInner, step_length
-from wolfhound.methods._pairwise import PairwiseInner
 from wolfhound.methods._pool import Pool
 from wolfhound.methods._quadratic import QuadraticInner
 from wolfhound.methods.fully_corrective import Inner
@@ -38,8 +37,8 @@ INNERS: tuple[tuple[Make, Callable[[Matrix], Objective]], ...] = (
     (NewtonInner, partial(logistic, m=20)),
     (NewtonInner, partial(huber, m=20)),
     (NewtonInner, outside),
-    (PairwiseInner, outside),
-    (PairwiseInner, quartic),
+    (NewtonInner, outside),
+    (NewtonInner, quartic),
 )
 
 

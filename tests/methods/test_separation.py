@@ -263,8 +263,11 @@ def test_a_fixed_tau_ends_after_the_steps_of_the_theorem() -> None:
     assert run(cold, diameter=None, max_steps=3).passes == 2.0
 
 
-def test_without_smoothness_there_is_no_number_of_steps() -> None:
+def test_without_smoothness_there_is_no_number_of_steps_and_a_pass_ends_the_run() -> None:
+    """Nothing proves the goal, and no schedule is over: after some steps below the goal a pass looks."""
     f = Custom(lambda x: (float(x @ x), 2.0 * x), convex=True, floor=-1.0)
     method = SublinearFrankWolfe(c=0.9, tau=ANY, diameter=1.0)
     result = minimize(f, EveryOther(cloud(20, 2)), method=method, atol=0.5, max_steps=500)
-    assert (result.status, result.steps) == (Status.MAX_STEPS, 500)
+    assert result.status is Status.GAP_REACHED
+    assert result.steps < 100
+    assert result.passes == 1.0

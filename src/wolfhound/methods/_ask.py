@@ -13,6 +13,9 @@ import numpy as np
 
 from wolfhound.core import UNIT, Hits, Ids, Objective, Oracle, Point, State, Status, Vector, gamma
 
+_TRUSTED = 1e-12
+"""Relative rounding that a trusted function may have."""
+
 
 def cutgap(gap: float, excess: float) -> float:
     """Largest possible decrease of f, given a proved Frank-Wolfe gap.
@@ -33,14 +36,33 @@ def cutgap(gap: float, excess: float) -> float:
     return cut * (1.0 + (4.0 * UNIT if math.isfinite(excess) else 0.0))
 
 
-class Asker:
-    """Queries along one run; keeps `lower`, passes, atoms scored, ratio, slack."""
+def noise(point: Point) -> float:
+    """How far two values of f here may differ by rounding alone."""
+    return point.value_error + 4.0 * UNIT * abs(point.value)
 
-    def __init__(self, objective: Objective, oracle: Oracle, exclude: Ids) -> None:
+
+class Asker:
+    """Queries along one run; keeps `lower`, passes, atoms scored, ratio, slack.
+
+    Parameters
+    ----------
+    objective, oracle
+        f, and who is asked.
+    exclude
+        Atoms that must not be answered.
+    goal
+        Wanted gap; where f is not convex, the Frank-Wolfe gap that ends the run.
+    """
+
+    def __init__(self, objective: Objective, oracle: Oracle, exclude: Ids, *, goal: float = 0.0) -> None:
         self.objective = objective
         self.oracle = oracle
         self.exclude = exclude
+        self.goal = goal
         self.lower = objective.floor if objective.convex else -math.inf
+        self._upper = math.inf
+        self._rounding = 0.0
+        self._still: Point | None = None
         self.passes = 0.0
         self.scored = 0
         self.ratio = math.nan
@@ -78,21 +100,40 @@ class Asker:
 
     def _certify(self, point: Point, hits: Hits, here: float) -> None:
         bound = float(hits.bounds[0])
-        if not math.isfinite(bound):
+        length = float(np.linalg.norm(point.x))
+        radius = max(hits.radius, length)
+        if not (math.isfinite(bound) and math.isfinite(radius)):
             return
         gap = bound - here
         if gap > 0.0:
-            self.ratio = (float(hits.scores[0, 0]) - here) / gap
-        size, length = float(np.linalg.norm(point.grad)), float(np.linalg.norm(point.x))
-        radius = max(hits.radius, length)
+            self.ratio = (float(hits.scores[0, 0]) - here) / gap if hits.ids[0, 0] >= 0 else 0.0
+        size = float(np.linalg.norm(point.grad))
         rounding = 1.01 * gamma(len(point.x) + 4) * size * radius
         if point.grad_error > 0.0:
             rounding += 2.0 * point.grad_error * radius
         self.slack = 2.0 * (point.value_error + rounding) + 4.0 * UNIT * abs(point.value)
+        self._rounding = max(self._rounding, self.slack)
         if self.objective.convex:
             cut = cutgap(max(gap + rounding, 0.0), point.excess)
             proved = point.value - point.value_error - cut
             self.lower = max(self.lower, proved - 4.0 * UNIT * abs(proved))
+        elif gap + rounding <= max(self.goal, 2.0 * self.slack):
+            self._still = point
+
+    def stationary(self, point: Point) -> bool:
+        """Whether f is not convex, and no atom was proved to promise more than the goal here."""
+        return point is self._still
+
+    def _agree(self, point: Point) -> None:
+        """Raise if f was found below its own lower bound by more than rounding."""
+        self._upper = min(self._upper, point.upper)
+        rounding = 8.0 * self._rounding + _TRUSTED * max(abs(self.lower), abs(self._upper))
+        if self.lower > self._upper + rounding:
+            raise ValueError(
+                f"f is {self._upper:g} at a point of the hull, below its lower bound {self.lower:g}: "
+                "the gradient, `convex=True` or `floor` of the objective is wrong. `Custom.check(x)` "
+                "compares a gradient with differences."
+            )
 
     def state(
         self,
@@ -105,11 +146,14 @@ class Asker:
         hit: int = -1,
         end: Status | None = None,
     ) -> State:
-        """Snapshot the run."""
+        """Snapshot the run; the end of one that has reached a stationary point is set here."""
+        self._agree(point)
+        if end is None and self.stationary(point):
+            end = Status.STATIONARY
         return State(
             t=t,
             point=point,
-            lower=self.lower,
+            lower=min(self.lower, self._upper),
             ids=ids.copy(),
             weights=weights.copy(),
             passes=self.passes,

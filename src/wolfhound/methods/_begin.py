@@ -18,7 +18,8 @@ def best_atom(objective: Objective, start: Start) -> Start:
     """Choose the first point of a start that has only its pool.
 
     The objective's own weights if it has any (a mixture's single atoms are
-    mostly infinite), else the atom of least f among the first 256.
+    mostly infinite), else the atom of least f among the first 256; where f is
+    infinite at all of them, the mean of the pool.
 
     Parameters
     ----------
@@ -33,7 +34,10 @@ def best_atom(objective: Objective, start: Start) -> Start:
     if weights is not None:
         return _at(start, np.arange(len(weights)), weights)
     values = objective.values(start.pool[:_TRIED])
-    return _at(start, np.array([np.argmin(np.where(np.isnan(values), np.inf, values))]), np.ones(1))
+    finite = np.isfinite(values)
+    if not finite.any():
+        return _at(start, np.arange(len(start.pool)), np.ones(len(start.pool)))
+    return _at(start, np.array([np.argmin(np.where(finite, values, np.inf))]), np.ones(1))
 
 
 def random_mixture(objective: Objective, start: Start, rng: np.random.Generator, *, size: int) -> Start:
@@ -57,6 +61,8 @@ def random_mixture(objective: Objective, start: Start, rng: np.random.Generator,
     weights = _own_weights(objective, start)
     if weights is not None:
         return _at(start, np.arange(len(weights)), weights)
+    if not np.isfinite(objective.values(start.pool[:1])).all():
+        return best_atom(objective, start)  # f has a domain, which random atoms need not reach
     chosen = rng.choice(len(start.pool_ids), min(size, len(start.pool_ids)), replace=False)
     return _at(start, chosen, rng.dirichlet(np.ones(len(chosen))))
 

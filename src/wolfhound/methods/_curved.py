@@ -8,6 +8,8 @@ curvature meets only those that join. Labels count the active atoms, then others
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from wolfhound.core import Ints, Matrix, Objective, Point, Vector
@@ -24,6 +26,39 @@ LARGEST = 1 << 24
 """Numbers up to which the matrix of a lift is kept."""
 
 
+class Space(Protocol):
+    """Where f is expanded, and its curvature there: `Curved`, or `Secant`.
+
+    Attributes
+    ----------
+    diagonal : bool
+        Whether the lift is the identity: curvature costs nothing.
+    cheap : bool
+        Whether entering the space costs nothing.
+    patience : int
+        Pricings of all in a row that need not lower the gap much.
+    """
+
+    diagonal: bool
+    cheap: bool
+    patience: int
+
+    def lift(self, rows: Matrix) -> Vector:
+        """(r, p) float64 rows in the space."""
+
+    def move(self, point: Point) -> None:
+        """Take the curvature at this point."""
+
+    def bend(self, rows: Vector) -> Vector:
+        """(r, p) or (p,) products of the Hessian with rows of the space."""
+
+    def gram(self, rows: Vector) -> Vector:
+        """(r, r) products of rows of the space."""
+
+    def change(self, point: Point, move: Vector) -> float:
+        """Curvature along a move at another point, as a share of the present."""
+
+
 class Curved:
     """The space in which f is expanded, and its curvature there.
 
@@ -36,14 +71,9 @@ class Curved:
         With a lift.
     x : (d,)
         Any point.
-
-    Attributes
-    ----------
-    diagonal : bool
-        Whether the lift is the identity: curvature costs nothing.
-    cheap : bool
-        Whether entering the space costs nothing.
     """
+
+    patience = 6
 
     def __init__(self, objective: Objective, x: Vector) -> None:
         self._objective = objective
@@ -109,7 +139,7 @@ class Hot:
 
     def __init__(
         self,
-        curved: Curved,
+        curved: Space,
         z: Vector,
         slope: Vector,
         *,
@@ -177,7 +207,7 @@ class Near:
     """
 
     def __init__(
-        self, curved: Curved, point: Point, *, active: Vector, others: Matrix, twins: Ints, tol: float
+        self, curved: Space, point: Point, *, active: Vector, others: Matrix, twins: Ints, tol: float
     ) -> None:
         self._curved = curved
         self._point = point

@@ -12,8 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from wolfhound.core import UNIT, Ints, Line, Objective, Point, Vector, pulse
-from wolfhound.methods._curved import Curved, Hot, Near
+from wolfhound.methods._curved import Curved, Hot, Near, Space
 from wolfhound.methods._pool import Pool, best_of
+from wolfhound.methods._secant import Secant
 from wolfhound.methods.steps import LineSearch
 from wolfhound.oracles._hits import rescore
 from wolfhound.simplex import BLOCK, Corral, correct
@@ -49,7 +50,6 @@ FARTHEST = 64.0
 """Longest step, where a curvature that is far too large makes the model too timid."""
 
 SAMPLE = 32
-PATIENCE = 6
 GAIN = 0.7
 VIRTUAL = -1
 
@@ -73,7 +73,8 @@ class NewtonInner:
         self._objective = objective
         self._pool = pool
         self._point = point
-        self._curved = Curved(objective, point.x)
+        lifts = objective.lift(pool.rows[:1]) is not None
+        self._curved: Space = Curved(objective, point.x) if lifts else Secant(point, pool.rows)
         lifted = self._curved.lift(point.x[None])
         # Only rows that are used take memory: room for many costs nothing.
         self._store = np.empty((0 if self._curved.cheap else 64 * HOT, lifted.shape[1]))
@@ -145,7 +146,7 @@ class NewtonInner:
                 least = min(gap, least)
             priced = self._pool.size if full else len(violation)
             budget -= priced * len(self._point.x) + len(self._active) ** 2 * self._lifted.shape[1]
-            if gap <= tol or self._point.upper <= stop or idle >= PATIENCE or budget <= 0.0:
+            if gap <= tol or self._point.upper <= stop or idle >= self._curved.patience or budget <= 0.0:
                 return joined
             self._stale = self._stale or idle > 0
             count = self._step(violation, gap, tol)

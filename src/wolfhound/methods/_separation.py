@@ -22,6 +22,10 @@ from wolfhound.oracles.wrappers import check_same_atoms
 class Wanted(Protocol):
     """The gap Phi that is wanted along one run."""
 
+    @property
+    def steps(self) -> float:
+        """How many the run has; inf: no schedule ends it."""
+
     def at(self, point: Point, ask: Asker) -> float:
         """Phi at a point."""
 
@@ -52,6 +56,11 @@ class Halved:
         self._phi = first
         self._guessed = first is None
         self._trusted = trusted
+
+    @property
+    def steps(self) -> float:
+        """Inf: the driver sees the goal."""
+        return math.inf
 
     def at(self, point: Point, ask: Asker) -> float:
         """Phi, between half and all of what is left where that is known."""
@@ -100,6 +109,11 @@ class Fixed:
         self._eps = eps
         self._steps: float | None = None
 
+    @property
+    def steps(self) -> float:
+        """T, inf before it is known."""
+        return math.inf if self._steps is None else self._steps
+
     def at(self, point: Point, ask: Asker) -> float:
         """Phi for this gradient; at the first point, also T."""
         if self._diameter is None:
@@ -120,7 +134,7 @@ class Fixed:
 
     def over(self, t: int) -> Status | None:
         """Finished after T steps."""
-        return Status.FINISHED if self._steps is not None and t >= self._steps else None
+        return Status.FINISHED if t >= self.steps else None
 
     def _needed(self, curvature: float, first: float) -> float:
         """T, inf if something that it depends on is unknown."""
@@ -152,6 +166,11 @@ class Separation:
         self._confirm = confirm
         self._held: Hits | None = None
         self._end: Status | None = None
+
+    @property
+    def enough(self) -> float:
+        """The goal; 0 where the theorem's steps lead on."""
+        return self.ask.goal if math.isinf(self._wanted.steps) else 0.0
 
     def __call__(self, point: Point, *, best: bool) -> Hits | None:
         """Return an atom of gap c Phi (Case 2), or None (Case 1)."""

@@ -16,11 +16,17 @@ import numpy as np
 
 from wolfhound.active import ALL, ActiveSet, Move
 from wolfhound.core import Hits, Objective, Oracle, Point, Start, State, Status, StepSize, Vector
-from wolfhound.methods._ask import Asker
+from wolfhound.methods._ask import Asker, noise
 from wolfhound.methods._begin import best_atom
 from wolfhound.methods.directions import Direction, Vanilla
-from wolfhound.methods.steps import LineSearch
-from wolfhound.validate import count, require
+from wolfhound.methods.steps import LineSearch, step_back
+from wolfhound.validate import count, flag, kind, require
+
+PROVED = 100
+"""So much more patience where every step is proved to be the best: the gap may fall where f cannot."""
+
+GAINED = 0.99
+"""The gap has fallen if it is below this share of the least so far."""
 
 
 class Seeker(Protocol):
@@ -32,6 +38,10 @@ class Seeker(Protocol):
     @property
     def ask(self) -> Asker:
         """Through which all queries of the run go."""
+
+    @property
+    def enough(self) -> float:
+        """Gaps up to this lead nowhere, unless they are proved to be the best."""
 
     def __call__(self, point: Point, *, best: bool) -> Hits | None:
         """Return an atom to step to; None: no atom is good enough.
@@ -67,9 +77,10 @@ class FrankWolfe:
         at least half of what is left, ``(value - lower) / 2``. Saves most
         queries when a lower bound is known.
     patience
-        Steps in a row that may fail to move (or, with atoms not proved to be
-        the best, to change f by more than its rounding) before the run ends;
-        one is enough where the oracle proves that nothing is better.
+        Steps in a row that may fail to move, to change f by more than its rounding
+        or, with atoms not proved to be the best, to promise more than the goal, before
+        the run ends. One without a move is enough where the oracle proves that nothing
+        is better; 100 times as many may leave f as it is where the gap is proved.
 
     Examples
     --------
@@ -84,6 +95,9 @@ class FrankWolfe:
 
     def __post_init__(self) -> None:
         count(self.patience, "patience", low=1)
+        flag(self.lazy, "lazy")
+        kind(self.direction, "direction", "a direction such as Away()", "inside", "choose")
+        kind(self.step, "step", "a step size such as LineSearch()", "init", "__call__")
 
     def begin(self, objective: Objective, start: Start, rng: np.random.Generator) -> Start:
         """Begin at the best atom of the pool."""
@@ -93,7 +107,7 @@ class FrankWolfe:
         self, objective: Objective, oracle: Oracle, start: Start, *, goal: float, rng: np.random.Generator
     ) -> Iterator[State]:
         """Yield the start, then a state per step, null steps included."""
-        return self.walk(_HalfOfWhatIsLeft(Asker(objective, oracle, start.exclude)), start)
+        return self.walk(_HalfOfWhatIsLeft(Asker(objective, oracle, start.exclude, goal=goal)), start)
 
     def walk(self, seek: Seeker, start: Start) -> Iterator[State]:
         """Yield the states of a run to the atoms that `seek` finds.
@@ -103,11 +117,13 @@ class FrankWolfe:
         """
         ask, objective = seek.ask, seek.ask.objective
         active = ActiveSet(start.ids, start.weights, start.rows.reshape(-1, ask.oracle.atoms.shape[1]))
-        point = _evaluate(objective, active, start.t)
+        point = objective.at(active.x, active.drift)
+        if not _inside_domain(point):
+            raise FloatingPointError(f"f and its gradient must be finite at the start. Got f = {point.value}.")
         # The origin need not lie in the hull: there f bounds nothing.
         first = point if len(active) else replace(point, value_error=math.inf)
         yield ask.state(start.t, first, active.ids, active.weights, kind="start")
-        memory, nulls, still = self.step.init(), 0, 0
+        memory, nulls, still, least = self.step.init(), 0, 0, math.inf
         for t in itertools.count(start.t):
             move, hit, proved = None, -1, False
             tired = nulls > 0 or still >= self.patience
@@ -117,7 +133,7 @@ class FrankWolfe:
             if move is None:
                 if active.age:
                     active.refresh()
-                    point = _evaluate(objective, active, t)
+                    point = objective.at(active.x, active.drift)
                 # Where steps lead nowhere only the best will do: an atom that is good enough would
                 # be answered, and lead nowhere, again and again.
                 while (hits := seek(point, best=tired or not len(active))) is None:
@@ -131,15 +147,18 @@ class FrankWolfe:
             if s > 0.0:
                 before = point.value
                 active.step(move, s, fresh=asked)
-                point = _evaluate(objective, active, t + 1)
-                flat = abs(point.value - before) <= point.value_error
-                still = still + 1 if flat and not proved else 0
+                point = objective.at(active.x, active.drift)
+                if not _inside_domain(point):
+                    return  # the step was inside: only rounding is between x and the edge
+                moved = abs(point.value - before) > noise(point) and (proved or move.gap > seek.enough)
+                still = 0 if moved or point.upper - ask.lower < GAINED * least else still + 1
+                least = min(least, point.upper - ask.lower)
             else:
                 active.drop()
             kind, end = move.kind if s > 0.0 else "null", seek.over(t + 1)
             yield ask.state(t + 1, point, active.ids, active.weights, kind=kind, hit=hit, end=end)
-            done = end is not None or nulls >= self.patience or still > self.patience
-            if done or (nulls and proved):
+            patience = self.patience * (PROVED if proved and objective.convex else 1)
+            if end is not None or nulls >= self.patience or still > patience or (nulls and proved):
                 return
 
     def _inside(self, active: ActiveSet, point: Point, lower: float) -> Move | None:
@@ -153,8 +172,9 @@ class FrankWolfe:
     def _towards(self, hits: Hits, ask: Asker, active: ActiveSet, point: Point) -> tuple[Move, int, bool]:
         """Return the move, the atom that was hit, whether it is proved best."""
         hit, score, bound = int(hits.ids[0, 0]), float(hits.scores[0, 0]), float(hits.bounds[0])
-        if math.isfinite(bound) and len(active) and point.upper - ask.lower <= 2.0 * ask.slack:
-            return Move(0.0), hit, True  # all that is left is rounding
+        rounding = math.isfinite(bound) and point.upper - ask.lower <= 2.0 * ask.slack < math.inf
+        if len(active) and (rounding or ask.stationary(point)):
+            return Move(0.0), hit, True  # nothing is left but rounding
         proved = proved_best(hits, ask.slack)
         scores, here = _scores(active, point)
         if hit < 0:
@@ -173,9 +193,10 @@ class FrankWolfe:
         end = active.end(move)
         if not (move.gap > 0.0 and end > 0.0):
             return 0.0, memory
-        s, memory = self.step(objective.line(point, active.direction(move)), end, t, memory)
+        line = objective.line(point, active.direction(move))
+        s, memory = self.step(line, end, t, memory)
         require(0.0 <= s <= end, "step", f"a rule that answers in [0, {end:g}]", s)
-        return s, memory
+        return step_back(line, s), memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +204,11 @@ class _HalfOfWhatIsLeft:
     """Any atom will do that has half of the gap left; whatever is found is used."""
 
     ask: Asker
+
+    @property
+    def enough(self) -> float:
+        """The goal."""
+        return self.ask.goal
 
     def __call__(self, point: Point, *, best: bool) -> Hits:
         """Ask once."""
@@ -198,7 +224,7 @@ def proved_best(hits: Hits, slack: float) -> bool:
 
     A finite bound alone does not say so: it may come from an audit.
     """
-    return math.isfinite(hits.bounds[0]) and bool(hits.bounds[0] - hits.scores[0, 0] <= slack)
+    return math.isfinite(hits.bounds[0]) and bool(hits.bounds[0] - hits.scores[0, 0] <= slack < math.inf)
 
 
 def _scores(active: ActiveSet, point: Point) -> tuple[Vector, float]:
@@ -211,8 +237,5 @@ def _half_left(point: Point, lower: float) -> float | None:
     return 0.5 * (point.upper - lower) if lower > -math.inf else None
 
 
-def _evaluate(objective: Objective, active: ActiveSet, t: int) -> Point:
-    point = objective.at(active.x, active.drift)
-    if not (math.isfinite(point.value) and np.isfinite(point.grad).all()):
-        raise FloatingPointError(f"f or its gradient is not finite at step {t}. Got f = {point.value}.")
-    return point
+def _inside_domain(point: Point) -> bool:
+    return math.isfinite(point.value) and bool(np.isfinite(point.grad).all())

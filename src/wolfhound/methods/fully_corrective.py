@@ -15,8 +15,22 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from wolfhound.core import UNIT, Cut, Ids, Ints, Objective, Oracle, Point, Start, State, Status, Vector, gamma
-from wolfhound.methods._ask import Asker
+from wolfhound.core import (
+    UNIT,
+    Cut,
+    Hits,
+    Ids,
+    Ints,
+    Objective,
+    Oracle,
+    Point,
+    Start,
+    State,
+    Status,
+    Vector,
+    gamma,
+)
+from wolfhound.methods._ask import Asker, noise
 from wolfhound.methods._begin import best_atom
 from wolfhound.methods._pool import Pool, best_of
 from wolfhound.oracles._hits import rescore
@@ -26,7 +40,10 @@ FLAT = 3
 """Passes in a row without progress after which the run ends."""
 
 GAINED = 0.99
-"""A pass makes progress if the gap falls below this share of the least so far."""
+"""A pass makes progress if the gap falls below this share of the least so far, or f by the rest of it."""
+
+UNITS = 64.0
+"""Units in the last place by which the weights of an inner solve err."""
 
 COVERED = 64
 """Coordinates that one pass covers."""
@@ -89,7 +106,7 @@ class FullyCorrective:
     ) -> Iterator[State]:
         """Yield the start, then a state after every inner solve and every pass."""
         n, d = oracle.atoms.shape
-        ask = Asker(objective, oracle, start.exclude)
+        ask = Asker(objective, oracle, start.exclude, goal=goal)
         pool = Pool(start.ids, start.rows.astype(oracle.atoms.dtype))
         pool.add(start.pool_ids, start.pool, np.arange(len(start.pool_ids)))
         ask.scored = pool.size
@@ -97,7 +114,7 @@ class FullyCorrective:
         point = _evaluate(objective, pool, positions, weights)
         yield ask.state(0, point, start.ids, weights, kind="start")
         inner = _enter(objective, ask, pool, Spot(positions, weights, point))
-        steps, flat, least = 0, 0, math.inf
+        steps, flat, least, lowest = 0, 0, math.inf, math.inf
         while True:
             end = None
             try:
@@ -107,15 +124,19 @@ class FullyCorrective:
             except Cut as cut:
                 end = cut.status
             point = _evaluate(objective, pool, inner.positions, inner.weights)
+            if not math.isfinite(point.value):
+                return  # the inner solve was inside the domain: only rounding is between x and the edge
             yield self._state(ask, steps, point, pool, inner, kind="corrective", end=end)
             hits = ask(point, k=self._harvest(n, len(inner.positions)))
             if point.upper - ask.lower > goal:
                 found = hits.ids[0] >= 0
                 pool.add(hits.ids[0, found], hits.rows, hits.slots[0, found])
             yield self._state(ask, steps, point, pool, inner, kind="pass", hit=int(hits.ids[0, 0]))
-            flat = flat + 1 if point.upper - ask.lower > GAINED * least else 0
-            least = min(least, point.upper - ask.lower)
-            if flat and hits.bounds[0] + point.grad @ point.x <= _grain(objective, pool, point):
+            left = _left(ask, point, hits)
+            fell = point.value < lowest - max(noise(point), (1.0 - GAINED) * left)
+            flat = 0 if fell or left < GAINED * least else flat + 1
+            least, lowest = min(least, left), min(lowest, point.value)
+            if flat and hits.bounds[0] + point.grad @ point.x <= _grain(objective, pool, inner, point):
                 yield self._state(ask, steps, point, pool, inner, kind="pass", end=Status.ROUNDING)
             if flat >= FLAT:
                 return
@@ -166,7 +187,9 @@ def _enter(objective: Objective, ask: Asker, pool: Pool, start: Spot) -> Inner:
         better = Spot(chosen, shares[chosen], _evaluate(objective, pool, chosen, shares[chosen]))
         start = better if better.point.value < start.point.value else start
     if not math.isfinite(start.point.value):
-        raise FloatingPointError("f must be finite at the start. Got inf: no atom is inside the domain of f.")
+        raise FloatingPointError(
+            "f must be finite at the start. Got inf: no atom that was found is inside the domain of f."
+        )
     return _choose(objective, pool, start.point, start.positions, start.weights)
 
 
@@ -175,19 +198,29 @@ def _choose(objective: Objective, pool: Pool, point: Point, positions: Ints, wei
         from wolfhound.methods._quadratic import QuadraticInner  # noqa: PLC0415 - compiles only what is used
 
         return QuadraticInner(objective, pool, point, positions, weights)
-    if objective.lift(pool.rows[:1]) is not None:
-        from wolfhound.methods._newton import NewtonInner  # noqa: PLC0415 - likewise
+    from wolfhound.methods._newton import NewtonInner  # noqa: PLC0415 - likewise
 
-        return NewtonInner(objective, pool, point, positions, weights)
-    from wolfhound.methods._pairwise import PairwiseInner  # noqa: PLC0415 - likewise
-
-    return PairwiseInner(objective, pool, point, positions, weights)
+    return NewtonInner(objective, pool, point, positions, weights)
 
 
-def _grain(objective: Objective, pool: Pool, point: Point) -> float:
-    """How far the gap can change when x or the weights move by a few units in the last place."""
-    far = float(np.linalg.norm(pool.rows.astype(np.float64) - point.x, axis=1).max())
-    return 32.0 * UNIT * objective.smoothness * far * (far + float(np.linalg.norm(point.x)))
+def _left(ask: Asker, point: Point, hits: Hits) -> float:
+    """The gap; where none is proved, that of the best atom that was found."""
+    left = point.upper - ask.lower
+    if math.isfinite(left):
+        return left
+    return max(float(hits.scores[0, 0] + point.grad @ point.x), 0.0)
+
+
+def _grain(objective: Objective, pool: Pool, inner: Inner, point: Point) -> float:
+    """How far the gap changes when x moves by a few units in the last place, as measured."""
+    rows = pool.rows.astype(np.float64)
+    units = UNITS * UNIT * (inner.weights @ np.abs(rows[inner.positions]))
+    signs = np.where(np.random.default_rng(0).random(len(units)) < 0.5, -1.0, 1.0)
+    moved = objective.at(point.x + signs * units)
+    if not math.isfinite(moved.value):
+        return 0.0
+    turn = moved.grad - point.grad
+    return float(np.abs(rows @ turn - point.x @ turn).max())
 
 
 def _cover(objective: Objective, ask: Asker, pool: Pool) -> bool:
@@ -204,7 +237,8 @@ def _cover(objective: Objective, ask: Asker, pool: Pool) -> bool:
         queries = np.zeros((len(missing), pool.rows.shape[1]))
         queries[np.arange(len(missing)), missing] = 1.0
         hits = ask.query(queries)
-        best = np.unique(hits.ids[:, 0], return_index=True)[1]
+        found, best = np.unique(hits.ids[:, 0], return_index=True)
+        best = best[found >= 0]
         brought = pool.add(hits.ids[best, 0], hits.rows, hits.slots[best, 0]) > 0 or brought
         asked = np.concatenate([asked, missing])
 

@@ -8,7 +8,7 @@ import sys
 from dataclasses import KW_ONLY, dataclass
 
 from wolfhound.core import UNIT, Line
-from wolfhound.validate import number, require
+from wolfhound.validate import number, require, within
 
 _TRIALS = 200
 
@@ -73,7 +73,7 @@ class Clipped:
     c: float
 
     def __post_init__(self) -> None:
-        require(0.0 < self.c <= 1.0, "c", "in (0, 1]", self.c)
+        within(self.c, "c", "(0, 1]")
 
     def at(self, t: int) -> float:
         """Step of time t = 0, 1, ..."""
@@ -142,8 +142,8 @@ class Adaptive:
     def __post_init__(self) -> None:
         number(self.smoothness, "smoothness", low=0.0, strict=True)
         require(math.isfinite(self.smoothness), "smoothness", "finite", self.smoothness)
-        require(0.0 < self.shrink <= 1.0, "shrink", "in (0, 1]", self.shrink)
-        require(1.0 < self.grow < math.inf, "grow", "finite and > 1", self.grow)
+        within(self.shrink, "shrink", "(0, 1]")
+        require(1.0 < number(self.grow, "grow") < math.inf, "grow", "finite and > 1", self.grow)
 
     def init(self) -> float:
         """Return the first estimate; it is the memory."""
@@ -153,7 +153,7 @@ class Adaptive:
         """Backtrack until the model lies above f."""
         slope, sq_length = line.slope(0.0), line.sq_length
         # Near the optimum the fall of f drowns in its rounding: without this the estimate explodes.
-        rounding = 2.0 * line.start.value_error + 8.0 * UNIT * abs(line.start.value)
+        rounding = _rounding(line)
         smoothness = max(self.shrink * memory, sys.float_info.min)
         while math.isfinite(smoothness):
             curvature = smoothness * sq_length
@@ -167,11 +167,12 @@ class Adaptive:
 
 @dataclass(frozen=True, slots=True)
 class LineSearch:
-    """The minimiser of phi on [0, end], for convex f; f never rises.
+    """The minimiser of phi on [0, end], for convex f; f never rises, convex or not.
 
     Finds the root of phi' by the secant rule, which is exact at once for
     quadratics, with Illinois weights and bisections for safety. Where phi' is
-    not finite the line has left the domain of f.
+    not finite the line has left the domain of f. Where f is not convex a root may
+    be no minimum: then the step is halved until f does not rise.
 
     Parameters
     ----------
@@ -193,9 +194,27 @@ class LineSearch:
         first, last = line.slope(0.0), _slope(line, end)
         if not first < 0.0:
             return 0.0, memory
-        if last <= 0.0:
-            return end, memory
-        return _root(line, (0.0, first), (end, last), self.rtol * -first), memory
+        s = end if last <= 0.0 else _root(line, (0.0, first), (end, last), self.rtol * -first)
+        return _halved(line, s, line.start.value + _rounding(line)), memory
+
+
+def step_back(line: Line, s: float) -> float:
+    """Return s, or the first of its halves where f is finite: a schedule may leave the domain."""
+    return _halved(line, s, sys.float_info.max)
+
+
+def _halved(line: Line, s: float, most: float) -> float:
+    """The first of s, s/2, s/4, ... where phi is at most this; 0 if none is."""
+    for _ in range(_TRIALS):
+        if s == 0.0 or line.value(s) <= most:
+            return s
+        s *= 0.5
+    return 0.0
+
+
+def _rounding(line: Line) -> float:
+    """How far two values of phi may differ by rounding alone."""
+    return 2.0 * line.start.value_error + 8.0 * UNIT * abs(line.start.value)
 
 
 def _model_step(slope: float, curvature: float, end: float) -> float:

@@ -21,7 +21,7 @@ from wolfhound.methods.directions import Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import OpenLoop
 from wolfhound.oracles.scan import Scan
-from wolfhound.validate import count, number, require
+from wolfhound.validate import count, flag, kind, number, oracle, require, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +113,17 @@ class SublinearFrankWolfe:
     mixed: int = 16
 
     def __post_init__(self) -> None:
-        require(0.0 < self.c <= 1.0, "c", "in (0, 1]", self.c)
+        within(self.c, "c", "(0, 1]")
         if not isinstance(self.tau, Halving):
-            require(number(self.tau, "tau", low=0.0, strict=True) <= 1.0, "tau", "in (0, 1]", self.tau)
-        if not (self.schedule is None or callable(self.schedule)):
-            raise TypeError(f"`schedule` must be a step size such as Clipped(0.8). Got {self.schedule!r}.")
+            within(self.tau, "tau", "(0, 1]")
+        if self.schedule is not None:
+            kind(self.schedule, "schedule", "a step size such as Clipped(0.8)", "init", "__call__")
+        if self.exact is not None:
+            oracle(self.exact, "exact")
         if self.diameter is not None:
-            require(0.0 <= self.diameter < math.inf, "diameter", "finite and >= 0", self.diameter)
+            size = number(self.diameter, "diameter")
+            require(0.0 <= size < math.inf, "diameter", "finite and >= 0", size)
+        flag(self.confirm, "confirm")
         count(self.mixed, "mixed")
 
     def begin(self, objective: Objective, start: Start, rng: np.random.Generator) -> Start:
@@ -134,7 +138,7 @@ class SublinearFrankWolfe:
         """Yield the start, then a state per step and per "none"."""
         if self.confirm:
             oracle = Confirmed(oracle, Scan(oracle.atoms) if self.exact is None else self.exact)
-        ask = Asker(objective, oracle, start.exclude)
+        ask = Asker(objective, oracle, start.exclude, goal=goal)
         loop = FrankWolfe(Vanilla(), OpenLoop(2.0 / self.c) if self.schedule is None else self.schedule)
         return loop.walk(Separation(ask, self._wanted(start, goal), c=self.c, confirm=self.confirm), start)
 

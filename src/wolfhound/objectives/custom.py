@@ -27,13 +27,16 @@ class Custom:
 
     Nothing can be proved about a foreign function: its rounding errors are taken
     as 0, and `convex`, `smoothness` and `floor` are believed. There is no lift.
+    Outside its domain it may return inf or nan, with any gradient: steps then stay
+    inside. A run that finds a value below its own lower bound raises, since then the
+    gradient, `convex` or `floor` is wrong.
 
     Parameters
     ----------
     value_and_grad
         Maps x, a (d,) float64 copy, to (value, (d,) gradient).
     convex
-        Whether f is convex. A wrong True makes the gaps wrong.
+        Whether f is convex. A wrong True makes the gaps wrong, if it goes unnoticed.
     smoothness
         A Lipschitz constant of the gradient, if known.
     floor
@@ -79,15 +82,34 @@ class Custom:
         return None
 
     def at(self, x: Vector, drift: Vector | float = 0.0) -> Point:
-        """Evaluate f at x; the drift is covered to first order."""
+        """Evaluate f at x; outside the domain the value is inf and the gradient 0.
+
+        The drift is covered to second order: by `smoothness`, or by the gradient at
+        another point that is as far from x as the drift.
+        """
         x = np.asarray(x, np.float64)
         value, grad = self._evaluate(x)
-        away = SAFE * length(grad) * drift_length(drift, len(x))
-        return Point(x=x, value=value, grad=grad, value_error=away)
+        if not _finite(value, grad):
+            return Point(
+                x=x, value=math.inf, grad=np.zeros(len(x)), value_error=math.inf, grad_error=math.inf
+            )
+        away = drift_length(drift, len(x))
+        slope = length(grad) + self._bend(x, grad, drift, away) if away > 0.0 else 0.0
+        return Point(x=x, value=value, grad=grad, value_error=SAFE * slope * away)
+
+    def _bend(self, x: Vector, grad: Vector, drift: Vector | float, away: float) -> float:
+        """How far the gradient may change within the drift."""
+        if math.isfinite(self.smoothness):
+            return self.smoothness * away
+        # Any signs will do, but those of a plain pattern may be orthogonal to the curvature. Zeros are exact.
+        signs = np.where(np.random.default_rng(0).random(len(x)) < 0.5, -1.0, 1.0)
+        value, moved = self._evaluate(np.where(x == 0.0, x, x + signs * drift))
+        return length(moved - grad) if _finite(value, moved) else 0.0
 
     def values(self, rows: Matrix) -> Vector:
-        """f at each row."""
-        return np.array([self._evaluate(row)[0] for row in np.asarray(rows, np.float64)])
+        """f at each row, inf outside the domain."""
+        found = [self._evaluate(row) for row in np.asarray(rows, np.float64)]
+        return np.array([value if _finite(value, grad) else math.inf for value, grad in found])
 
     def line(self, start: Point, direction: Vector) -> PlainLine:
         """f along a line; calls the function once per new s."""
@@ -114,7 +136,7 @@ class Custom:
         return None
 
     def uncovered(self, rows: Matrix) -> Ints:
-        """None: f is taken to be finite everywhere."""
+        """None: nothing is known of the domain."""
         return np.empty(0, np.int64)
 
     def check(self, x: Vector, *, rtol: float = 1e-5, coordinates: Ids | None = None) -> float:
@@ -144,6 +166,7 @@ class Custom:
         which = np.arange(len(x)) if coordinates is None else ids(coordinates, "coordinates", len(x))
         require(len(which) > 0, "coordinates", "non-empty", "none")
         value, grad = self._evaluate(x)
+        require(_finite(value, grad), "x", "a point where value and gradient are finite", f"f(x) = {value}")
         steps = _STEP * np.maximum(1.0, np.abs(x[which]))
         found = np.array([self._difference(x, int(j), h) for j, h in zip(which, steps, strict=True)])
         # Differences of f carry its rounding, about |f| u / h: no fault of the gradient.
@@ -173,9 +196,11 @@ class Custom:
         grad = np.array(answer[1], np.float64)
         require(value.shape == (), "value", "one number", f"shape {value.shape}")
         require(grad.shape == x.shape, "gradient", f"of shape {x.shape}, like x", f"shape {grad.shape}")
-        if not np.isfinite(value):
-            raise FloatingPointError(f"`value_and_grad` returned the value {value}.")
-        if not np.isfinite(grad).all():
-            j = int(np.flatnonzero(~np.isfinite(grad))[0])
-            raise FloatingPointError(f"`value_and_grad` returned the slope {grad[j]} at coordinate {j}.")
+        if value == -math.inf:
+            raise FloatingPointError("`value_and_grad` returned the value -inf: f has no minimum.")
         return float(value), grad
+
+
+def _finite(value: float, grad: Vector) -> bool:
+    """Whether x is inside the domain."""
+    return math.isfinite(value) and bool(np.isfinite(grad).all())
