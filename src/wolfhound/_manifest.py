@@ -108,13 +108,13 @@ class Stored:
         return StoreError(f"{self.folder} is damaged: {what}.")
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        """Turn whatever a value of the wrong kind leads to into a StoreError."""
+    def reading(self, *passed: type[Exception]) -> Iterator[None]:
+        """Turn whatever a value of the wrong kind leads to into a StoreError, but for what is passed on."""
         try:
             yield
-        except (StoreError, OSError, MemoryError):
-            raise
         except Exception as error:
+            if isinstance(error, (StoreError, OSError, *passed)):
+                raise
             text = f"{type(error).__name__}: {error}".splitlines()[0]
             raise self.wrong(f"it cannot have been saved as it is ({text})") from None
 

@@ -8,9 +8,11 @@ it when it is there, for speed.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import glob
 import importlib
+import math
 import os
 import re
 import shutil
@@ -20,13 +22,13 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import _csv as _csv_files
-from wolfhound._files import NOT_NPY
+from wolfhound._files import NOT_NPY, Header, check_holds, npy_header
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, widened
 from wolfhound.core import Atoms, Matrix, Vector
 from wolfhound.validate import matrix, require, vector
@@ -36,6 +38,12 @@ Columns: TypeAlias = Mapping[str, NDArray[Any]]
 
 IN_MEMORY = 64 << 20
 """Bytes of a .npy file, or of the rows of a .parquet file, that are still loaded."""
+
+
+_PACKED, _HARMLESS = 200, 1 << 30
+"""An array that is packed more times than this, and has more bytes, may be a trap."""
+
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -183,11 +191,22 @@ def _npy(path: str, columns: Sequence[str] | None, carry: bool) -> Table:
 
 
 def _load_npy(path: Path) -> NDArray[Any]:
+    with open(path, "rb") as file:
+        with _told(".npy", path):
+            header = npy_header(file)
+        check_holds(header, os.fstat(file.fileno()).st_size, path)
+        with _told(".npy", path):
+            return header.values(file)
+
+
+@contextlib.contextmanager
+def _told(kind: str, path: object) -> Iterator[None]:
+    """Say which file it is that cannot be read as of this kind."""
     try:
-        with open(path, "rb") as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
-    except NOT_NPY as error:
-        raise ValueError(f"`path` must be a .npy file of numbers. Got {path}: {error}.") from None
+        yield
+    except (*NOT_NPY, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+        text = f"{type(error).__name__} {error}".strip() if isinstance(error, MemoryError) else str(error)
+        raise ValueError(f"`path` must be a {kind} file of numbers. Got {path}: {text}.") from None
 
 
 def _npz(path: str, columns: Sequence[str] | None, carry: bool) -> Table:
@@ -195,19 +214,45 @@ def _npz(path: str, columns: Sequence[str] | None, carry: bool) -> Table:
 
 
 def _load_npz(text: str, ndim: int | None) -> NDArray[Any]:
-    """Return the named array, else the only one (with `ndim` axes)."""
+    """Return the named array, else the only one (with `ndim` axes); others are not unpacked."""
     file, key = _split(text)
     require(zipfile.is_zipfile(_existing(file)), "path", "a .npz file", file)
-    try:
-        with np.load(file) as content:
-            known = content.files
-            arrays: dict[str, NDArray[Any]] = {name: content[name] for name in known if key in (None, name)}
-    except (zipfile.BadZipFile, zlib.error, *NOT_NPY) as error:
-        raise ValueError(f"`path` must be a .npz file of numbers. Got {file}: {error}.") from None
-    fitting = [value for value in arrays.values() if key or ndim in (None, value.ndim)]
-    rule = f"{file}:key, key one of {', '.join(known)}"
-    require(len(fitting) == 1, "path", rule, repr(text))
-    return fitting[0]
+    with _told(".npz", file), zipfile.ZipFile(file) as archive:
+        members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        headers = {name: _member(archive, info) for name, info in members.items()}
+    wanted = [
+        name
+        for name, header in headers.items()
+        if (name == key if key else ndim in (None, len(header.shape)))
+    ]
+    require(len(wanted) == 1, "path", f"{file}:key, key one of {', '.join(headers)}", repr(text))
+    return _unpacked(file, members[wanted[0]], headers[wanted[0]])
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
+    with archive.open(info) as stream:
+        return npy_header(cast(BinaryIO, stream))
+
+
+def _unpacked(file: str, info: zipfile.ZipInfo, header: Header) -> NDArray[Any]:
+    """Unpack an array; nothing is allocated that the archive cannot fill."""
+    where = f"{info.filename} of {file}"
+    check_holds(header, info.file_size, where)
+    most = max(_PACKED * info.compress_size, _HARMLESS)
+    rule = f"a file whose arrays are packed at most {_PACKED} times; unpack it to a .npy file"
+    require(header.end <= most, "path", rule, f"{header.end:,} bytes in {where}")
+    with _told(".npz", file), zipfile.ZipFile(file) as archive, archive.open(info) as stream:
+        flat = np.empty(math.prod(header.shape), header.dtype)
+        left = flat.view(np.uint8).data
+        stream.read(header.offset)
+        while len(left):
+            data = stream.read(min(len(left), _CHUNK))
+            if not data:
+                raise EOFError(f"{where} ends early")
+            left[: len(data)] = data
+            left = left[len(data) :]
+        stream.read(1)  # at the end its checksum is compared
+    return flat.reshape(header.shape, order="F" if header.fortran else "C")
 
 
 # ---------------------------------------------------------------- csv
@@ -231,9 +276,9 @@ def _parquet(path: str, columns: Sequence[str] | None, carry: bool) -> Table:
         raise ImportError('reading .parquet needs pyarrow: pip install "wolfhound[data]"') from None
     try:
         file = parquet.ParquetFile(path)
-    except arrow.ArrowInvalid as error:
+    except (arrow.ArrowException, OSError) as error:
         raise ValueError(f"`path` must be a .parquet file. Got {path}: {error}.") from None
-    with file:
+    with file, _parquet_errors(arrow, path):
         schema = file.schema_arrow
         named = list(_csv_files.chosen(columns or (), schema.names))
         chosen = named or numeric_columns(arrow.types, schema)
@@ -247,6 +292,16 @@ def _parquet(path: str, columns: Sequence[str] | None, carry: bool) -> Table:
         table = file.read(columns=rest) if rest else {}
         carried = {name: table[name].to_numpy() for name in rest}
     return Table(atoms=atoms, names=tuple(chosen), columns=carried)
+
+
+@contextlib.contextmanager
+def _parquet_errors(arrow: Any, path: str) -> Iterator[None]:
+    """Say which file it is that arrow cannot read on."""
+    try:
+        yield
+    except (arrow.ArrowException, MemoryError) as error:
+        text = " ".join(str(error).split())
+        raise ValueError(f"`path` must be a .parquet file that can be read. Got {path}: {text}.") from None
 
 
 def numeric_columns(types: Any, schema: Any) -> list[str]:

@@ -22,7 +22,7 @@ from wolfhound import store
 from wolfhound.atoms import fingerprint
 from wolfhound.policy import ActionSet, HullPoints
 from wolfhound.policy._deep import one_torch_thread
-from wolfhound.policy._kept import execution_of, rule_of, rule_params
+from wolfhound.policy._kept import check_weights, execution_of, rule_of, rule_params
 from wolfhound.policy._worlds import Env, Nowhere, as_world
 from wolfhound.policy.learner import Learner
 from wolfhound.policy.networks import Features
@@ -334,18 +334,22 @@ class Agent:
         """
         stored = store.load(path, KIND)
         store.check_fingerprint(stored, actions.atoms)
-        kind, params = stored.params["agent"], stored.params
+        kind, params = stored.params.get("agent"), stored.params
         if cls is not Agent and kind != cls.__name__:
             raise StoreError(f"`path` must hold a saved {cls.__name__}. Got a {kind} in {stored.folder}.")
+        with stored.reading():
+            width, settings = count(params["obs_dim"], "obs_dim", low=1), Settings(**params["settings"])
+            rule, execution = rule_of(params["rule"]), execution_of(params["execution"])
+            check_weights(stored, width * settings.hidden)
         agent = cls.__new__(cls)
         # Not the initialiser of a subclass: its options are the rule and the settings, which are here.
         Agent.__init__(
             agent,
-            Nowhere(params["obs_dim"]) if env is None else env,
+            Nowhere(width) if env is None else env,
             actions,
-            rule=rule_of(params["rule"]),
-            settings=Settings(**params["settings"]),
-            execution=execution_of(params["execution"]),
+            rule=rule,
+            settings=settings,
+            execution=execution,
             critic_features=critic_features,
         )
         agent._take_over(stored)
@@ -354,10 +358,13 @@ class Agent:
     def _take_over(self, stored: store.Stored) -> None:
         learner, width = self._learner, stored.params["obs_dim"]
         require(self._world.obs_dim == width, "env", f"observations of {width} numbers", self._world.obs_dim)
-        learner.restore(stored.arrays)
-        if "replay" in stored.arrays:
-            learner.replay.restore(stored.arrays)
-        self.num_timesteps, self._seen, self._episodes, learner.tally.updates = stored.params["counts"]
-        learner.brain.rng.bit_generator.state = stored.params["rng"]
-        if "predict_rng" in stored.params:  # else written before it was a generator of its own
-            self._still.rng.bit_generator.state = stored.params["predict_rng"]
+        with stored.reading(ValueError):  # that of features of the critic which are not those of before
+            learner.restore(stored.arrays)
+        with stored.reading():
+            if "replay" in stored.arrays:
+                learner.replay.restore(stored.arrays)
+            counts = [count(number, "counts") for number in stored.params["counts"]]
+            self.num_timesteps, self._seen, self._episodes, learner.tally.updates = counts
+            learner.brain.rng.bit_generator.state = stored.params["rng"]
+            if "predict_rng" in stored.params:  # else written before it was a generator of its own
+                self._still.rng.bit_generator.state = stored.params["predict_rng"]

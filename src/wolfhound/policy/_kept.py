@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from wolfhound.policy.rivals import NFWPO, TD3, Wolpertinger
 from wolfhound.policy.rules import Draw, Execution, FrankWolfeRule, Hull, HullDecision, Nearest, Rule
-from wolfhound.store import StoreError
+from wolfhound.store import Stored, StoreError
 
 _RULES = {rule.__name__: rule for rule in (FrankWolfeRule, NFWPO, TD3, Wolpertinger)}
 _EXECUTIONS: dict[str, Execution] = {"Hull": Hull(), "Nearest": Nearest(), "Draw": Draw()}
@@ -44,3 +46,16 @@ def execution_of(name: str) -> Execution:
     if name not in _EXECUTIONS:
         raise StoreError(f"`folder` must hold an execution of {', '.join(_EXECUTIONS)}. Got {name!r}.")
     return _EXECUTIONS[name]
+
+
+def check_weights(stored: Stored, least: int) -> None:
+    """Raise StoreError unless all arrays hold finite numbers, those of the actor at least so many.
+
+    So that the networks which are made for them are no larger than what was saved.
+    """
+    for name, array in stored.arrays.items():
+        if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+            raise stored.wrong(f"{name!r} must hold finite numbers")
+    stored.array("actor", np.float32, (None,))
+    if len(stored.arrays["actor"]) < least:
+        raise stored.wrong(f"'actor' must hold {least} numbers at least")

@@ -92,5 +92,7 @@ class Replay:
         rows = arrays["replay"]
         fits = len(rows) <= self._size and rows.shape[1] == self._rows.shape[1]
         require(fits, "replay", f"at most {self._rows.shape}", rows.shape)
+        added = int(arrays["replay_added"])
+        require(min(added, self._size) == len(rows), "replay_added", f"of {len(rows)} that are kept", added)
         self._rows[: len(rows)] = rows
-        self._added = int(arrays["replay_added"])
+        self._added = added
