@@ -28,7 +28,7 @@ from typing import NamedTuple
 from rig import Claim
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.fuzz import cells, hostile, supervise  # noqa: E402 - the harness lives with the tests
+from tests.fuzz import cells, hostile, supervise
 
 
 class Attack(NamedTuple):

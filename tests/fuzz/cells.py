@@ -193,9 +193,15 @@ SIGNED = (squared_distance, least_squares, logistic, huber, custom)
 
 # ---------------------------------------------------------------- methods
 
+
+def pick(rng: Rng, *choices: Any) -> Any:
+    """Choose one."""
+    return choices[int(rng.integers(len(choices)))]
+
+
 METHODS: dict[str, Callable[[Rng], Method]] = {
     "FullyCorrective": lambda rng: FullyCorrective(harvest=int(rng.choice([1, 4, 4096])), pool=16384),
-    "Vanilla": lambda rng: FrankWolfe(Vanilla(), rng.choice([LineSearch(), Adaptive()])),
+    "Vanilla": lambda rng: FrankWolfe(Vanilla(), pick(rng, LineSearch(), Adaptive())),
     "OpenLoop": lambda rng: FrankWolfe(Vanilla(), OpenLoop()),
     "Away": lambda rng: FrankWolfe(Away(), lazy=bool(rng.integers(2))),
     "Pairwise": lambda rng: FrankWolfe(Pairwise(), lazy=bool(rng.integers(2))),
@@ -230,9 +236,9 @@ ORACLES: dict[str, Callable[[Any, Rng], Oracle]] = {
     "Int8Scan": lambda atoms, rng: Int8Scan.build(atoms),
     "ClusterIndex": lambda atoms, rng: ClusterIndex.build(atoms),
     "ClusterIndex, proof": lambda atoms, rng: ClusterIndex.build(atoms, proof=True),
-    "LshIndex": lambda atoms, rng: LshIndex.build(atoms, family=rng.choice([CrossPolytope(), SimHash()])),
+    "LshIndex": lambda atoms, rng: LshIndex.build(atoms, family=pick(rng, CrossPolytope(), SimHash())),
     "LshIndex, proof": lambda atoms, rng: LshIndex.build(atoms, proof=True),
-    "FaissIndex": lambda atoms, rng: FaissIndex.build(atoms, kind=rng.choice([Pq(), Hnsw()])),
+    "FaissIndex": lambda atoms, rng: FaissIndex.build(atoms, kind=pick(rng, Pq(), Hnsw())),
     "RandomSubset": lambda atoms, rng: _half(atoms),
     "Projected": _projected,
     "Tiered": lambda atoms, rng: Tiered(_half(atoms), cache=int(rng.choice([0, 4, 256]))),

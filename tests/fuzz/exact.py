@@ -27,6 +27,10 @@ GUARD = Fraction(1, 1 << 300)
 """Relative error that is allowed to mpmath: more than it has."""
 
 
+FAR = 3000
+"""Beyond this, exp(-z) is taken to lie between 0 and 2**-z."""
+
+
 class Whole(NamedTuple):
     """Floats as integers: ``numbers * 2**exponent``."""
 
@@ -124,12 +128,21 @@ def huber(z: Sequence[Fraction], response: Array, delta: float) -> Between:
 
 def logistic(z: Sequence[Fraction], labels: Array) -> Between:
     """Mean logistic loss: all terms are positive, so that nothing cancels."""
+    low = high = Fraction()
+    for a, y in zip(z, labels, strict=True):
+        margin = a * int(y)
+        tail, linear = _softplus(-abs(margin)), max(-margin, Fraction())
+        low, high = low + linear + tail.low, high + linear + tail.high
+    return Between(low / len(z), high / len(z))
+
+
+def _softplus(z: Fraction) -> Between:
+    """log(1 + exp(z)) for z <= 0."""
+    if z < -FAR:
+        return Between(Fraction(0), Fraction(1, 1 << FAR))
     with mpmath.workprec(BITS):
-        terms = []
-        for a, y in zip(z, labels, strict=True):
-            margin = _big(a) * float(y)
-            terms.append(max(-margin, mpmath.mpf(0)) + mpmath.log1p(mpmath.exp(-abs(margin))))
-        return _around(mpmath.fsum(terms) / len(terms), mpmath.fsum(terms) / len(terms))
+        value = mpmath.log1p(mpmath.exp(_big(z)))
+        return _around(value, value)
 
 
 def mean_negative_log(x: Sequence[Fraction], shares: Sequence[Fraction]) -> Between:

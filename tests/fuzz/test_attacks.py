@@ -1,0 +1,30 @@
+"""Small attacks from a fresh seed: what `benchmarks/claim_sound.py` does at full size.
+
+The seed is in the message of a failure; WOLFHOUND_FUZZ_SEED repeats it.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+import secrets
+
+import pytest
+
+from tests.fuzz import supervise
+
+SEED = int(os.environ.get("WOLFHOUND_FUZZ_SEED", secrets.randbits(32)))
+
+
+@pytest.mark.parametrize(
+    ("module", "batches", "counted", "least"),
+    [
+        ("problems", 14, "problems", 700),
+        ("bounds", 8, "bounds", 2000),
+        ("shared", 4, "shared runs", 300),
+    ],
+)
+def test_nothing_is_found(module: str, batches: int, counted: str, least: int) -> None:
+    found = supervise.run(module, SEED, range(batches), workers=1)
+    assert found.violations == [], f"seed {SEED}"
+    assert found.counts[counted] >= least
