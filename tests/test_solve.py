@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from wolfhound import (
     ArrayAtoms,
@@ -124,6 +126,13 @@ def test_names_follow_the_weights() -> None:
     assert minimize(DISTANCE, rows).names is None
 
 
+def test_names_of_a_table_go_by_place_not_by_label() -> None:
+    rows = cloud(30)
+    names = pd.Series([f"atom {i}" for i in range(30)], index=np.arange(30)[::-1])
+    result = minimize(DISTANCE, rows, names=names)  # type: ignore[arg-type] # a Series is a sequence by place
+    assert result.names == tuple(f"atom {i}" for i in result.ids)
+
+
 # ---------------------------------------------------------------- the same answer
 
 
@@ -202,6 +211,9 @@ def as_file(rows: Matrix, folder: Path) -> Path:
         lambda rows, folder: rows.tolist(),
         lambda rows, folder: np.asfortranarray(rows),
         lambda rows, folder: np.repeat(rows, 2, axis=0)[::2],
+        lambda rows, folder: pd.DataFrame(rows),
+        lambda rows, folder: pd.DataFrame(rows, columns=["atoms", "query", "take", "blocks"]),
+        lambda rows, folder: torch.tensor(rows),
         lambda rows, folder: ArrayAtoms(rows),
         lambda rows, folder: Scan(rows),
         lambda rows, folder: FileAtoms(as_file(rows, folder)),

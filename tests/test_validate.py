@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wolfhound import validate
+from wolfhound import Scan, validate
 
 REFUSED: list[tuple[Callable[..., object], tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     (validate.require, (False, "a", "small", 9), {}, ValueError, r"`a` must be small\. Got 9\."),
@@ -77,6 +78,50 @@ REFUSED: list[tuple[Callable[..., object], tuple[Any, ...], dict[str, Any], type
     (validate.ids, ([1, 1], "a", 3), {}, ValueError, "`a` must be distinct ids. Got repeated ids"),
     (validate.rng, (-1,), {}, ValueError, "`seed` must be an integer >= 0. Got -1"),
     (validate.rng, (None,), {}, TypeError, "`seed` must be an integer >= 0. Got None"),
+    (validate.number, ("5", "a"), {}, TypeError, r"`a` must be a number\. Got '5'\."),
+    (validate.number, (True, "a"), {}, TypeError, r"`a` must be a number\. Got True\."),
+    (
+        validate.number,
+        (np.ones(1), "a"),
+        {},
+        TypeError,
+        r"`a` must be a number\. Got an array of float64, shape",
+    ),
+    (validate.number, (10**400, "a"), {}, TypeError, r"`a` must be a number\. Got 10+\.\.\.\."),
+    (validate.number, (np.ma.masked, "a"), {}, ValueError, r"`a` must be a number\. Got --\."),
+    (validate.within, (0.0, "a", "(0, 1]"), {}, ValueError, r"`a` must be in \(0, 1\]\. Got 0\.0\."),
+    (validate.within, (1.0, "a", "[0, 1)"), {}, ValueError, r"`a` must be in \[0, 1\)\. Got 1\.0\."),
+    (validate.within, (math.nan, "a", "[0, 1]"), {}, ValueError, r"`a` must be in \[0, 1\]\. Got nan\."),
+    (validate.within, ("x", "a", "[0, 1]"), {}, TypeError, r"`a` must be a number in \[0, 1\]\. Got 'x'\."),
+    (
+        validate.vector,
+        (np.ma.masked_equal([1, 2], 2), "a"),
+        {},
+        TypeError,
+        "`a` must .*1 of 2 masked: fill or",
+    ),
+    (validate.real_array, ([[1], [1, 2]], "a", 2), {}, TypeError, "`a` must be .* a list: .*unequal length"),
+    (validate.ids, ([[1], [1, 2]], "a", 3), {}, TypeError, "`a` must be a vector of integer ids.*unequal"),
+    (validate.ids, ({1}, "a", 3), {}, TypeError, r"`a` must be a vector of integer ids\. Got \{1\}\."),
+    (validate.flag, ("no", "a"), {}, TypeError, r"`a` must be True or False\. Got 'no'\."),
+    (validate.flag, (1, "a"), {}, TypeError, r"`a` must be True or False\. Got 1\."),
+    (validate.function, (5, "a"), {}, TypeError, r"`a` must be a function\. Got 5\."),
+    (validate.kind, (5, "a", "a list", list, tuple), {}, TypeError, r"`a` must be a list\. Got 5\."),
+    (
+        validate.kind,
+        (list, "a", "a list", "append"),
+        {},
+        TypeError,
+        r"`a` must be a list\. Got the class list\.",
+    ),
+    (validate.kind, ((), "a", "a list", "append"), {}, TypeError, r"`a` must be a list\. Got \(\)\."),
+    (
+        validate.oracle,
+        (np.eye(2), "a"),
+        {},
+        TypeError,
+        r"`a` must be an oracle such as Scan\(atoms\)\. Got an array",
+    ),
 ]
 
 
@@ -124,6 +169,45 @@ def test_ids_become_int64() -> None:
     assert out.dtype == np.int64
     np.testing.assert_array_equal(out, [2, 0])
     assert validate.ids([], "a", 3).dtype == np.int64
+
+
+def test_a_masked_array_without_masked_entries_passes() -> None:
+    np.testing.assert_array_equal(validate.vector(np.ma.masked_equal([1.0, 2.0], 9.0), "a"), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("interval", ["[0, 1]", "(-inf, inf)", "[1, 1]", "(0.5, 1]"])
+def test_numbers_within_an_interval_pass(interval: str) -> None:
+    assert validate.within(np.float32(1.0), "a", interval) == 1.0
+
+
+def test_members_and_types_both_make_a_kind() -> None:
+    validate.kind([], "a", "a list", "append", "pop")
+    validate.kind((), "a", "a tuple", list, tuple)
+    validate.function(len, "a")
+    assert validate.flag(np.True_, "a") is True
+
+
+def test_an_oracle_has_a_query_and_atoms() -> None:
+    scan = Scan(np.eye(2))
+    assert validate.oracle(scan, "a") is scan
+    assert not validate.is_oracle(pd.DataFrame({"atoms": [1.0]}))
+    assert not validate.is_oracle(Scan)
+
+
+class Silent:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "value", ["a\nb", np.zeros((9, 9)), pd.DataFrame({"a": range(9)}), "x" * 999, Silent()]
+)
+def test_what_is_shown_is_one_short_line(value: object) -> None:
+    assert "\n" not in validate.shown(value)
+    assert len(validate.shown(value)) < 220
+    with pytest.raises(TypeError) as raised:
+        validate.function(value, "a")
+    assert "\n" not in str(raised.value)
 
 
 def test_a_generator_is_kept_and_a_seed_repeats() -> None:

@@ -1,0 +1,121 @@
+"""Every Python block of the README and the documentation runs.
+
+The blocks of a page share one namespace. What they take as given (rows, labels, a
+file) is prepared here, small. A block that cannot run has a comment before it:
+``<!-- fragment: why -->``.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from wolfhound import SquaredDistance
+from wolfhound.policy.batch import BatchedFeed
+from wolfhound.policy.feed import Feed
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"(<!-- fragment: \S.*-->\n+)?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+Given = dict[str, Any]
+
+
+class Page(NamedTuple):
+    """What a page takes as given, and what is too slow for a test: old text, new text."""
+
+    given: Callable[[], Given] = dict
+    shorter: tuple[tuple[str, str], ...] = ()
+
+
+def normal(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape)
+
+
+def readme() -> Given:
+    rows, feed = normal(1500, 5), Feed.build(normal(300, 4))
+    np.save("rows.npy", rows)
+    return {
+        "rows": rows,
+        "labels": np.arange(len(rows)) % 3,
+        "vectors": feed.atoms,
+        "env": BatchedFeed(feed, 4),
+        "log_densities": -((normal(200, 1) - normal(1, 50)) ** 2),
+    }
+
+
+def minimise() -> Given:
+    return {"loss": lambda x: (x * x).sum()}
+
+
+def herding() -> Given:
+    rows = normal(2000, 4)
+    np.save("rows.npy", rows)
+    pd.DataFrame(normal(1000, 3), columns=["age", "income", "hours"]).to_parquet("people.parquet")
+    return {
+        "rows": rows,
+        "labels": np.arange(len(rows)) % 3,
+        "pool": rows,
+        "population": 0.5 * rows,
+        "samples": rows,
+        "gradients": -rows,
+        "embed": np.cos,
+        "X": rows,
+        "y": np.arange(len(rows)) % 2,
+        "model": LogisticRegression(),
+    }
+
+
+def oracles() -> Given:
+    atoms = normal(2000, 8)
+    return {"atoms": atoms, "queries": normal(20, 8), "f": SquaredDistance(np.full(8, 0.1))}
+
+
+def policies() -> Given:
+    rng = np.random.default_rng(0)
+    vectors = rng.dirichlet(np.ones(4), 300)  # so that rows of chances stay such for all mixtures
+    return {
+        "vectors": vectors,
+        "reward": rng.standard_normal((3, 4)),
+        "transition": rng.dirichlet(np.ones(3), (3, 4)),
+        "start": np.full(3, 1.0 / 3.0),
+        "obs": BatchedFeed(Feed.build(vectors), 1).reset(seed=0),
+    }
+
+
+PAGES: dict[str, Page] = {
+    "README.md": Page(readme, (("agent.learn(10_000)", "agent.learn(64)"),)),
+    "docs/minimize.md": Page(minimise, (("1_000_000, 64", "20_000, 64"),)),
+    "docs/herding.md": Page(herding),
+    "docs/oracles.md": Page(oracles),
+    "docs/policies.md": Page(policies, (("agent.learn(10_000", "agent.learn(64"),)),
+}
+
+
+def test_every_page_with_python_is_run() -> None:
+    texts = {path: path.read_text() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]}
+    with_python = {str(path.relative_to(ROOT)) for path, text in texts.items() if "```python" in text}
+    assert with_python == set(PAGES)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / name).read_text()
+    page = PAGES[name]
+    monkeypatch.chdir(tmp_path)
+    space = page.given()
+    for old, new in page.shorter:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    blocks = list(BLOCK.finditer(text))
+    assert len(blocks) == text.count("```python")
+    for block in blocks:
+        line = text.count("\n", 0, block.start(2)) + 1
+        code = "\n" * (line - 1) + block[2] * (block[1] is None)
+        exec(compile(code, name, "exec"), space)
