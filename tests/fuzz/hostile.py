@@ -15,18 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, MappedAtoms
-from wolfhound.core import Atoms
 
 Array = NDArray[Any]
 Rng = np.random.Generator
 
-DTYPES = (np.float32, np.float64)
+DTYPES: tuple[type[np.floating[Any]], ...] = (np.float32, np.float64)
 COUNTS = (1, 2, 3, 5, 8, 13, 20, 20, 41)
 DIMS = (1, 1, 2, 3, 4, 6)
 MANY = 3000
 """Atoms of a large set, beyond what a random pool holds."""
 
-EXPONENTS = {np.float32: (-44, 38), np.float64: (-323, 300)}
+EXPONENTS: dict[type[np.floating[Any]], tuple[int, int]] = {np.float32: (-44, 38), np.float64: (-323, 300)}
 """Powers of ten between which scales lie; the least are subnormal."""
 
 
@@ -96,18 +95,19 @@ def _spiked(rng: Rng, n: int, d: int) -> Array:
     return rows
 
 
-def draw_rows(rng: Rng, *, dtype: type, positive: bool, large: bool, folder: Path) -> Rows:
+def draw_rows(rng: Rng, *, dtype: type[np.floating[Any]], positive: bool, large: bool, folder: Path) -> Rows:
     """Draw atoms of any shape, scale and storage."""
     n = MANY if large else int(rng.choice(COUNTS))
     d = 3 if large else int(rng.choice(DIMS))
     name, rows = (likelihoods if positive else shape)(rng, n, d)
     if not positive:
         low, high = EXPONENTS[dtype]
-        power = float(rng.choice([0.0, 0.0, rng.uniform(-8.0, 8.0), rng.uniform(low, high)]))
+        ranges = ((0.0, 0.0), (0.0, 0.0), (-8.0, 8.0), (low, high), (low, low + 8.0), (high - 8.0, high))
+        power = float(rng.uniform(*ranges[int(rng.integers(len(ranges)))]))
         rows = rows * 10.0**power if power > -300.0 else rows * 1e-290 * 10.0 ** (power + 290.0)
         name = f"{name} x 1e{power:.0f}"
     top = 0.5 * float(np.finfo(dtype).max)
-    values = np.clip(rows, -top, top).astype(dtype)
+    values: Array = np.clip(rows, -top, top).astype(dtype)
     store, given = stored(rng, values, folder)
     return Rows(f"{name}, {n} x {d} {dtype.__name__}, {store}", values, given)
 
@@ -198,9 +198,3 @@ def draw_queries(rng: Rng, rows: Array, m: int) -> Array:
         "huge": lambda: queries * 10.0 ** rng.uniform(100.0, 300.0),
     }
     return np.asarray(kinds[str(rng.choice(sorted(kinds)))]())
-
-
-def as_given(rows: Rows) -> Atoms | Array:
-    """What the package is given, for oracles."""
-    given: Atoms | Array = rows.given
-    return given

@@ -32,7 +32,7 @@ OPEN = 1e-7
 """More than rounding can keep a gap open, relative to the sizes involved."""
 
 UNDERFLOW = 1e-290
-"""More than underflow can."""
+"""More than underflow can, of numbers near 1."""
 
 EXTREME = 1e70
 """Largest size that no problem may be refused for."""
@@ -167,7 +167,7 @@ def judge_result(result: Result, call: Call, values: hostile.Array) -> list[str]
         wrong.append(f"lower {result.lower!r} > min f {float(best_known(call, values, here))!r}")
     if result.status is Status.GAP_REACHED and not result.value - result.lower <= result.goal:
         wrong.append(f"GAP_REACHED with a gap of {result.gap} and a goal of {result.goal}")
-    if result.status is Status.ROUNDING and result.gap > OPEN * size_of(result, call, values) + UNDERFLOW:
+    if result.status is Status.ROUNDING and result.gap > OPEN * size_of(result, call, values):
         wrong.append(f"ROUNDING with a gap of {result.gap}, value {result.value}, goal {result.goal}")
     return wrong
 
@@ -210,4 +210,5 @@ def size_of(result: Result, call: Call, values: hostile.Array) -> float:
         radius = float(np.abs(values).astype(np.float64).sum(axis=1).max())
         bend = call.problem.bend(result.x) * radius * radius
         size = abs(result.value) + float(np.abs(grad).max()) * radius + bend
+        size += UNDERFLOW / OPEN * (1.0 + radius * radius)
     return size if math.isfinite(size) else float(np.finfo(np.float64).max)
