@@ -129,7 +129,7 @@ def test_names_follow_the_weights() -> None:
 def test_names_of_a_table_go_by_place_not_by_label() -> None:
     rows = cloud(30)
     names = pd.Series([f"atom {i}" for i in range(30)], index=np.arange(30)[::-1])
-    result = minimize(DISTANCE, rows, names=names)  # type: ignore[arg-type] # a Series is a sequence by place
+    result = minimize(DISTANCE, rows, names=names)
     assert result.names == tuple(f"atom {i}" for i in result.ids)
 
 

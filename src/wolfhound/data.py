@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Vector
-from wolfhound.validate import require
+from wolfhound.validate import kind, require
 
 _NEAR = 3
 
@@ -50,6 +50,7 @@ class Words:
 
     def id(self, word: str) -> int:
         """Return the row of a word; an unknown one raises ValueError."""
+        kind(word, "word", "a string", str)
         if word not in self._ids:
             near = difflib.get_close_matches(word.lower(), self.names, n=_NEAR)
             hint = f" Near: {', '.join(near)}." if near else ""
@@ -67,6 +68,7 @@ class Words:
         Words are runs of letters and digits, in any case. A text with unknown
         words raises ValueError, which names them all: leave them out.
         """
+        kind(text, "text", "a string", str)
         found = re.findall(r"[^\W_]+", text.lower())
         require(bool(found), "text", "at least one word", repr(text))
         unknown = [word for word in dict.fromkeys(found) if word not in self._ids]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wolfhound.core import Matrix, Vector
+from wolfhound.validate import path as checked_path
 from wolfhound.validate import require
 
 if TYPE_CHECKING:
@@ -241,7 +242,8 @@ def render(figure: Figure, kind: str) -> bytes:
 
 def save(figure: Figure, path: str | Path) -> None:
     """Write a figure; the ending of the path chooses the format."""
-    Path(path).write_bytes(render(figure, Path(path).suffix[1:]))
+    where = checked_path(path, "path")
+    where.write_bytes(render(figure, where.suffix[1:]))
 
 
 def _figure(width: float, height: float, title: str) -> Figure:
