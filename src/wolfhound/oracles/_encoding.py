@@ -99,7 +99,7 @@ class _Draft:
                 self._errors,
             )
             if math.isnan(error) or height > math.ldexp(_LARGEST, -max(self.exponent, -500)):
-                _check_norms(block, first)
+                check_norms(block, first)
             if math.isnan(error):  # only its scale is out of range
                 return len(block), float(np.abs(block).max()), 0.0, math.inf
             return len(block), math.ldexp(top, self.exponent), height, error
@@ -151,7 +151,7 @@ def verified(codes: Codes, atoms: Atoms) -> int | None:
     return None
 
 
-def _check_norms(block: Matrix, first: int) -> None:
+def check_norms(block: Matrix, first: int) -> None:
     """Raise ValueError if a row is not finite, or too long for float64 sums of squares."""
     check_finite(block, first)
     long = np.abs(block).max(axis=1).astype(np.float64) > _LARGEST / math.sqrt(block.shape[1])

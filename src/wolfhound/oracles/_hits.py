@@ -252,7 +252,7 @@ def offered(atoms: Atoms, ask: Asked, ids: Ids, *, scored: Ints) -> Hits:
         The best k candidates; bounds and radius are inf, passes 0.
     """
     scores, best, rows, slots = (_offer_one if len(ids) == 1 else _offer)(atoms, ask, ids)
-    if not (scores < np.inf).all():  # also if one is nan
+    if not (np.isfinite(scores) | (best < 0)).all():
         size = f"|query| up to {ask.sizes.max():.3g}"
         require(False, "queries", "so small that no score overflows", size)
     return Hits(

@@ -81,9 +81,12 @@ def spans(promises: Singles, count: int) -> tuple[Any, Any]:
 
 
 @kernel
-def bin_of(promised: Any, low: Any, scale: Any) -> int:
-    """Bin of a promise; equal promises are in the same one."""
-    return int((promised - low) * scale)
+def bin_of(promised: Any, low: Any, scale: Any, count: int = BINS) -> int:
+    """Bin of a promise, below `count` whatever the numbers are; equal promises are in the same one."""
+    place = (promised - low) * scale
+    if not place > 0.0:  # also if it is nan: the scale of a tiny range overflows
+        return 0
+    return int(place) if place < count else count - 1
 
 
 @kernel
@@ -189,17 +192,15 @@ def descending(values: Singles) -> Ints:
     """Return places by falling value, of equal ones the first: into bins, then one by one."""
     size = values.shape[0]
     low, high = _extremes(values)
-    scale = (
-        np.float32((size - 0.01) / (np.float64(high) - np.float64(low))) if high > low else np.float32(0.0)
-    )
+    scale = per_unit(low, high, size)
     starts = np.zeros(size + 1, np.int64)
     for i in range(size):
-        starts[size - bin_of(values[i], low, scale)] += 1
+        starts[size - bin_of(values[i], low, scale, size)] += 1
     for b in range(size):
         starts[b + 1] += starts[b]
     out = np.empty(size, np.int64)
     for i in range(size):
-        b = size - 1 - bin_of(values[i], low, scale)
+        b = size - 1 - bin_of(values[i], low, scale, size)
         out[starts[b]] = i
         starts[b] += 1
     for i in range(1, size):

@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.atoms import ArrayAtoms, as_atoms, finite_rows
+from wolfhound.atoms import ArrayAtoms, as_atoms
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles import _saved as saved
@@ -19,6 +19,7 @@ from wolfhound.oracles._asked import Asked, asked, wanted
 from wolfhound.oracles._codes import Codes, coded
 from wolfhound.oracles._encoding import encoded
 from wolfhound.oracles._kmeans import kmeans, nearest
+from wolfhound.oracles._scale import FAR, sampled, small, unit_of
 from wolfhound.oracles.buckets import CAP, Buckets, Promises, Table, doubling, filled, searched
 from wolfhound.oracles.scan import Scan
 from wolfhound.validate import count, flag, number
@@ -27,7 +28,6 @@ KIND = "cluster index"
 
 PER_CLUSTER = 100
 """Atoms of the sample that k-means has per cluster: 40 are quicker, and find less."""
-_FAR = 1e15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +60,7 @@ class Clusters:
 
     def assign(self, rows: Matrix) -> Ints:
         """Return the nearest centre of each row."""
-        return nearest(self.centres, _small(rows, self.unit))[0]
+        return nearest(self.centres, small(rows, self.unit))[0]
 
     def promises(self, queries: Vector, sizes: Vector) -> Promises:
         """Score of the centre, and what its best atom adds to it."""
@@ -79,10 +79,10 @@ class Clusters:
         What the best of k normal scores of deviation s adds is about
         ``s sqrt(2 log k)``.
         """
-        unit = math.ldexp(1.0, -min(max(math.frexp(float(np.abs(rows).max()))[1], -1000), 1000))
-        small = _small(rows, unit)
-        centres = kmeans(small, clusters, seed=seed)
-        owner, squares = nearest(centres, small)
+        unit = unit_of(float(np.abs(rows).max()))
+        near = small(rows, unit)
+        centres = kmeans(near, clusters, seed=seed)
+        owner, squares = nearest(centres, near)
         sizes = np.bincount(owner, minlength=clusters)
         total = np.bincount(owner, squares, minlength=clusters)
         mean = np.where(sizes > 0, total / np.maximum(sizes, 1), squares.mean(dtype=np.float64))
@@ -92,11 +92,6 @@ class Clusters:
         errors = np.zeros_like(codes.errors)
         errors[:clusters] = np.ldexp(above, -codes.exponent)
         return cls(centres, unit, replace(codes, errors=errors))
-
-
-def _small(rows: Matrix, unit: float) -> NDArray[np.float32]:
-    """Scale to float32; what is far too large for it is cut off."""
-    return np.clip(rows * rows.dtype.type(unit), -_FAR, _FAR).astype(np.float32, copy=False)
 
 
 @final
@@ -162,7 +157,7 @@ class ClusterIndex:
         chosen = min(n, max(1, round(2.0 * root)) if clusters is None else count(clusters, "clusters", low=1))
         first = max(1, round(8.0 * root)) if budget is None else count(budget, "budget", low=1)
         rng = np.random.default_rng(count(seed, "seed"))
-        sample = finite_rows(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
+        sample = sampled(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
         made = Clusters.trained(sample, chosen, n, seed=seed)
         buckets = filled(rows, made, sample.mean(axis=0, dtype=np.float64))
         return cls(rows, made, buckets, budget=first, proof=flag(proof, "proof"))
@@ -225,7 +220,7 @@ class ClusterIndex:
         params, d = stored.params, rows.shape[1]
         with stored.reading():
             unit = number(params["unit"], "unit", low=0.0, strict=True)
-            centres = stored.array("centres", np.float32, (None, d), low=-_FAR, high=_FAR)
+            centres = stored.array("centres", np.float32, (None, d), low=-FAR, high=FAR)
             codes = Codes.of(stored, params["centre_codes"], centres.shape, "centre_codes")
             buckets = Buckets.of(stored, params["codes"], rows.shape, len(centres))
             proof, budget = saved.flag_of(params["proof"], "proof"), saved.budget_of(params["budget"])

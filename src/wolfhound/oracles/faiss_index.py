@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import store
-from wolfhound.atoms import as_atoms
+from wolfhound.atoms import as_atoms, finite_rows
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.oracles import _faiss
 from wolfhound.oracles import _saved as saved
@@ -364,9 +364,14 @@ def _far(atoms: Atoms) -> tuple[Single, float]:
     """Mean and reach from which an L2 index ranks nearly as inner products do."""
     n = atoms.shape[0]
     ids = np.sort(np.random.default_rng(0).choice(n, min(n, 1024), replace=False))
-    rows = atoms.take(ids).astype(np.float64)
-    mean = rows.mean(axis=0)
-    return mean.astype(np.float32), _FAR * float(np.sqrt(np.square(rows - mean).sum(axis=1).mean()))
+    rows = finite_rows(atoms, ids).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = rows.mean(axis=0)
+        reach = _FAR * float(np.sqrt(np.square(rows - mean).sum(axis=1).mean()))
+    largest = float(np.abs(rows).max())
+    rule = f"at most {_LARGEST:g} long, as an index of distances holds them in float32"
+    require(largest <= _LARGEST and reach <= _LARGEST, "atoms", rule, f"an entry of {largest:.3g}")
+    return mean.astype(np.float32), reach
 
 
 def _points(queries: Vector, anchor: Single, reach: float) -> Single:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from wolfhound.core import Ints, Matrix, Vector
 from wolfhound.oracles import _hash_kernels as kernels
+from wolfhound.oracles._scale import small, unit_of
 from wolfhound.oracles.buckets import Promises
 from wolfhound.store import Stored
 from wolfhound.threads import ordered
@@ -25,7 +26,7 @@ from wolfhound.validate import number, require
 
 Singles = NDArray[np.float32]
 
-_FAR, _NEAR = 1e15, 1e-20
+_NEAR = 1e-20
 _WIDE = 2.0**25
 """No entry of a hash is larger: rows are scaled to about 1, to 2**24 in extreme cases."""
 
@@ -183,7 +184,7 @@ class Hash:
 
     def small(self, rows: Matrix) -> Singles:
         """Centre and scale rows, as they are hashed."""
-        return _small(rows, self.centre, self.unit)
+        return small(rows, self.unit, self.centre)
 
     def assign(self, rows: Matrix) -> Ints:
         """Return the bucket of each row."""
@@ -283,8 +284,8 @@ def drawn(
     """
     centre = sample.mean(axis=0, dtype=np.float64)
     reach = float(np.abs(sample - centre).max())
-    unit = math.ldexp(1.0, -min(max(math.frexp(reach)[1], -1000), 1000))
-    rows = _small(sample, centre, unit)
+    unit = unit_of(reach)
+    rows = small(sample, unit, centre)
     sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     edges = _edges(sizes)
     owner = np.searchsorted(edges, sizes)
@@ -333,13 +334,6 @@ def _projected(rows: Singles, directions: Singles) -> Singles:
     out = np.empty((len(rows), len(directions)), np.float32)
     kernels.project(rows, directions, out)
     return out
-
-
-def _small(rows: Matrix, centre: Vector, unit: float) -> Singles:
-    """Centre and scale rows; what is far too large for float32 is cut off."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        out = (rows - centre.astype(rows.dtype)) * rows.dtype.type(unit)
-    return np.clip(out, -_FAR, _FAR).astype(np.float32, copy=False)
 
 
 def _edges(norms: Singles) -> Singles:

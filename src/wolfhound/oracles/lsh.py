@@ -14,11 +14,12 @@ from typing import Any, final
 
 import numpy as np
 
-from wolfhound.atoms import as_atoms, finite_rows
+from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.oracles import _planted as planted
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, wanted
+from wolfhound.oracles._scale import FAR, sampled
 from wolfhound.oracles.buckets import CAP, Buckets, Round, Table, doubling, filled, searched
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, drawn
 from wolfhound.oracles.int8 import certified
@@ -232,7 +233,8 @@ class LshIndex:
         taus, limits = self._promise.taus, self._promise.budgets
         if not taus:
             return doubling(first, first, None)
-        length = self._promise.c * ask.sizes * self.radius
+        with np.errstate(over="ignore"):  # what overflows is no score that could be enough
+            length = self._promise.c * ask.sizes * self.radius
         enough = [tau * length + self._at_centre(ask.queries) for tau in taus]
         if len(taus) == 1:
             return doubling(min(first, limits[0]), limits[0], enough[0])
@@ -351,7 +353,7 @@ def _made(
 ) -> tuple[list[tuple[Buckets, Hash]], Promise]:
     """Draw and fill all tables; measure what the promise takes."""
     n, taus, delta = atoms.shape[0], promise.taus, promise.delta
-    sample = finite_rows(atoms, np.sort(rng.permutation(n)[:_SAMPLE]))
+    sample = sampled(atoms, np.sort(rng.permutation(n)[:_SAMPLE]))
     length = planted.length(family, sample, n, taus[-1], tables=tables, delta=delta) if taus else bucket
     made = []
     for _ in range(tables * copies):
@@ -363,7 +365,7 @@ def _made(
     found = planted.budgets(
         [(each, np.diff(held.offsets)) for held, each in made[:tables]],
         hashing.small(sample),
-        _radius(buckets) * hashing.unit,
+        min(_radius(buckets) * hashing.unit, FAR * math.sqrt(atoms.shape[1])),
         np.array(taus),
         delta=delta,
         rng=rng,
