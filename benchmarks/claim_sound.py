@@ -1,7 +1,7 @@
 """Claim: no proof is false, no input kills, nothing hangs.
 
 Protocol: attacks from a fresh seed (printed; `--seed` repeats it), in worker processes
-whose death or silence of a minute is a finding. *Problems*: random and hostile
+whose death or silence of two minutes is a finding. *Problems*: random and hostile
 atoms (scales 1e-323 to 1e300, duplicates, collinear, n = 1, d = 1, both precisions,
 ten storages), every objective, method and oracle, judged in integers and rational
 numbers, in mpmath where logarithms are needed: f(weights) <= value, lower <= the

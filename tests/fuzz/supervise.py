@@ -44,7 +44,7 @@ class Findings:
         self.violations.extend(other.violations)
 
 
-def run(module: str, seed: int, batches: range, *, deadline: float = 60.0, workers: int = 2) -> Findings:
+def run(module: str, seed: int, batches: range, *, deadline: float = 120.0, workers: int = 2) -> Findings:
     """Run the batches of a module's attack in several processes.
 
     Parameters
