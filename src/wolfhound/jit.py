@@ -165,14 +165,22 @@ class _Cache(caching.NullCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep it for the next process, if there is a place."""
+        folders = _folders()
+        try:
+            kept = self._save(sig, data, folders)
+        except Exception:  # what numba makes cannot be pickled
+            kept = False
+        if not kept:
+            _say_once(folders)
+
+    def _save(self, sig: Any, data: Any, folders: list[Path]) -> bool:
+        """Say whether it is kept, or not meant to be."""
         name = self._name(sig, data.codegen)
         # A process whose files were changed under it does not know what it compiled.
         if not name or data.library.has_dynamic_globals or not _SOURCES.current():
-            return
+            return True
         content = serialize.dumps((sig, data._reduce()))
-        folders = _folders()
-        if not any(_written(folder, name, _digest(content).encode() + content) for folder in folders):
-            _say_once(folders)
+        return any(_written(folder, name, _digest(content).encode() + content) for folder in folders)
 
     def _name(self, sig: Any, codegen: Any) -> str | None:
         """File name: all that the machine code depends on; None if that is not known."""
