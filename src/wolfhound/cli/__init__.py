@@ -16,29 +16,29 @@ import signal
 import sys
 import threading
 import warnings
+from types import FrameType
 
 _SOON = 0.02  # seconds
 
 
 def main() -> None:
     """Run the command line; the entry point of the `wolfhound` script."""
-    _check_streams()
     # Who started this may have switched Ctrl-C off, as `nohup` and `&` do.
     heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if heard:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # no import is told: it might not stop
-    from wolfhound.cli._app import app  # noqa: PLC0415
-
-    sys.unraisablehook = _again
-    if not sys.warnoptions:
-        warnings.simplefilter("ignore")  # a user of the command cannot act on them
     try:
         if heard:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, _interrupt)
+        _check_streams()
+        from wolfhound.cli._app import app  # noqa: PLC0415
+
+        sys.unraisablehook = _lost
+        if not sys.warnoptions:
+            warnings.simplefilter("ignore")  # a user of the command cannot act on them
         app(prog_name="wolfhound")
     except KeyboardInterrupt:
         sys.exit(130)
     finally:
+        exec("")  # Python forgets that Ctrl-C ended code made of text: `-m` would die of the signal
         if heard:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done but the cleaning up
 
@@ -58,11 +58,29 @@ def _check_streams() -> None:
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
 
 
-def _again(lost: sys.UnraisableHookArgs) -> None:
-    """Send Ctrl-C once more if it came where no exception can pass: a callback of compiled code."""
-    if not issubclass(lost.exc_type, KeyboardInterrupt):
-        sys.__unraisablehook__(lost)
-        return
+# ---------------------------------------------------------------- Ctrl-C
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, but not inside an import, which might turn it into another error."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            _again()
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def _lost(found: sys.UnraisableHookArgs) -> None:
+    """Hear of exceptions that could not be passed on, as in a callback of compiled code."""
+    if issubclass(found.exc_type, KeyboardInterrupt):
+        _again()
+    else:
+        sys.__unraisablehook__(found)
+
+
+def _again() -> None:
+    """Send Ctrl-C once more, soon."""
     timer = threading.Timer(_SOON, os.kill, (os.getpid(), signal.SIGINT))
     timer.daemon = True
     timer.start()

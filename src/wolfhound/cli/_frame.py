@@ -97,10 +97,10 @@ def _told(ctx: Any) -> Iterator[None]:
 def _printing_help() -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # rich exits
         raise typer.Exit(0) from None  # who reads one line of help wanted no more
     except OSError as error:
-        _say(str(error))
+        _say(f"standard output cannot be written: {error.strerror}.")
         raise typer.Exit(2) from None
 
 

@@ -9,7 +9,7 @@ import io
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -38,23 +38,29 @@ _BAR = 24
 
 def stdout() -> Console:
     """Return the console for results."""
-    return _console(stderr=False)
+    return _console(_Results(sys.stdout))
 
 
 def stderr() -> Console:
     """Return the console for everything else."""
-    return _console(stderr=True)
+    return _console(_Notices(sys.stderr))
 
 
-def _console(*, stderr: bool) -> Console:
-    file = cast("IO[str]", _Spoken(sys.stderr)) if stderr else None
-    console = Console(file=file, stderr=stderr, highlight=False)
+def _console(file: _Stream) -> Console:
+    console = _Console(file=cast("IO[str]", file), highlight=False)
     # A pipe has no width: lines must not be folded for it.
-    return console if console.is_terminal else Console(file=file, highlight=False, width=_PIPED_WIDTH)
+    return (
+        console if console.is_terminal else _Console(file=console.file, highlight=False, width=_PIPED_WIDTH)
+    )
 
 
-class _Spoken:
-    """A stream for what may be lost: a run does not end because nobody can hear how far it is."""
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise  # the frame of all commands knows what to do  # noqa: PLE0704
+
+
+class _Stream:
+    """A stream that was there when the process began."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -63,13 +69,34 @@ class _Spoken:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        with contextlib.suppress(OSError):
+        with self._guarded():
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with contextlib.suppress(OSError):
+        with self._guarded():
             self._stream.flush()
+
+    def _guarded(self) -> contextlib.AbstractContextManager[None]:
+        raise NotImplementedError
+
+
+class _Results(_Stream):
+    """stdout: if it cannot be written, the error says that it is this."""
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from None
+
+
+class _Notices(_Stream):
+    """stderr: a run does not end because nobody can hear how far it is."""
+
+    def _guarded(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.suppress(OSError)
 
 
 # ---------------------------------------------------------------- results
@@ -138,7 +165,9 @@ def document(result: Result) -> dict[str, object]:
 
 def print_json(value: object) -> None:
     """Print one JSON document on stdout; inf and nan become null."""
-    sys.stdout.write(json.dumps(_finite(value), indent=2, ensure_ascii=False) + "\n")
+    stream = _Results(sys.stdout)
+    stream.write(json.dumps(_finite(value), indent=2, ensure_ascii=False) + "\n")
+    stream.flush()
 
 
 def _finite(value: object) -> object:
