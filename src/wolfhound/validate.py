@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from wolfhound.core import Ids, Oracle, Vector
+from wolfhound.core import Ids, Matrix, Oracle, Vector
 
 _LONGEST = 200
 """Characters of a value that a message shows."""
@@ -152,6 +152,16 @@ def finite(value: np.ndarray[Any, Any], name: str) -> None:
         raise ValueError(f"`{name}` must be finite. Got {value[where]} at index {at}.")
 
 
+LARGEST = 1e150
+"""Numbers up to this have squares that can be summed."""
+
+
+def moderate(value: Matrix | float, name: str) -> None:
+    """Raise if a number is so large that squares overflow."""
+    size = float(np.abs(value).max(initial=0.0))
+    require(size <= LARGEST, name, f"at most {LARGEST:g} in size; scale the problem", f"{size:g}")
+
+
 def ids(value: Any, name: str, n: int) -> Ids:
     """Return a vector of distinct int64 atom ids in [0, n)."""
     out = array(value, name, "a vector of integer ids")
@@ -169,17 +179,17 @@ def ids(value: Any, name: str, n: int) -> Ids:
 def path(value: Any, name: str) -> Path:
     """Return a path that names something: no None, no bytes, not "", which would be where we are."""
     if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
-        raise TypeError(f"`{name}` must be a path. Got {value!r}.")
+        raise TypeError(f"`{name}` must be a path. Got {shown(value)}.")
     text = os.fspath(value)
     require(text != "" and "\0" not in text, name, "a path", repr(text))
     return Path(text)
 
 
-def rng(seed: int | np.random.Generator) -> np.random.Generator:
+def rng(seed: int | np.random.Generator, name: str = "seed") -> np.random.Generator:
     """Return the generator itself or a new one from an integer seed."""
     if isinstance(seed, np.random.Generator):
         return seed
-    return np.random.default_rng(count(seed, "seed"))
+    return np.random.default_rng(count(seed, name))
 
 
 # ---------------------------------------------------------------- objects

@@ -10,20 +10,39 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
-from wolfhound.core import Atoms, Ids, Ints, Vector
+from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.herding._by import Labels, allotted
 from wolfhound.herding._draw import draw_ids, taken
 from wolfhound.herding.features import row_shares
-from wolfhound.herding.kernels import Gaussian, Kernel
+from wolfhound.herding.kernels import Gaussian, Kernel, check_kernel
 
 LEAST, TIMES = 10_000, 4
 """Candidates: at least so many, and so many times as there are picks."""
+
+SINGLE = 1e18
+"""Lengthscales of float32 rows lie within [1 / SINGLE, SINGLE], so that their squares are float32 too."""
 
 _FIT = 1 << 21
 """Second word of the seed that draws rows for the lengthscale."""
 
 _SAMPLE = 1000
 """Rows that give the lengthscale."""
+
+
+def check_kinds(
+    switches: Mapping[str, object], *, step: object, oracle: object, features: object, callback: object
+) -> None:
+    """Raise TypeError where an argument is of another kind than it can be."""
+    for name, value in switches.items():
+        validate.flag(value, name)
+    if step is not None:
+        validate.kind(step, "step", "a step such as LineSearch()", "init", "__call__")
+    if oracle is not None and not validate.is_oracle(oracle):
+        validate.function(oracle, "oracle", "an oracle such as Scan(atoms), or what makes one, such as Scan")
+    if isinstance(features, type):
+        raise TypeError(f"`features` must be a map of rows, or an array. Got {validate.shown(features)}.")
+    if callback is not None:
+        validate.function(callback, "callback", "a function of a state")
 
 
 def seed_of(seed: int | np.random.Generator) -> int:
@@ -81,15 +100,28 @@ def labels_of(
 def fitted(kernel: Kernel | None, rows: Atoms, target: Atoms | None, seed: int) -> Kernel:
     """Return the kernel with nothing left to choose."""
     plain = Gaussian() if kernel is None else kernel
-    if isinstance(plain, type) or not callable(getattr(plain, "against", None)):
-        raise TypeError(f"`kernel` must be a kernel such as Gaussian(). Got {plain!r}.")
+    check_kernel(plain)
     validate.require(target is None or not plain.centred, "target", f"None with {plain!r}", "one")
     rng = np.random.default_rng([seed, _FIT])
     sources = [(rows, "rows")] if target is None else [(rows, "rows"), (target, "target")]
     none = np.empty(0, np.int64)
     size = _SAMPLE // len(sources)
     samples = [taken(atoms, draw_ids(atoms.shape[0], size, none, rng), name) for atoms, name in sources]
-    return plain.fitted(np.concatenate(samples))
+    sample = np.concatenate(samples)
+    found = plain.fitted(sample)
+    _moderate(found, sample)
+    return found
+
+
+def _moderate(kernel: Kernel, sample: Matrix) -> None:
+    """Check that neither squares of rows nor those of the lengthscale leave their type."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = bool(np.isfinite(kernel.diagonal(sample)).all())
+    validate.require(finite, "rows", "of moderate size: scale them", "kernel values that overflow")
+    length = getattr(kernel, "lengthscale", None)
+    if length is not None and sample.dtype == np.float32:
+        rule = f"in [{1.0 / SINGLE:g}, {SINGLE:g}] for float32 rows: scale the rows, or give float64"
+        validate.require(1.0 / SINGLE <= length <= SINGLE, "lengthscale", rule, length)
 
 
 def counts_of(

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from wolfhound._files import locked
 from wolfhound.atoms import finite_rows
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
-from wolfhound.validate import require
+from wolfhound.validate import array, require
 
 _NONE_MISSING = "no missing labels (None or nan)"
 
@@ -46,7 +46,7 @@ class Labels:
         >>> Labels.of(["b", "a", "b"], 3).members
         [array([1]), array([0, 2])]
         """
-        values = _plain(np.asarray(by.to_numpy() if hasattr(by, "to_numpy") else by))
+        values = _plain(array(by.to_numpy() if hasattr(by, "to_numpy") else by, "by", "labels, one per row"))
         require(values.shape == (n,), "by", f"{n} labels, one per row", f"shape {values.shape}")
         names, codes = _distinct(values)
         # Whole numbers without weights, so that labels of equal size tie exactly.

@@ -8,6 +8,7 @@ to a point amid them; pairs of rows that are still long are done by differences.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol, final
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from wolfhound.atoms import widened
 from wolfhound.core import Ids, Matrix, Vector
-from wolfhound.validate import finite, require
+from wolfhound.validate import array, finite, require
 
 SAMPLE = 1000
 """Rows whose distances give the median."""
@@ -25,6 +26,9 @@ MIDDLE = 101
 
 FAR = {4: 2.0**10, 8: 2.0**20}
 """Squared length in lengthscales, per bytes of a number, beyond which a row is far."""
+
+WIDEST = 1e150
+"""Lengthscales lie within [1 / WIDEST, WIDEST]: beyond it squares overflow, or vanish."""
 
 BEYOND = 1e30
 """Half a squared length that leaves no kernel value, yet is a float32."""
@@ -55,14 +59,16 @@ def median_distance(rows: Matrix, *, absolute: bool = False) -> float:
     if middle == 0.0 and found.any():
         middle = float(np.median(found[found > 0.0]))
     got = f"{len(sample)} equal rows" if len(sample) > 1 else "1 row"
-    require(middle > 0.0, "lengthscale", "given where rows do not differ", got)
-    require(bool(np.isfinite(middle)), "lengthscale", "given for rows this large", "distances that overflow")
+    differ = bool((sample != sample[:1]).any())
+    require(differ, "lengthscale", "given where rows do not differ", got)
+    rule = f"of moderate size, with distances in [{1.0 / WIDEST:g}, {WIDEST:g}]: scale them"
+    require(1.0 / WIDEST <= middle <= WIDEST, "rows", rule, f"a median distance of {middle:g}")
     return middle
 
 
 def floats(rows: Matrix) -> Matrix:
     """Rows as float32 or float64, whatever real numbers they are."""
-    table = np.asarray(rows)
+    table = array(rows, "rows", "an array of real numbers")
     return table.astype(widened(table.dtype, "rows"), copy=False)
 
 
@@ -181,8 +187,8 @@ class LaplaceColumns:
             return cls(zero, 1.0 / lengthscale, np.ascontiguousarray(left), kind)
         centre = centre_of(left)
         near = left - centre
-        longest = float(np.abs(near).sum(axis=1).max()) / lengthscale
-        if longest**2 > FAR[4]:
+        widest = float(np.abs(near).sum(axis=1).max())
+        if widest > BEYOND or widest / lengthscale > math.sqrt(FAR[4]):
             return cls(zero, 1.0 / lengthscale, np.ascontiguousarray(left), kind)
         return cls(centre, 1.0 / lengthscale, near.astype(kind), kind)
 
@@ -192,8 +198,10 @@ class LaplaceColumns:
 
         near = right - self.centre if self.centre.any() else floats(right)
         found = np.empty((len(self.left), len(right)), self.left.dtype)
-        absolute(self.left, np.ascontiguousarray(near, self.left.dtype), found)
-        found *= -self.scale
+        with np.errstate(over="ignore"):  # a row too far for float32 has kernel value 0
+            table = np.ascontiguousarray(near, self.left.dtype)
+        absolute(self.left, table, found)
+        found *= -min(self.scale, BEYOND) if found.itemsize == 4 else -self.scale
         with np.errstate(under="ignore"):
             np.exp(found, out=found)
         return found.astype(self.result, copy=False)
@@ -208,7 +216,8 @@ class LinearColumns:
 
     def __call__(self, right: Matrix) -> Matrix:
         """(r, s) values of k."""
-        out: Matrix = self.left @ np.asarray(right, np.float64).T
+        with np.errstate(over="ignore", invalid="ignore"):  # sums and scores that are not finite are errors
+            out: Matrix = self.left @ np.asarray(right, np.float64).T
         return out
 
 

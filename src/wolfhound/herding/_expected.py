@@ -19,7 +19,7 @@ from wolfhound.planning.calibration import Calibration
 from wolfhound.planning.costs import in_files
 from wolfhound.planning.text import bytes_text, seconds_text
 from wolfhound.threads import get_threads
-from wolfhound.validate import count, require
+from wolfhound.validate import count, flag, require
 
 _PRODUCT = 2.7e-11
 """Seconds per product of two entries in a matrix product."""
@@ -93,6 +93,8 @@ def expected(
     (True, True)
     """
     atoms = as_atoms(rows, "rows")
+    for name, value in (("swap", swap), ("weights", weights), ("evaluate", evaluate)):
+        flag(value, name)
     n, d = atoms.shape
     require(count(m, "m", low=1) <= n, "m", f"an integer in [1, {n}]", m)
     parts, each = count(labels, "labels", low=1), -(-n // labels)

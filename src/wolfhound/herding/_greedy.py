@@ -196,7 +196,7 @@ class Greedy:
         place = self._best(self._potential, label, self.size + 1)
         if place < 0:
             raise FloatingPointError(
-                "no candidate has a finite score: kernel values overflow; scale the rows"
+                "`rows` must be of moderate size: no candidate has a finite score; scale the rows"
             )
         return place
 

@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike
 from wolfhound import validate
 from wolfhound.atoms import Fingerprint, as_atoms, fingerprint
 from wolfhound.core import Atoms, Ids, Progress, Status, Vector
+from wolfhound.herding._arguments import shares_of
 from wolfhound.herding._by import Labels
 from wolfhound.herding._flock import Flock, Picks, states
 from wolfhound.herding._reference import Known
 from wolfhound.herding._report import Subject, evaluated, skipped
 from wolfhound.herding._task import Task, digest_of, gather
-from wolfhound.herding.features import row_shares
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.result import HerdResult
 from wolfhound.result import Trace
@@ -239,8 +239,7 @@ def resumed(
     n = atoms.shape[0]
     _same("rows", fingerprint(atoms), result.fingerprint)
     _same("target", () if goal is None else fingerprint(goal), record.target)
-    weights = None if row_weights is None else np.asarray(row_weights, np.float64)
-    shares = row_shares(weights, n if goal is None else goal.shape[0], "row_weights")
+    shares = shares_of(row_weights, n if goal is None else goal.shape[0])
     labels = None if by is None else Labels.of(by, n, shares)
     _same("by", digest_of(None if labels is None else labels.values), record.digests[0])
     _same("row_weights", digest_of(shares), record.digests[1])

@@ -15,7 +15,7 @@ import numpy as np
 from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import Matrix, Vector, pulse
 from wolfhound.threads import one_blas_thread, ordered
-from wolfhound.validate import count, matrix, require, vector
+from wolfhound.validate import count, kind, matrix, require, vector
 
 CHUNK = 1024
 """Rows whose features are made together: they stay in the cache until they are summed."""
@@ -159,6 +159,7 @@ def feature_mean(
     >>> feature_mean([[0.0, 2.0], [2.0, 2.0]], Identity(2))
     array([1., 2.])
     """
+    kind(features, "features", "a map such as Identity(d)", "dim_out", "__call__")
     rows = as_atoms(atoms, name)
     shares = row_shares(weights, rows.shape[0])
     total = np.zeros(features.dim_out)
@@ -166,7 +167,7 @@ def feature_mean(
     def work(task: tuple[int, Matrix]) -> tuple[int, Vector]:
         first, block = task
         check_rows(block, first, name)
-        return len(block), _sum(block, first, features, shares)
+        return len(block), _sum(block, first, features, shares, name)
 
     for swept, part in ordered(work, rows.blocks(block_rows(rows))):
         pulse(swept)
@@ -195,7 +196,7 @@ def check_rows(block: Matrix, first: int, name: str) -> None:
         raise ValueError(str(error).replace("`atoms`", f"`{name}`", 1)) from None
 
 
-def _sum(block: Matrix, first: int, features: Features, shares: Vector | None) -> Vector:
+def _sum(block: Matrix, first: int, features: Features, shares: Vector | None, name: str) -> Vector:
     """Sum of the features of a block: float32 within a chunk of rows, float64 beyond."""
     total = np.zeros(features.dim_out)
     for begin in range(0, len(block), CHUNK):
@@ -209,6 +210,9 @@ def _sum(block: Matrix, first: int, features: Features, shares: Vector | None) -
         part = (weights / top).astype(found.dtype, copy=False) @ found
         if not np.isfinite(part).all():
             bad = at + int(np.argmax(~np.isfinite(found).all(axis=1)))
-            raise ValueError(f"`features` must give finite numbers. Those of row {bad} are not.")
+            why = "`features` must give finite numbers"
+            if isinstance(features, RandomFourier):
+                why = f"`{name}` must be of moderate size, for features in float32: scale them"
+            raise ValueError(f"{why}. Those of row {bad} are not.")
         total += top * part
     return total

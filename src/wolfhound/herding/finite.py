@@ -163,6 +163,11 @@ def in_features(
     """
     began = time.perf_counter()
     rows = as_atoms(atoms)
+    if features is not None:
+        validate.kind(features, "features", "a map such as Identity(d)", "dim_out", "__call__")
+    validate.kind(limits, "limits", "Limits(...)", Limits)
+    if callback is not None:
+        validate.function(callback, "callback", "a function of a State")
     space = mapped(rows, features)
     n = space.shape[0]
     validate.count(m, "m", low=1)
@@ -170,7 +175,7 @@ def in_features(
     validate.require(len(banned) < n, "exclude", "fewer than all atoms", f"{len(banned)} of {n}")
     before, start = _begun(space, init, banned, m)
     loop = _loop(method, step, m)
-    draws = validate.rng(rng)
+    draws = validate.rng(rng, "rng")
     search = _oracle(space, oracle, m, draws)
     mean = _mean(rows, features, target, row_weights)
     states = loop.states(
@@ -226,7 +231,7 @@ def _loop(method: object | None, step: StepSize | None, m: int) -> Steps:
         return FrankWolfe(Onwards(), rule, patience=max(FrankWolfe().patience, m))
     if not isinstance(method, (FrankWolfe, SublinearFrankWolfe, SublinearHerding)):
         names = "FrankWolfe, SublinearFrankWolfe or SublinearHerding"
-        raise TypeError(f"`method` must be a {names}. Got {method!r}.")
+        raise TypeError(f"`method` must be a {names}. Got {validate.shown(method)}.")
     validate.require(step is None, "step", "left out where `method` is given, which has its own", step)
     return method
 
@@ -234,10 +239,19 @@ def _loop(method: object | None, step: StepSize | None, m: int) -> Steps:
 def _oracle(space: Atoms, oracle: Searched | None, m: int, rng: np.random.Generator) -> Oracle:
     if oracle is None:
         return fresh(space, m, rng)
-    made: Oracle = oracle(space) if callable(oracle) else oracle
+    made = oracle if validate.is_oracle(oracle) else _built(oracle, space)
     got = made.atoms.shape
     rule = f"an oracle over the {space.shape[0]} x {space.shape[1]} features"
     validate.require(got == space.shape, "oracle", rule, f"one over {got[0]} x {got[1]}")
+    return made
+
+
+def _built(maker: object, space: Atoms) -> Oracle:
+    rule = "an oracle such as Scan(atoms), or what makes one, such as Scan"
+    validate.function(maker, "oracle", rule)
+    made = maker(space)  # type: ignore[operator] # is a function
+    if not validate.is_oracle(made):
+        raise TypeError(f"`oracle` must be {rule}. Got what makes {validate.shown(made)}.")
     return made
 
 

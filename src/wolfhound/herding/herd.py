@@ -17,6 +17,7 @@ from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, Matrix, Oracle, Progress, StepSize
 from wolfhound.herding._arguments import (
     begun,
+    check_kinds,
     counts_of,
     fitted,
     kernels_only,
@@ -133,6 +134,8 @@ def herd(
     (50, True)
     """
     began = time.perf_counter()
+    switches = {"balanced": balanced, "weights": weights, "swap": swap, "evaluate": evaluate}
+    check_kinds(switches, step=step, oracle=oracle, features=features, callback=callback)
     atoms = as_atoms(rows, "rows")
     goal = None if target is None else as_atoms(target, "target")
     n = atoms.shape[0]

@@ -14,6 +14,7 @@ import numpy as np
 
 from wolfhound.core import Matrix, Vector
 from wolfhound.herding._columns import (
+    WIDEST,
     Columns,
     GaussianColumns,
     LaplaceColumns,
@@ -25,7 +26,7 @@ from wolfhound.herding._columns import (
 from wolfhound.herding._scored import ScoredAtoms, with_scores
 from wolfhound.herding.features import Features, Identity, RandomFourier, normal_frequencies
 from wolfhound.validate import count as whole
-from wolfhound.validate import number, require
+from wolfhound.validate import kind, number, require
 
 __all__ = [
     "Columns",
@@ -37,6 +38,9 @@ __all__ = [
     "Stein",
     "with_scores",
 ]
+
+_SINGLE = 3e38
+"""Float32 numbers are below it."""
 
 
 class Kernel(Protocol):
@@ -95,7 +99,28 @@ def _length(lengthscale: float | None) -> float | None:
         return None
     value = number(lengthscale, "lengthscale", low=0.0, strict=True)
     require(bool(np.isfinite(value)), "lengthscale", "finite", value)
+    rule = f"in [{1.0 / WIDEST:g}, {WIDEST:g}]: scale the rows"
+    require(1.0 / WIDEST <= value <= WIDEST, "lengthscale", rule, value)
     return value
+
+
+def _pairs(count: int, rng: object) -> int:
+    """How many cosines and sines make `count` features; the generator is checked too."""
+    kind(rng, "rng", "a numpy.random.Generator", np.random.Generator)
+    return (whole(count, "count", low=1) + 1) // 2
+
+
+def _fourier(draws: Vector, lengthscale: float, centre: Vector | None) -> RandomFourier:
+    """Features of these frequencies over the lengthscale, in float32."""
+    rule = "larger for more rows than are taken whole, as float32 counts there: scale the rows"
+    fits = bool(np.abs(draws).max() < _SINGLE * lengthscale)
+    require(fits, "lengthscale", rule, lengthscale)
+    return RandomFourier(draws / lengthscale, centre)
+
+
+def check_kernel(kernel: object) -> None:
+    """Raise TypeError unless this is a kernel."""
+    kind(kernel, "kernel", "a kernel such as Gaussian()", "centred", "fitted", "against", "diagonal")
 
 
 def _chosen(lengthscale: float | None, kernel: str) -> float:
@@ -153,9 +178,9 @@ class Gaussian:
         self, dim: int, count: int, rng: np.random.Generator, *, centre: Vector | None = None
     ) -> RandomFourier:
         """Random Fourier features: normal frequencies, orthogonal as far as they can be."""
-        half = (whole(count, "count", low=1) + 1) // 2
+        half = _pairs(count, rng)
         draws = normal_frequencies(whole(dim, "dim", low=1), half, rng)
-        return RandomFourier(draws / _chosen(self.lengthscale, "Gaussian"), centre)
+        return _fourier(draws, _chosen(self.lengthscale, "Gaussian"), centre)
 
 
 @final
@@ -208,9 +233,9 @@ class Laplace:
         self, dim: int, count: int, rng: np.random.Generator, *, centre: Vector | None = None
     ) -> RandomFourier:
         """Random Fourier features: Cauchy frequencies."""
-        half = (whole(count, "count", low=1) + 1) // 2
+        half = _pairs(count, rng)
         draws = rng.standard_cauchy((whole(dim, "dim", low=1), half))
-        return RandomFourier(draws / _chosen(self.lengthscale, "Laplace"), centre)
+        return _fourier(draws, _chosen(self.lengthscale, "Laplace"), centre)
 
 
 @final

@@ -19,11 +19,11 @@ from wolfhound.core import Atoms, Ids, Matrix, Vector
 from wolfhound.herding._columns import floats
 from wolfhound.herding._draw import draw_ids, draw_weighted, taken
 from wolfhound.herding.features import Identity, check_rows, feature_mean, row_shares
-from wolfhound.herding.kernels import Kernel, Linear
+from wolfhound.herding.kernels import Kernel, Linear, check_kernel
 from wolfhound.threads import ordered
 from wolfhound.validate import count as whole
+from wolfhound.validate import flag, kind, require
 from wolfhound.validate import ids as valid_ids
-from wolfhound.validate import require
 
 TALL, WIDE = 1024, 512
 """Rows on either side of a tile: fixed, so that sums have one order."""
@@ -70,7 +70,9 @@ def _product(tile: Matrix, weights: Vector) -> Matrix:
     with np.errstate(invalid="ignore"):
         out: Matrix = tile @ weights.astype(tile.dtype, copy=False)
     if np.isnan(out).any():
-        raise FloatingPointError("sums of kernel values are nan: scale the rows, or mend the kernel")
+        raise FloatingPointError(
+            "`rows` must be of moderate size: sums of kernel values are nan; or mend the kernel"
+        )
     return out
 
 
@@ -154,6 +156,7 @@ def mmd(
     >>> mmd([[0.0], [1.0]], [[2.0]], Linear())
     1.5
     """
+    check_kernel(kernel)
     a, b = as_atoms(left, "left"), as_atoms(right, "right")
     require(a.shape[1] == b.shape[1], "right", f"rows of {a.shape[1]} columns", f"{b.shape[1]} columns")
     wa = row_shares(left_weights, a.shape[0], "left_weights")
@@ -265,10 +268,13 @@ class Reference:
         >>> Reference.of(rows, Gaussian(1.0), exact=True).mmd(rows)
         0.0
         """
+        check_kernel(kernel)
         table = floats(rows)
+        require(table.ndim == 2, "rows", "an array with 2 axes", f"shape {table.shape}")
         full = kernel.fitted(table)
         if full.centred:
             return cls(table[:0], full, np.empty(0), 0.0, True)
+        flag(exact, "exact")
         require(len(table) > (0 if exact else 1), "rows", "two rows or more", len(table))
         check_rows(table, 0, "rows")
         shares = _or_equal(row_shares(weights, len(table)), len(table))
@@ -318,6 +324,8 @@ class Reference:
         >>> Reference.draw(rows, Gaussian(), count=100, rng=np.random.default_rng(1)).rows.shape
         (100, 2)
         """
+        check_kernel(kernel)
+        kind(rng, "rng", "a numpy.random.Generator", np.random.Generator)
         target = as_atoms(atoms)
         n = target.shape[0]
         shares = row_shares(row_weights, n, "row_weights")

@@ -26,7 +26,7 @@ from wolfhound.herding._record import (
 )
 from wolfhound.herding.kernels import Kernel
 from wolfhound.result import WEIGHTS, Trace, TraceRow
-from wolfhound.validate import count, number, require
+from wolfhound.validate import count, function, kind, number, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -190,7 +190,11 @@ class HerdResult:
         >>> np.array_equal(herd(rows, 4).extend(8).ids, herd(rows, 8).ids)
         True
         """
+        if callback is not None:
+            function(callback, "callback", "a function of a state")
         session = self.session
+        for name, value in (("target", target), ("by", by), ("row_weights", row_weights)):
+            require(value is None or rows is not None, "rows", f"given where `{name}` is", None)
         if rows is not None or session is None:
             from wolfhound.herding._session import resumed  # noqa: PLC0415 - makes results
 
@@ -215,6 +219,8 @@ class HerdResult:
         title
             Heading; by default the space and the gain over random.
         """
+        if title is not None:
+            kind(title, "title", "a string", str)
         atoms = None if self.session is None else self.session.rows
         if rows is not None:
             atoms = as_atoms(rows, "rows")

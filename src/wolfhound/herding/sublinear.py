@@ -19,7 +19,8 @@ from wolfhound.methods.directions import Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import OpenLoop
 from wolfhound.oracles.wrappers import Tiered
-from wolfhound.validate import require
+from wolfhound.validate import number, require
+from wolfhound.validate import oracle as is_one
 
 _PATIENT = 1 << 30
 
@@ -82,7 +83,9 @@ class SublinearHerding:
     exact: Oracle | None = None
 
     def __post_init__(self) -> None:
-        require(0.5 < self.c <= 1.0, "c", "in (1/2, 1]", self.c)
+        require(0.5 < number(self.c, "c") <= 1.0, "c", "in (1/2, 1]", self.c)
+        if self.exact is not None:
+            is_one(self.exact, "exact")
 
     def states(
         self, objective: Objective, oracle: Oracle, start: Start, *, goal: float, rng: np.random.Generator
