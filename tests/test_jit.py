@@ -66,6 +66,7 @@ def install(folder: Path) -> Path:
     inside.mkdir(parents=True)
     for name in ("__init__.py", "core.py", "jit.py"):
         shutil.copy(PACKAGE / name, inside)
+    (inside / ".#core.py").symlink_to("an editor's lock")
     (inside / "_callee.py").write_text(CALLEE)
     (inside / "_caller.py").write_text(CALLER)
     return folder
@@ -81,7 +82,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def site(compiled: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(compiled, tmp_path / "site"))
+    return Path(shutil.copytree(compiled, tmp_path / "site", symlinks=True))
 
 
 def edit(path: Path, old: str, new: str) -> None:

@@ -18,7 +18,7 @@ import os
 import pickle
 import re
 import sys
-import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -101,7 +101,7 @@ class _Sources(NamedTuple):
         held = {"core.py", "jit.py"}
         # Stamps before texts: a file that changes in between is then seen to have changed.
         stamps = [(path, _stamp(path)) for path in sorted(_PACKAGE.rglob("*.py"))]
-        texts = {path: path.read_bytes() for path, _ in stamps}
+        texts = {path: _text(path) for path, _ in stamps}
         hashed = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
         used = [pair for pair in stamps if pair[0].name in held or _KERNELS.search(texts[pair[0]])]
         for path, _ in used:
@@ -119,6 +119,13 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return stat.st_mtime_ns, stat.st_size
+
+
+def _text(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # what cannot be read, such as the lock of an editor, cannot be imported either
+        return b""
 
 
 def _folders() -> list[Path]:
@@ -196,12 +203,14 @@ class _Cache(caching.NullCache):
 
 def _written(folder: Path, name: str, content: bytes) -> bool:
     """Write a file whole or not at all; say whether it is there."""
+    part = folder / f"{name}.{uuid.uuid4().hex}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=name, delete=False) as file:
-            file.write(content)
-        os.replace(file.name, folder / name)
+        part.write_bytes(content)
+        os.replace(part, folder / name)
     except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink()
         return False
     _remove_stale(folder)
     return True
