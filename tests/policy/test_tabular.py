@@ -365,7 +365,7 @@ def test_results_are_saved_drawn_and_told(tmp_path: Path) -> None:
 
 def test_first_policies_are_checked() -> None:
     acmdp = random_acmdp(3, 20, 4)
-    with pytest.raises(ValueError, match="`ids` must be 3 ids"):
+    with pytest.raises(ValueError, match="`start` must be 3 ids"):
         fwpo(acmdp, start=[0, 1])
     with pytest.raises(ValueError, match=r"`start` must be points of shape \(3, 4\)"):
         fwpo(acmdp, start=HullPoints(points=np.eye(4), ids=np.zeros((4, 1), int), weights=np.ones((4, 1))))

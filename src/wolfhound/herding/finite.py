@@ -284,7 +284,7 @@ def _begun(space: Atoms, init: FiniteRun | ArrayLike | None, exclude: Ids, m: in
 
 def _sequence(value: ArrayLike, n: int) -> Ids:
     """Return ids that may repeat."""
-    given = np.asarray(value)
+    given = validate.array(value, "init", "a vector of integer ids")
     if given.size == 0 or given.dtype.kind not in "iu" or given.ndim != 1:
         return validate.ids(given, "init", n)
     validate.ids(np.unique(given), "init", n)

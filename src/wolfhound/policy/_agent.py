@@ -26,11 +26,11 @@ from wolfhound.policy._kept import check_weights, execution_of, rule_of, rule_pa
 from wolfhound.policy._worlds import Env, Nowhere, as_world
 from wolfhound.policy.learner import Learner
 from wolfhound.policy.networks import Features
-from wolfhound.policy.rules import Brain, Execution, Hull, Rows, Rule, tensor
+from wolfhound.policy.rules import Brain, Draw, Execution, Hull, Nearest, Rows, Rule, tensor
 from wolfhound.policy.settings import Listener, Report, Settings, csv_log, progress
 from wolfhound.store import StoreError
 from wolfhound.threads import one_blas_thread
-from wolfhound.validate import count, finite, real_array, require
+from wolfhound.validate import array, count, finite, flag, function, kind, real_array, require
 
 KIND = "policy"
 
@@ -86,6 +86,14 @@ class Agent:
         execution: Execution | None = None,
         critic_features: Features | None = None,
     ) -> None:
+        kind(actions, "actions", "an ActionSet", ActionSet)
+        kind(rule, "rule", "a rule such as TD3()", "decision", "ahead", "loss")
+        if settings is not None:
+            kind(settings, "settings", "Settings(...)", Settings)
+        if execution is not None:
+            kind(execution, "execution", "Hull(), Nearest() or Draw()", Hull, Nearest, Draw)
+        if critic_features is not None:
+            function(critic_features, "critic_features", "a function of observations and actions")
         self._world = as_world(env, actions.dim)
         self._actions, self._rule = actions, rule
         self._settings = Settings() if settings is None else settings
@@ -173,7 +181,10 @@ class Agent:
         """
         total = count(total_timesteps, "total_timesteps", low=1)
         interval = count(log_interval, "log_interval", low=1)
-        if reset_num_timesteps:
+        flag(progress_bar, "progress_bar")
+        if callback is not None:
+            function(callback, "callback", "a function of a Report")
+        if flag(reset_num_timesteps, "reset_num_timesteps"):
             self.num_timesteps = 0
         total += self.num_timesteps
         with self._held(), csv_log(log, interval) as note, progress(total, progress_bar) as show:
@@ -249,9 +260,9 @@ class Agent:
         -------
         (m, d) or (d,) actions, and None.
         """
-        obs = self._observed(observation)
+        obs, explore = self._observed(observation), not flag(deterministic, "deterministic")
         with self._held():
-            hull = self._rule.decision.decide(self._still, tensor(obs), explore=not deterministic)
+            hull = self._rule.decision.decide(self._still, tensor(obs), explore=explore)
             actions = self._executed(self._still, hull)
         return (actions if np.ndim(observation) == 2 else actions[0]), None
 
@@ -272,7 +283,8 @@ class Agent:
         return directions.numpy(), points.numpy()
 
     def _observed(self, observation: ArrayLike) -> Rows:
-        obs = real_array(observation, "observation", 1 if np.ndim(observation) == 1 else 2)
+        obs = array(observation, "observation", "an array of real numbers")
+        obs = real_array(obs, "observation", 1 if obs.ndim == 1 else 2)
         width = self._world.obs_dim
         require(obs.shape[-1] == width, "observation", f"of {width} numbers each", f"shape {obs.shape}")
         finite(obs, "observation")

@@ -117,8 +117,8 @@ def begun(acmdp: ACMDP, start: HullPoints | ArrayLike | None, rng: np.random.Gen
         got = start.points.shape
         validate.require(got == shape, "start", f"points of shape {shape}", f"shape {got}")
         return Shares(start)
-    ids = acmdp.random_ids(rng) if start is None else np.asarray(start)
-    points = acmdp.atoms_of(ids)
+    ids = acmdp.random_ids(rng) if start is None else validate.array(start, "start", "ids or HullPoints")
+    points = acmdp.atoms_of(ids, "start")
     mine = ids.astype(np.int64)[:, None]
     if acmdp.subsets is not None:
         for s, part in enumerate(acmdp.subsets):

@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
+from wolfhound.atoms import as_atoms
 from wolfhound.core import UNIT, Ids, Vector
 from wolfhound.oracles.wrappers import check_same_atoms
 from wolfhound.policy._answers import Subset
 from wolfhound.policy._checks import check_affine, check_gradients, check_rows
+from wolfhound.policy._tables import table
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.rewards import AffineReward, QuadraticReward, Reward
 from wolfhound.policy.transitions import AffineTransition, Transition
@@ -107,7 +109,7 @@ class ACMDP:
         *,
         subsets: Sequence[ArrayLike] | None = None,
     ) -> None:
-        self.actions = actions if isinstance(actions, ActionSet) else ActionSet(actions)
+        self.actions = actions if isinstance(actions, ActionSet) else ActionSet(as_atoms(actions, "actions"))
         self.reward = _reward(reward)
         self.transition = _transition(transition)
         self.gamma = validate.number(gamma, "gamma", low=0.0)
@@ -117,8 +119,9 @@ class ACMDP:
         validate.require(good, "start", ">= 0 with sum 1", f"sum {self.start.sum():g}")
         self.subsets: tuple[Subset, ...] | None = None
         if subsets is not None:
+            validate.kind(subsets, "subsets", "a list of vectors of ids", list, tuple, np.ndarray)
             validate.require(len(subsets) == self.states, "subsets", f"{self.states} vectors", len(subsets))
-            self.subsets = tuple(self.actions.subset(ids) for ids in subsets)
+            self.subsets = tuple(self.actions.subset(ids, "subsets") for ids in subsets)
         self._check()
 
     def _check(self) -> None:
@@ -170,6 +173,7 @@ class ACMDP:
         >>> acmdp.with_actions(ActionSet(acmdp.actions.atoms, cache=0)).states
         20
         """
+        validate.kind(actions, "actions", "an ActionSet", ActionSet)
         check_same_atoms(self.actions.atoms, actions.atoms, "actions")
         other = copy.copy(self)
         other.actions = actions
@@ -177,16 +181,18 @@ class ACMDP:
 
     # ------------------------------------------------------------ policies
 
-    def atoms_of(self, ids: ArrayLike) -> Vector:
+    def atoms_of(self, ids: ArrayLike, name: str = "ids") -> Vector:
         """(S, d) the policy that takes one atom in each state.
 
         Parameters
         ----------
         ids : (S,)
+        name
+            What the caller calls them, for errors.
         """
-        chosen = np.asarray(ids)
-        validate.require(chosen.shape == (self.states,), "ids", f"{self.states} ids", f"{chosen.shape}")
-        validate.ids(np.unique(chosen), "ids", self.actions.n)
+        chosen = validate.array(ids, name, "a vector of integer ids")
+        validate.require(chosen.shape == (self.states,), name, f"{self.states} ids", f"shape {chosen.shape}")
+        validate.ids(np.unique(chosen), name, self.actions.n)
         return self.actions.atoms.take(chosen.astype(np.int64)).astype(np.float64)
 
     def random_ids(self, rng: np.random.Generator) -> Ids:
@@ -205,9 +211,7 @@ class ACMDP:
         policy : (S, d)
             Actions; that they lie in the hull is the caller's affair.
         """
-        pi = validate.matrix(policy, "policy")
-        shape = (self.states, self.dim)
-        validate.require(pi.shape == shape, "policy", f"of shape {shape}", f"shape {pi.shape}")
+        pi = self._actions(policy)
         chances, rewards = self.transition.matrix(pi), self.reward.values(pi)
         check_rows(chances)
         values = np.asarray(np.linalg.solve(np.eye(self.states) - self.gamma * chances, rewards), np.float64)
@@ -238,8 +242,13 @@ class ACMDP:
         Returns the largest difference, relative to the largest slope; raises ValueError,
         naming model, state and coordinate, if it exceeds `rtol`.
         """
-        pi = validate.matrix(policy, "policy")
-        return check_gradients(self.reward, self.transition, pi, rtol=rtol)
+        tolerance = validate.number(rtol, "rtol", low=0.0)
+        return check_gradients(self.reward, self.transition, self._actions(policy), rtol=tolerance)
+
+    def _actions(self, policy: ArrayLike) -> Vector:
+        pi, shape = validate.matrix(policy, "policy"), (self.states, self.dim)
+        validate.require(pi.shape == shape, "policy", f"of shape {shape}", f"shape {pi.shape}")
+        return pi
 
     def _somewhere(self) -> Vector:
         """A policy well inside the hull."""
@@ -251,13 +260,17 @@ class ACMDP:
 
 def _reward(value: Any) -> Reward:
     """A model as it is, weights as an affine one."""
-    model: Reward = value if hasattr(value, "gradients") else AffineReward(value)
+    if isinstance(value, type) or not hasattr(value, "gradients"):
+        return AffineReward(validate.matrix(value, "reward"))
+    model: Reward = value
     return model
 
 
 def _transition(value: Any) -> Transition:
     """A model as it is, a tensor as an affine one."""
-    model: Transition = value if hasattr(value, "pull") else AffineTransition(value)
+    if isinstance(value, type) or not hasattr(value, "pull"):
+        return AffineTransition(table(value, "transition", 3))
+    model: Transition = value
     return model
 
 

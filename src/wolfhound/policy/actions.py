@@ -75,7 +75,7 @@ class ActionSet:
     ) -> None:
         self._atoms = as_atoms(atoms)
         if oracle is not None:
-            check_same_atoms(self._atoms, oracle.atoms, "oracle")
+            check_same_atoms(self._atoms, validate.oracle(oracle, "oracle").atoms, "oracle")
         self._indexed = oracle is not None
         self._oracle: Oracle = Scan(self._atoms) if oracle is None else oracle
         self._winners = Winners(self._atoms, validate.count(cache, "cache"))
@@ -120,15 +120,7 @@ class ActionSet:
         return self._winners
 
     def fresh(self) -> ActionSet:
-        """Return the same set with a cache of its own, in which nothing has won yet.
-
-        Examples
-        --------
-        >>> actions = ActionSet(np.eye(3))
-        >>> chosen = actions.fresh().argmax([[1.0, 3.0, 2.0]])
-        >>> len(actions.winners.kept()[0])
-        0
-        """
+        """Return the same set with a cache of its own, in which nothing has won yet."""
         other = copy.copy(self)
         other._winners = Winners(self._atoms, self._winners.room)
         return other
@@ -179,7 +171,9 @@ class ActionSet:
         """
         queries = self._rows(directions, "directions")
         here = None if points is None else self._rows(points, "points", len(queries))
-        part = None if subset is None else self.subset(subset)
+        if thresholds is not None:
+            thresholds = validate.vector(thresholds, "thresholds", size=len(queries))
+        part = None if subset is None else self.subset(subset, "subset")
         chosen = self._found(queries, thresholds, part)
         chosen = self._joined(queries, chosen, part)
         if self._remembers:
@@ -188,7 +182,7 @@ class ActionSet:
             return chosen
         return replace(chosen, gaps=chosen.scores - np.einsum("ij,ij->i", queries, here))
 
-    def subset(self, ids: Subset | ArrayLike) -> Subset:
+    def subset(self, ids: Subset | ArrayLike, name: str = "ids") -> Subset:
         """Return checked ids of a state's actions, to be used again and again.
 
         Examples
@@ -197,10 +191,10 @@ class ActionSet:
         array([0, 2])
         """
         if isinstance(ids, Subset):
-            validate.require(ids.ids[-1] < self.n, "subset", f"ids in [0, {self.n})", f"up to {ids.ids[-1]}")
+            validate.require(ids.ids[-1] < self.n, name, f"ids in [0, {self.n})", f"up to {ids.ids[-1]}")
             return ids
-        kept = np.sort(validate.ids(ids, "subset", self.n))
-        validate.require(len(kept) > 0, "subset", "at least one id", "none")
+        kept = np.sort(validate.ids(ids, name, self.n))
+        validate.require(len(kept) > 0, name, "at least one id", "none")
         return Subset(kept)
 
     def _rows(self, value: Any, name: str, m: int | None = None) -> Vector:
@@ -368,19 +362,20 @@ class ActionSet:
         >>> ActionSet(np.eye(3)).draw([[2, 0], [0, 1]], [[1.0, 0.0], [0.0, 1.0]])
         array([2, 1])
         """
-        atoms, shares = np.asarray(ids), validate.matrix(weights, "weights")
+        atoms, shares = validate.real_array(ids, "ids", 2), validate.matrix(weights, "weights")
         if atoms.dtype.kind not in "iu":
             raise TypeError(f"`ids` must be an array of integer ids. Got dtype {atoms.dtype}.")
         validate.require(
             atoms.shape == shares.shape, "ids", f"like `weights`, {shares.shape}", f"shape {atoms.shape}"
         )
+        validate.ids(np.unique(atoms), "ids", self.n)
         totals = shares.sum(axis=1)
         good = bool((shares >= 0.0).all() and (np.abs(totals - 1.0) <= 1e-6).all())
         got = f"sums {totals.min():g} .. {totals.max():g}"
         validate.require(good, "weights", ">= 0 with rows of sum 1", got)
         steps = np.cumsum(shares, axis=1)
         steps /= steps[:, -1:]
-        spun = (self._rng if rng is None else rng).random(len(shares))
+        spun = self._source(rng).random(len(shares))
         # The first step above the number; it has a positive share, as the last step is 1.
         place = (steps <= spun[:, None]).sum(axis=1)
         return np.asarray(atoms[np.arange(len(atoms)), place], np.int64)
@@ -394,6 +389,11 @@ class ActionSet:
         >>> rows.shape, ids.shape
         ((5, 3), (5,))
         """
-        source = self._rng if rng is None else rng
-        ids = source.integers(self.n, size=validate.count(m, "m", low=1), dtype=np.int64)
+        size = validate.count(m, "m", low=1)
+        ids = self._source(rng).integers(self.n, size=size, dtype=np.int64)
         return self._atoms.take(ids), ids
+
+    def _source(self, rng: np.random.Generator | None) -> np.random.Generator:
+        if rng is not None:
+            validate.kind(rng, "rng", "a numpy.random.Generator", np.random.Generator)
+        return self._rng if rng is None else rng

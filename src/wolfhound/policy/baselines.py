@@ -15,7 +15,7 @@ from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.feed import Feed, Rows
-from wolfhound.validate import count, rng
+from wolfhound.validate import count, kind, rng, vector
 
 
 class Policy(Protocol):
@@ -38,6 +38,9 @@ class Greedy:
     """
 
     actions: ActionSet
+
+    def __post_init__(self) -> None:
+        kind(self.actions, "actions", "an ActionSet", ActionSet)
 
     def __call__(self, obs: Rows) -> Rows:
         """Return the best item for each taste."""
@@ -73,6 +76,8 @@ class Myopic:
     steps: int = 20
 
     def __post_init__(self) -> None:
+        kind(self.feed, "feed", "a Feed", Feed)
+        kind(self.actions, "actions", "an ActionSet", ActionSet)
         count(self.steps, "steps", low=1)
 
     def __call__(self, obs: Rows) -> Rows:
@@ -97,9 +102,13 @@ class Constant:
 
     action: Rows
 
+    def __post_init__(self) -> None:
+        vector(self.action, "action")
+
     @classmethod
     def mean(cls, actions: ActionSet) -> Constant:
         """Show the mean item; one pass."""
+        kind(actions, "actions", "an ActionSet", ActionSet)
         return cls(_mean(actions.atoms))
 
     def __call__(self, obs: Rows) -> Rows:
@@ -136,6 +145,7 @@ class Random:
     _rng: np.random.Generator = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        kind(self.actions, "actions", "an ActionSet", ActionSet)
         object.__setattr__(self, "_rng", rng(self.seed))
 
     def __call__(self, obs: Rows) -> Rows:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.policy.feed import Feed, Rows
-from wolfhound.validate import count, finite, real_array, require, rng
+from wolfhound.validate import count, finite, kind, real_array, require, rng
 
 ROUNDING = 1e-5
 """By which the float32 sum of a mixture of unit atoms may leave the unit ball."""
@@ -58,6 +58,7 @@ class BatchedFeed:
     """
 
     def __init__(self, feed: Feed, size: int = 16, *, seed: int = 0) -> None:
+        kind(feed, "feed", "a Feed", Feed)
         self.feed = feed
         self._size = count(size, "size", low=1)
         self._rng = rng(seed)

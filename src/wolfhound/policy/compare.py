@@ -19,7 +19,7 @@ from wolfhound.core import Ints, Vector
 from wolfhound.policy.baselines import Policy
 from wolfhound.policy.batch import BatchEnv
 from wolfhound.policy.feed import Rows
-from wolfhound.validate import count, require
+from wolfhound.validate import count, function, kind, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -204,7 +204,10 @@ def evaluate(policy: Policy, env: BatchEnv, *, episodes: int = 64, seed: int = 0
     >>> evaluate(lambda obs: feed.atoms[[0] * len(obs)], BatchedFeed(feed, 4), episodes=6).shape
     (6,)
     """
+    function(policy, "policy", "a function of observations")
+    kind(env, "env", "a batched environment", "size", "obs_dim", "reset", "step")
     wanted = count(episodes, "episodes", low=1)
+    count(seed, "seed")
     returns: list[Vector] = []
     for batch in range(math.ceil(wanted / env.size)):
         obs = env.reset(seed if batch == 0 else None)
@@ -258,10 +261,18 @@ def compare(
     >>> len(table.rows), table["random"].mean < table["myopic hull"].mean
     (4, True)
     """
+    kind(learners, "learners", "a dict of makers of agents", Mapping)
+    kind(baselines, "baselines", "a dict of makers of policies", Mapping)
+    function(test, "test", "a function of a seed")
+    if listener is not None:
+        function(listener, "listener", "a function of a name and a seed")
     require(len(learners) + len(baselines) > 0, "learners", "at least one policy", "none")
+    kind(seeds, "seeds", "a list of integers >= 0", Sequence, np.ndarray)
     require(len(seeds) > 0, "seeds", "at least one seed", "none")
+    seeds = [count(seed, "seeds") for seed in seeds]
     at = _tests(count(steps, "steps", low=1), count(points, "points", low=1))
-    exam = _Exam(test, count(episodes, "episodes", low=1), listener or (lambda name, seed: None))
+    say = (lambda name, seed: None) if listener is None else listener
+    exam = _Exam(test, count(episodes, "episodes", low=1), say)
     learned = [_learned(name, make, exam, seeds, at) for name, make in learners.items()]
     fixed = [_fixed(name, make, exam, seeds) for name, make in baselines.items()]
     return Comparison((*learned, *fixed))

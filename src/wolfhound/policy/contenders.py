@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 
 from wolfhound.core import Oracle
 from wolfhound.oracles.int8 import Int8Scan
+from wolfhound.oracles.wrappers import check_same_atoms
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.baselines import Constant, Greedy, Myopic, Random
 from wolfhound.policy.batch import BatchedFeed
 from wolfhound.policy.compare import FRESH, Learner, LearnerMaker, PolicyMaker
 from wolfhound.policy.feed import Feed, feed_features
+from wolfhound.validate import count, kind
+from wolfhound.validate import oracle as valid_oracle
 
 if TYPE_CHECKING:
     from wolfhound.policy.rules import Rule
@@ -35,6 +38,8 @@ def fresh_users(feed: Feed, *, size: int = 64) -> Callable[[int], BatchedFeed]:
     >>> fresh_users(Feed.build(np.eye(3), users=5), size=4)(0).size
     4
     """
+    kind(feed, "feed", "a Feed", Feed)
+    count(size, "size", low=1)
 
     def test(seed: int) -> BatchedFeed:
         return BatchedFeed(feed.fresh(seed=seed + FRESH), size)
@@ -56,6 +61,7 @@ def feed_baselines(feed: Feed) -> dict[str, PolicyMaker]:
     >>> list(feed_baselines(Feed.build(np.eye(3), users=5)))
     ['myopic hull', 'greedy', 'mean item', 'random']
     """
+    kind(feed, "feed", "a Feed", Feed)
     actions = ActionSet(feed.atoms, oracle=_exact(feed))
     return {
         "myopic hull": lambda seed: Myopic(feed, actions),
@@ -92,8 +98,14 @@ def feed_learners(
     from wolfhound.policy.agent import HullDecision  # noqa: PLC0415 - torch
     from wolfhound.policy.rivals import NFWPO, TD3, Wolpertinger  # noqa: PLC0415
     from wolfhound.policy.rules import FrankWolfeRule  # noqa: PLC0415
+    from wolfhound.policy.settings import Settings  # noqa: PLC0415
 
+    kind(feed, "feed", "a Feed", Feed)
+    if settings is not None:
+        kind(settings, "settings", "Settings(...)", Settings)
     exact = _exact(feed)
+    if oracle is not None:
+        check_same_atoms(exact.atoms, valid_oracle(oracle, "oracle").atoms, "oracle")
     rules: dict[str, tuple[Rule, Oracle]] = {
         "SFWPO, exact": (FrankWolfeRule(), exact),
         "NFWPO": (NFWPO(), exact),

@@ -18,7 +18,7 @@ from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import Vector
 from wolfhound.data import words
 from wolfhound.threads import one_blas_thread
-from wolfhound.validate import count, number, require, rng
+from wolfhound.validate import count, kind, number, require, rng, within
 
 Rows: TypeAlias = NDArray[np.float32]
 """(B, anything) float32: a row per user."""
@@ -79,8 +79,7 @@ class FeedParameters:
             value = number(getattr(self, name), name, low=0.0)
             require(value < np.inf, name, "finite", value)
         for name in ("rho", "delta"):
-            value = getattr(self, name)
-            require(0.0 <= value <= 1.0, name, "in [0, 1]", value)
+            within(getattr(self, name), name, "[0, 1]")
         count(self.horizon, "horizon", low=1)
 
 
@@ -151,6 +150,7 @@ class Feed:
         """
         rows = _words() if atoms is None else unit(atoms)
         chosen = FeedParameters() if parameters is None else parameters
+        kind(chosen, "parameters", "FeedParameters(...)", FeedParameters)
         return cls(rows, draw_users(rows, users, seed=seed), clickbait_axis(rows), chosen)
 
     def fresh(self, *, users: int = 20_000, seed: int) -> Feed:
@@ -169,7 +169,8 @@ class Feed:
 
     def start(self, size: int, rng: np.random.Generator) -> Rows:
         """Draw `size` users, rested and in the best of moods; give their observations."""
-        obs = np.zeros((size, self.obs_dim), np.float32)
+        kind(rng, "rng", "a numpy.random.Generator", np.random.Generator)
+        obs = np.zeros((count(size, "size", low=1), self.obs_dim), np.float32)
         obs[:, : self.dim] = self.users[rng.integers(len(self.users), size=size)]
         obs[:, -1] = 1.0
         return obs

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import Vector
 from wolfhound.policy._tables import answered, longest
-from wolfhound.validate import matrix, number, require, vector
+from wolfhound.validate import flag, function, matrix, number, require, vector
 
 
 class Reward(Protocol):
@@ -137,7 +137,8 @@ class QuadraticReward:
         object.__setattr__(self, "centres", matrix(self.centres, "centres"))
         alike = self.centres.shape == self.weights.shape
         require(alike, "centres", f"like `weights`, {self.weights.shape}", f"shape {self.centres.shape}")
-        require(0.0 <= self.curvature < math.inf, "curvature", "finite and >= 0", self.curvature)
+        bend = number(self.curvature, "curvature", low=0.0)
+        require(bend < math.inf, "curvature", "finite and >= 0", self.curvature)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -215,6 +216,9 @@ class SmoothReward:
     exact: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
+        function(self.value, "value", "a function of a policy")
+        function(self.gradient, "gradient", "a function of a policy")
+        flag(self.concave, "concave")
         number(self.smoothness, "smoothness", low=0.0)
 
     def slope(self, radius: float) -> float:

@@ -15,7 +15,7 @@ from wolfhound.core import Ids, Matrix
 from wolfhound.policy import HullPoints
 from wolfhound.policy._deep import Tensor, torch
 from wolfhound.policy.networks import Critic
-from wolfhound.policy.rules import Brain, HullDecision, regression, tensor
+from wolfhound.policy.rules import Brain, HullDecision, check_decision, regression, tensor
 from wolfhound.validate import count, number
 
 
@@ -45,6 +45,7 @@ class NFWPO:
     project: int = 8
 
     def __post_init__(self) -> None:
+        check_decision(self.decision)
         count(self.project, "project")
 
     def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
@@ -76,6 +77,9 @@ class TD3:
     """
 
     decision: HullDecision = field(default_factory=HullDecision)
+
+    def __post_init__(self) -> None:
+        check_decision(self.decision)
 
     def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
         """The slow actor's output."""

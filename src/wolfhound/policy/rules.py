@@ -17,7 +17,7 @@ from wolfhound.core import Ids, Vector
 from wolfhound.policy import ActionSet, Chosen, HullPoints
 from wolfhound.policy._deep import Tensor, torch
 from wolfhound.policy.networks import Actor, Critic
-from wolfhound.validate import count, require
+from wolfhound.validate import count, kind, within
 
 Rows: TypeAlias = NDArray[np.float32]
 
@@ -164,7 +164,7 @@ class HullDecision:
     def __post_init__(self) -> None:
         count(self.project, "project")
         count(self.refine, "refine")
-        require(0.0 <= self.exploration <= 1.0, "exploration", "in [0, 1]", self.exploration)
+        within(self.exploration, "exploration", "[0, 1]")
 
     def start(self, brain: Brain, m: int) -> HullPoints:
         """Random points of the hull, each of four random atoms."""
@@ -186,6 +186,11 @@ class HullDecision:
         return mixed(hull, ids, rows, self.exploration * brain.rng.random(len(obs)))
 
 
+def check_decision(decision: object) -> None:
+    """Raise TypeError unless this is a decision in the hull."""
+    kind(decision, "decision", "a HullDecision(...)", HullDecision)
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrankWolfeRule:
@@ -201,6 +206,9 @@ class FrankWolfeRule:
     """
 
     decision: HullDecision = field(default_factory=HullDecision)
+
+    def __post_init__(self) -> None:
+        check_decision(self.decision)
 
     def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
         """The slow actor's output."""

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, fields
 from typing import TypeAlias
 
-from wolfhound.validate import count, number, require
+from wolfhound.validate import count, number, require, within
+from wolfhound.validate import path as checked_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +71,8 @@ class Settings:
     audit_every: int = 0
 
     def __post_init__(self) -> None:
-        require(0.0 <= self.gamma < 1.0, "gamma", "in [0, 1)", self.gamma)
-        require(0.0 < self.tau <= 1.0, "tau", "in (0, 1]", self.tau)
+        within(self.gamma, "gamma", "[0, 1)")
+        within(self.tau, "tau", "(0, 1]")
         rate = number(self.learning_rate, "learning_rate", low=0.0, strict=True)
         require(rate < math.inf, "learning_rate", "finite", rate)
         for name in ("buffer_size", "batch_size", "train_freq", "gradient_steps", "policy_delay", "hidden"):
@@ -131,7 +132,7 @@ def csv_log(path: str | os.PathLike[str] | None, interval: int) -> Iterator[List
     if path is None:
         yield lambda report: None
         return
-    with open(path, "a", newline="", encoding="utf-8") as stream:
+    with open(checked_path(path, "log"), "a", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         if stream.tell() == 0:
             writer.writerow(field.name for field in fields(Report))

@@ -225,7 +225,7 @@ class Backtracking:
     share: float = 0.5
 
     def __post_init__(self) -> None:
-        require(0.0 < self.share <= 0.5, "share", "in (0, 1/2]", self.share)
+        require(0.0 < number(self.share, "share") <= 0.5, "share", "in (0, 1/2]", self.share)
 
     def init(self) -> float:
         """0: L_1 is not known yet."""

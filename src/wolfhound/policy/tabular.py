@@ -80,6 +80,7 @@ def fwpo(
     >>> result.status.name, result.steps <= 10, result.gap <= result.goal
     ('GAP_REACHED', True, True)
     """
+    _check(acmdp, step, callback)
     exact = acmdp.actions if acmdp.actions.exact else ActionSet(acmdp.actions.atoms)
     search = Search(acmdp, exact, exact, step=PerState() if step is None else step, rtol=rtol, eps=eps)
     return _solved(search, start, max_steps, max_seconds, callback=callback, seed=seed, name="fwpo")
@@ -135,7 +136,10 @@ def sfwpo(
     >>> result.success, result.passes < result.steps, bool(np.isfinite(result.bounds).all())
     (True, True, True)
     """
-    validate.require(0.0 < c <= 1.0, "c", "in (0, 1]", c)
+    _check(acmdp, step, callback)
+    validate.within(c, "c", "(0, 1]")
+    validate.flag(confirm, "confirm")
+    validate.flag(insist, "insist")
     exact = ActionSet(acmdp.actions.atoms) if confirm else None
     chosen = PerState() if step is None else step
     search = Search(acmdp, acmdp.actions, exact, step=chosen, rtol=rtol, eps=eps, c=c, insist=insist)
@@ -154,8 +158,18 @@ def policy_iteration(
     >>> result.success, result.gap < 1e-9
     (True, True)
     """
+    validate.kind(acmdp, "acmdp", "an ACMDP", ACMDP)
     validate.require(acmdp.affine, "acmdp", "affine in the action", f"{acmdp!r}")
     return fwpo(acmdp, rtol=0.0, eps=0.0, max_steps=max_steps, seed=seed)
+
+
+def _check(acmdp: object, step: object, callback: object) -> None:
+    """Raise TypeError where one of these is of another kind."""
+    validate.kind(acmdp, "acmdp", "an ACMDP", ACMDP)
+    if step is not None:
+        validate.kind(step, "step", "a step such as PerState()", "init", "promise")
+    if callback is not None:
+        validate.function(callback, "callback", "a function of a PolicyState")
 
 
 def _solved(

@@ -11,7 +11,7 @@ import numpy as np
 from wolfhound import theory
 from wolfhound.atoms import diameter_bound, norms
 from wolfhound.policy.acmdp import ACMDP
-from wolfhound.validate import count, number, require
+from wolfhound.validate import count, kind, number, require, within
 
 _SAMPLE = 256
 """Atoms whose mean is taken as the middle of the hull."""
@@ -56,6 +56,7 @@ def scales(acmdp: ACMDP) -> Scales:
     >>> 500.0 < far / near < 2000.0
     True
     """
+    kind(acmdp, "acmdp", "an ACMDP", ACMDP)
     atoms, g = acmdp.actions.atoms, acmdp.gamma
     h = 1.0 / (1.0 - g)
     diameter = diameter_bound(atoms)
@@ -114,8 +115,10 @@ def policy_steps(
     >>> policy_steps(0.1, c=0.5, span=10.0, largest=2.0, curvature=0.0, least=0.05)
     320000
     """
-    require(0.0 < c <= 1.0, "c", "in (0, 1]", c)
-    require(0.0 < least <= 1.0, "least", "in (0, 1]", least)
+    within(c, "c", "(0, 1]")
+    within(least, "least", "(0, 1]")
+    for name, value in (("span", span), ("largest", largest), ("curvature", curvature), ("error", error)):
+        require(number(value, name, low=0.0) < math.inf, name, "finite", value)
     left = c * number(eps, "eps", low=0.0) - error * math.sqrt(count(states, "states", low=1))
     require(left > 0.0, "eps", "> error sqrt(states) / c", eps)
     return math.ceil(2.0 * max(largest, curvature) * span / (least * left**2))
@@ -176,8 +179,8 @@ def policy_plan(acmdp: ACMDP, *, c: float, eps: float, delta: float) -> PolicyPl
     >>> policy_plan(random_acmdp(10, 100, 4), c=0.9, eps=0.1, delta=0.01)
     PolicyPlan(... steps, side ... |q|, lambda 0.0142; copies: ... for queries fixed in advance, ... lattice)
     """
-    require(0.0 < c <= 1.0, "c", "in (0, 1]", c)
-    number(eps, "eps", low=0.0, strict=True)
+    within(c, "c", "(0, 1]")
+    require(number(eps, "eps", low=0.0, strict=True) < math.inf, "eps", "finite", eps)
     known = scales(acmdp)
     require(known.slope < math.inf, "acmdp", "of known slopes", f"{acmdp!r}")
     error = 0.5 * c * eps / math.sqrt(acmdp.states)

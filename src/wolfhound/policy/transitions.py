@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import Vector
 from wolfhound.policy._tables import answered, longest, table
-from wolfhound.validate import number, require
+from wolfhound.validate import function, number, require
 
 
 class Transition(Protocol):
@@ -234,6 +234,8 @@ class SmoothTransition:
     slope: float = field(default=math.inf, init=False)
 
     def __post_init__(self) -> None:
+        function(self.value, "value", "a function of a policy")
+        function(self.gradient, "gradient", "a function of a policy and values")
         number(self.smoothness, "smoothness", low=0.0)
 
     def matrix(self, policy: Vector) -> Vector:
