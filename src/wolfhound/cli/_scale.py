@@ -10,6 +10,9 @@ import numpy as np
 from wolfhound.atoms import MappedAtoms, block_rows, check_finite
 from wolfhound.core import Atoms, Matrix, Vector, pulse
 from wolfhound.threads import ordered
+from wolfhound.validate import require
+
+_LARGE = 1e150  # squares of these are still finite, and of their inverses positive
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,21 +55,33 @@ def unit_variance(atoms: Atoms) -> Scaling:
         The rows; read once.
     """
     mean, squares, done = np.zeros(atoms.shape[1]), np.zeros(atoms.shape[1]), 0
-    for rows, block_mean, block_squares in ordered(_moments, atoms.blocks(block_rows(atoms))):
+    extent = np.zeros(atoms.shape[1])
+    for rows, block_mean, block_squares, block_extent in ordered(_moments, atoms.blocks(block_rows(atoms))):
+        extent = np.maximum(extent, np.maximum(block_extent, np.abs(block_mean - mean) if done else 0.0))
+        _check_extent(extent.max(), "at most 1e+150", extent.max() <= _LARGE)
         # Chan, Golub and LeVeque: sums of squares about the means, so nothing cancels.
         ahead = block_mean - mean
         mean += ahead * (rows / (done + rows))
         squares += block_squares + ahead**2 * (done * rows / (done + rows))
         done += rows
         pulse(rows)
+    varied = extent[extent > 0.0].min(initial=np.inf)
+    _check_extent(varied, "at least 1e-150", varied >= 1.0 / _LARGE)
     deviation = np.sqrt(squares / done)
     # Rounding leaves a constant column a deviation of some units of its last place.
     constant = deviation <= 1e-12 * np.abs(mean)
     return Scaling(mean, 1.0 / np.where(constant, 1.0, deviation))
 
 
-def _moments(task: tuple[int, Matrix]) -> tuple[int, Vector, Vector]:
+def _check_extent(extent: float, rule: str, ok: bool) -> None:
+    require(ok, "rows", f"of moderate size, with columns that vary by {rule}", f"{extent:g}")
+
+
+def _moments(task: tuple[int, Matrix]) -> tuple[int, Vector, Vector, Vector]:
     first, block = task
     check_finite(block, first)
-    mean = block.mean(axis=0, dtype=np.float64)
-    return len(block), mean, ((block - mean) ** 2).sum(axis=0, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # squares overflow only where the extent is refused
+        mean = block.mean(axis=0, dtype=np.float64)
+        apart = block - mean
+        extent = np.nan_to_num(np.abs(apart).max(axis=0), nan=np.inf).astype(np.float64)
+        return len(block), mean, (apart**2).sum(axis=0, dtype=np.float64), extent

@@ -172,9 +172,8 @@ def herd(
     as_taken = job.prepared(standardize=False)
     labels = 1 if as_taken.by is None else len(np.unique(as_taken.by))
     cost = expected(as_taken.rows, m, candidates=candidates, labels=labels, swap=swap, weights=weights)
-    if not as_json:
-        output.stderr().print(_intent(job, m, cost), markup=False, soft_wrap=True)
-    with _too_late(as_json=as_json), _watched(job.rows.shape[0], m, swap, quiet=as_json) as watch:
+    intent = None if as_json else _intent(job, m, cost)
+    with _too_late(as_json=as_json), _watched(job.rows.shape[0], m, swap, intent) as watch:
         ready = job.prepared(standardize=standardize)
         result = choose(
             ready.rows,
@@ -213,15 +212,19 @@ def _intent(job: Job, m: int, cost: Expected) -> str:
 
 
 @contextlib.contextmanager
-def _watched(n: int, m: int, swap: bool, *, quiet: bool) -> Iterator[Watch | None]:
-    """Show the passes, then the rows that are chosen; nothing at all if quiet."""
-    if quiet:
+def _watched(n: int, m: int, swap: bool, intent: str | None) -> Iterator[Watch | None]:
+    """Say what will be done when it begins, then the passes and rows; without intent nothing."""
+    if intent is None:
         yield None
         return
-    begin, swept, steps = time.monotonic(), 0, 0
+    begin, swept, steps, said = time.monotonic(), 0, 0, False
     with shown() as say:
 
         def tell() -> None:
+            nonlocal said
+            if not said:  # a mistake that is found first is all there is to say
+                output.stderr().print(intent, markup=False, soft_wrap=True)
+                said = True
             # Which half of the work is longer depends on n and m.
             share = 0.5 * min(swept / n, 1.0) if not steps else 0.5 + 0.5 * steps / ((2 if swap else 1) * m)
             where = _where(m, steps) if steps else f"{output.passes_text(swept / n)} over all rows"

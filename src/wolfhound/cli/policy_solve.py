@@ -21,6 +21,7 @@ from wolfhound.cli import _places as places
 from wolfhound.cli._policy import Search
 from wolfhound.cli._progress import Meter
 from wolfhound.core import Status
+from wolfhound.validate import number, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,6 +143,8 @@ def solve(
     output.check_path(out, "--out", output.TABLES)
     output.check_path(picture, "--plot", output.PICTURES)
     places.check_folder(save, "--save", "a policy", ["tabular policy"])
+    require(0.0 < ratio <= 1.0, "ratio", "in (0, 1]", ratio)
+    number(max_steps, "max_steps", low=0.0)
     given = Given(reward, transition, start, centres)
     model = (
         _random(given, states, rows, dim, gamma=gamma, curvature=curvature, seed=seed)
