@@ -1,0 +1,364 @@
+"""Wrong uses of herding and of policies: what is called, what the error must name.
+
+Every call must raise ValueError or TypeError, with one line that holds the words.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+import wolfhound
+import wolfhound.herding
+import wolfhound.herding.finite
+import wolfhound.herding.herd
+import wolfhound.herding.select
+import wolfhound.herding.sublinear
+import wolfhound.policy
+import wolfhound.policy.agent
+import wolfhound.policy.baselines
+import wolfhound.policy.batch
+import wolfhound.policy.compare
+import wolfhound.policy.contenders
+import wolfhound.policy.feed
+import wolfhound.policy.rivals
+from tests.fuzz.wrong_calls import Wrong
+
+# Without their types: wrong calls are the point.
+wh: Any = wolfhound
+hd: Any = wolfhound.herding
+finite: Any = wolfhound.herding.finite
+expected: Any = wolfhound.herding.herd.expected
+Selector: Any = wolfhound.herding.select.HerdingSelector
+Sublinear: Any = wolfhound.herding.sublinear.SublinearHerding
+pl: Any = wolfhound.policy
+ag: Any = wolfhound.policy.agent
+bl: Any = wolfhound.policy.baselines
+Batched: Any = wolfhound.policy.batch.BatchedFeed
+cmp: Any = wolfhound.policy.compare
+ct: Any = wolfhound.policy.contenders
+fd: Any = wolfhound.policy.feed
+rv: Any = wolfhound.policy.rivals
+
+ROWS = np.random.default_rng(0).standard_normal((40, 3))
+BY = np.arange(40) % 3
+MASKED = np.ma.masked_greater(ROWS, 1.0)
+KERNEL = hd.Gaussian(1.0)
+FIRST = wh.herd(ROWS, 3)
+ACMDP = pl.random_acmdp(4, 20, 3)
+ACTIONS = ACMDP.actions
+POINT = [[0.2, 0.3, 0.5]]
+FEED = fd.Feed.build(ROWS, users=5)
+ENV = Batched(FEED, 4)
+SET = pl.ActionSet(FEED.atoms)
+AGENT = ag.SFWPO(ENV, SET, hidden=4)
+
+Table = Mapping[str, Mapping[str, tuple[object, str]]]
+
+CALLABLES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "herd": (wh.herd, {"rows": ROWS, "m": 5}),
+    "herd by": (wh.herd, {"rows": ROWS, "m": 5, "by": BY}),
+    "herd features": (wh.herd, {"rows": ROWS, "m": 5, "features": ROWS}),
+    "extend": (FIRST.extend, {"m": 5}),
+    "plot": (FIRST.plot, {}),
+    "expected": (expected, {"rows": ROWS, "m": 5}),
+    "Gaussian": (hd.Gaussian, {}),
+    "Laplace": (hd.Laplace, {}),
+    "Stein": (hd.Stein, {}),
+    "with_scores": (hd.with_scores, {"rows": ROWS, "scores": ROWS}),
+    "mmd": (hd.mmd, {"left": ROWS, "right": ROWS, "kernel": KERNEL}),
+    "Reference.of": (hd.Reference.of, {"rows": ROWS, "kernel": KERNEL}),
+    "Reference.draw": (hd.Reference.draw, {"atoms": ROWS, "kernel": KERNEL, "rng": np.random.default_rng(0)}),
+    "features": (KERNEL.features, {"dim": 3, "count": 4, "rng": np.random.default_rng(0)}),
+    "feature_mean": (hd.feature_mean, {"atoms": ROWS, "features": hd.Identity(3)}),
+    "in_features": (finite.in_features, {"atoms": ROWS, "m": 5}),
+    "SublinearHerding": (Sublinear, {}),
+    "selector": (lambda **options: Selector(**options).fit(ROWS, BY), {}),
+    "selector.fit": (Selector(5).fit, {"X": ROWS, "y": BY}),
+    "ActionSet": (pl.ActionSet, {"atoms": ROWS}),
+    "argmax": (ACTIONS.argmax, {"directions": POINT}),
+    "subset": (ACTIONS.subset, {}),
+    "project": (ACTIONS.project, {"points": POINT}),
+    "prove": (ACTIONS.prove, {"point": POINT[0]}),
+    "neighbours": (ACTIONS.neighbours, {"points": POINT, "k": 2}),
+    "draw": (ACTIONS.draw, {"ids": [[1, 2]], "weights": [[0.5, 0.5]]}),
+    "random": (ACTIONS.random, {"m": 2}),
+    "ACMDP": (
+        pl.ACMDP,
+        {
+            "reward": ACMDP.reward,
+            "transition": ACMDP.transition,
+            "gamma": 0.9,
+            "start": ACMDP.start,
+            "actions": ACTIONS,
+        },
+    ),
+    "with_actions": (ACMDP.with_actions, {}),
+    "atoms_of": (ACMDP.atoms_of, {}),
+    "evaluate": (ACMDP.evaluate, {}),
+    "check": (ACMDP.check, {"policy": ACMDP.atoms_of([0, 1, 2, 3])}),
+    "random_acmdp": (pl.random_acmdp, {"states": 4, "n": 20, "dim": 3}),
+    "QuadraticReward": (pl.QuadraticReward, {"weights": ROWS, "centres": ROWS, "curvature": 1.0}),
+    "SmoothReward": (pl.SmoothReward, {"value": len, "gradient": len, "smoothness": 1.0}),
+    "SmoothTransition": (pl.SmoothTransition, {"value": len, "gradient": len, "smoothness": 1.0}),
+    "Backtracking": (pl.Backtracking, {}),
+    "fwpo": (pl.fwpo, {"acmdp": ACMDP}),
+    "sfwpo": (pl.sfwpo, {"acmdp": ACMDP}),
+    "policy_iteration": (pl.policy_iteration, {}),
+    "scales": (pl.scales, {}),
+    "policy_plan": (pl.policy_plan, {"acmdp": ACMDP, "c": 0.9, "eps": 0.1, "delta": 0.1}),
+    "policy_steps": (
+        pl.policy_steps,
+        {"eps": 0.1, "c": 0.9, "span": 1.0, "largest": 1.0, "curvature": 0.0, "least": 0.1},
+    ),
+    "SFWPO": (ag.SFWPO, {"env": ENV, "actions": SET}),
+    "Agent": (ag.Agent, {"env": ENV, "actions": SET, "rule": rv.TD3()}),
+    "TD3": (rv.TD3, {}),
+    "learn": (AGENT.learn, {"total_timesteps": 4}),
+    "predict": (AGENT.predict, {"observation": np.zeros(7)}),
+    "decide": (AGENT.decide, {}),
+    "FeedParameters": (fd.FeedParameters, {}),
+    "Feed.build": (fd.Feed.build, {"atoms": ROWS}),
+    "Feed.start": (FEED.start, {"size": 2, "rng": np.random.default_rng(0)}),
+    "BatchedFeed": (Batched, {"feed": FEED}),
+    "Greedy": (bl.Greedy, {}),
+    "Myopic": (bl.Myopic, {"feed": FEED, "actions": SET}),
+    "Random": (bl.Random, {"actions": SET}),
+    "evaluate a policy": (cmp.evaluate, {"policy": bl.Greedy(SET), "env": ENV}),
+    "compare": (
+        cmp.compare,
+        {"learners": {}, "baselines": {"greedy": bl.Greedy}, "test": ct.fresh_users(FEED)},
+    ),
+    "feed_learners": (ct.feed_learners, {"feed": FEED}),
+    "feed_baselines": (ct.feed_baselines, {}),
+}
+"""What can be called, and arguments that are right: a wrong use changes one of them."""
+
+FLAGS = "must be True or False"
+
+USES: Table = {
+    "herd": {
+        "rows": (MASKED, "without masked entries"),
+        "m": (2.5, "must be an integer"),
+        "kernel": (hd.Gaussian, "a kernel such as Gaussian(). Got the class Gaussian"),
+        "target": (MASKED, "without masked entries"),
+        "by": (np.ma.masked_less(BY, 1), "without masked entries"),
+        "balanced": ("no", FLAGS),
+        "init": (np.ma.masked_less([0, 1], 1), "without masked entries"),
+        "exclude": ([40], "ids in [0, 40)"),
+        "weights": (np.ones(40), f"{FLAGS}. Got an array of float64, shape (40,)"),
+        "swap": (1, FLAGS),
+        "features": (dict, "Got the class dict"),
+        "row_weights": (np.ma.masked_less(np.ones(40), 2.0), "without masked entries"),
+        "oracle": (5, "an oracle such as Scan(atoms), or what makes one, such as Scan. Got 5"),
+        "step": (5, "a step such as LineSearch(). Got 5"),
+        "candidates": ("all", "an integer >= 1"),
+        "max_seconds": (None, "a number >= 0"),
+        "callback": ("print", "a function of a state"),
+        "seed": (0.5, "an integer >= 0"),
+        "evaluate": (None, FLAGS),
+    },
+    "herd by": {"weights": ("fit", FLAGS), "balanced": (None, FLAGS)},
+    "herd features": {
+        "oracle": (lambda atoms: None, "what makes one, such as Scan. Got what makes None"),
+        "step": (wh.LineSearch, "a step such as LineSearch(). Got the class LineSearch"),
+        "kernel": (KERNEL, "left out with `features`"),
+    },
+    "extend": {
+        "m": ("all", "an integer >= 1"),
+        "callback": (5, "a function of a state"),
+        "by": (BY, "`rows` must be given"),
+    },
+    "plot": {"path": (5, "a path"), "title": (np.zeros(3), "a string")},
+    "expected": {"labels": (0, ">= 1"), "swap": ("yes", FLAGS)},
+    "Gaussian": {"lengthscale": (1e-300, "in [1e-150, 1e+150]: scale the rows. Got 1e-300")},
+    "Laplace": {"lengthscale": (math.nan, "a number > 0. Got nan")},
+    "Stein": {"lengthscale": ("median", "a number > 0. Got 'median'")},
+    "with_scores": {"scores": (MASKED, "without masked entries")},
+    "mmd": {
+        "kernel": (None, "a kernel such as Gaussian(). Got None"),
+        "left_weights": ([1.0], "a vector of length 40"),
+    },
+    "Reference.of": {
+        "rows": (5.0, "an array with 2 axes"),
+        "kernel": ("gaussian", "Got 'gaussian'"),
+        "exact": (5, FLAGS),
+    },
+    "Reference.draw": {"rng": (0, "a numpy.random.Generator. Got 0"), "kernel": (0.5, "Got 0.5")},
+    "features": {"rng": (None, "a numpy.random.Generator"), "count": (0, ">= 1")},
+    "feature_mean": {"features": (len, "a map such as Identity(d)")},
+    "in_features": {
+        "features": (5, "a map such as Identity(d). Got 5"),
+        "oracle": (set(), "an oracle such as Scan(atoms)"),
+        "method": (np.zeros((2, 2)), "FrankWolfe, SublinearFrankWolfe or SublinearHerding"),
+        "limits": (10, "Limits(...)"),
+        "rng": ("0", "an integer >= 0. Got '0'"),
+    },
+    "SublinearHerding": {"c": ("0.9", "a number"), "exact": (5, "an oracle such as Scan(atoms)")},
+    "selector": {
+        "by_label": ("auto", "True, False or None"),
+        "n_rows": (2, "at least 3, one row of every class of y (or `by_label` False)"),
+        "random_state": (-1, "an integer >= 0"),
+        "weights": ("balanced", FLAGS),
+        "kernel": ("rbf", "a kernel such as Gaussian(). Got 'rbf'"),
+    },
+    "selector.fit": {"y": (np.ma.masked_less(BY, 1), "without masked entries")},
+    "ActionSet": {
+        "atoms": (MASKED, "without masked entries"),
+        "oracle": (5, "an oracle such as Scan(atoms). Got 5"),
+        "cache": (-1, "an integer >= 0"),
+        "seed": (None, "an integer >= 0"),
+    },
+    "argmax": {
+        "directions": (np.zeros(3), "an array with 2 axes"),
+        "points": ([[1.0]], "a (1, 3) array"),
+        "thresholds": ("low", "an array of real numbers"),
+        "subset": ([99], "ids in [0, 20)"),
+    },
+    "subset": {"ids": ([], "at least one id")},
+    "project": {"points": ([[math.nan] * 3], "finite"), "steps": (None, "an integer >= 0")},
+    "prove": {"point": ([1.0], "a vector of length 3"), "rtol": ("tight", "a number")},
+    "neighbours": {"k": (0, "an integer >= 1")},
+    "draw": {
+        "ids": ([[1, 20]], "ids in [0, 20). Got 1 .. 20"),
+        "weights": ([[0.5, 0.6]], ">= 0 with rows of sum 1"),
+        "rng": (0, "a numpy.random.Generator. Got 0"),
+    },
+    "random": {"m": (0, "an integer >= 1"), "rng": (np.random, "a numpy.random.Generator")},
+    "ACMDP": {
+        "reward": (None, "an array of real numbers. Got None"),
+        "transition": ("matrix", "an array of real numbers. Got 'matrix'"),
+        "gamma": ("0.9", "a number >= 0. Got '0.9'"),
+        "start": (np.ma.masked_less(np.full(4, 0.25), 1.0), "without masked entries"),
+        "actions": (None, "an array of real numbers. Got None"),
+        "subsets": (5, "a list of vectors of ids. Got 5"),
+    },
+    "with_actions": {"actions": (ROWS, "an ActionSet. Got an array")},
+    "atoms_of": {"ids": ([0, 1, 2, 20], "ids in [0, 20)")},
+    "evaluate": {"policy": (None, "an array of real numbers")},
+    "check": {"rtol": (None, "a number >= 0"), "policy": (ROWS[:2], "of shape (4, 3)")},
+    "random_acmdp": {"dim": ("3", "an integer >= 1"), "curvature": (set(), "a number >= 0")},
+    "QuadraticReward": {"curvature": ("1", "a number >= 0"), "centres": (ROWS[:2], "like `weights`")},
+    "SmoothReward": {
+        "value": (5, "a function of a policy. Got 5"),
+        "gradient": (None, "a function of a policy. Got None"),
+        "concave": ("yes", FLAGS),
+    },
+    "SmoothTransition": {"gradient": (np.zeros(3), "a function of a policy and values")},
+    "Backtracking": {"share": (None, "a number")},
+    "fwpo": {
+        "acmdp": (None, "an ACMDP. Got None"),
+        "step": (pl.PerState, "a step such as PerState(). Got the class PerState"),
+        "start": ([0, 1], "4 ids"),
+        "callback": (5, "a function of a PolicyState"),
+        "max_steps": (math.nan, "a number"),
+        "seed": ("0", "an integer >= 0"),
+    },
+    "sfwpo": {
+        "acmdp": (pl.ACMDP, "an ACMDP. Got the class ACMDP"),
+        "c": ("0.8", "a number in (0, 1]"),
+        "confirm": ("no", FLAGS),
+        "insist": (None, FLAGS),
+    },
+    "policy_iteration": {"acmdp": (5, "an ACMDP. Got 5")},
+    "scales": {"acmdp": ("x", "an ACMDP. Got 'x'")},
+    "policy_plan": {"acmdp": (set(), "an ACMDP"), "eps": (math.inf, "finite"), "c": (None, "(0, 1]")},
+    "policy_steps": {"span": (None, "a number >= 0"), "least": ("0", "(0, 1]"), "error": ("0", "a number")},
+    "SFWPO": {
+        "env": (None, "a batched or a Gymnasium environment"),
+        "actions": (FEED.atoms, "an ActionSet. Got an array"),
+        "gamma": (None, "a number in [0, 1)"),
+        "tau": ("0.1", "a number in (0, 1]"),
+        "exploration": (set(), "a number in [0, 1]"),
+        "execution": (ag.Hull, "Hull(), Nearest() or Draw(). Got the class Hull"),
+        "critic_features": (5, "a function of observations and actions"),
+        "hidden": (2.0, "an integer >= 1"),
+    },
+    "Agent": {
+        "rule": (rv.TD3, "a rule such as TD3(). Got the class TD3"),
+        "settings": ({"seed": 1}, "Settings(...). Got {'seed': 1}"),
+    },
+    "TD3": {"decision": (5, "a HullDecision(...). Got 5")},
+    "learn": {
+        "total_timesteps": (1e4, "an integer >= 1"),
+        "callback": (5, "a function of a Report"),
+        "log": (5, "a path. Got 5"),
+        "progress_bar": (None, FLAGS),
+    },
+    "predict": {
+        "observation": (np.ma.masked_less(np.zeros(7), 1.0), "without masked entries"),
+        "deterministic": (None, FLAGS),
+    },
+    "decide": {"observation": ("now", "an array of real numbers")},
+    "FeedParameters": {"rho": (None, "a number in [0, 1]"), "horizon": (0, ">= 1")},
+    "Feed.build": {"parameters": ({}, "FeedParameters(...). Got {}"), "users": (None, ">= 1")},
+    "Feed.start": {"size": (-1, "an integer >= 1"), "rng": (None, "a numpy.random.Generator")},
+    "BatchedFeed": {"feed": (ROWS, "a Feed. Got an array")},
+    "Greedy": {"actions": (None, "an ActionSet. Got None")},
+    "Myopic": {"feed": (5, "a Feed. Got 5")},
+    "Random": {"seed": ("0", "an integer >= 0")},
+    "evaluate a policy": {
+        "policy": (None, "a function of observations"),
+        "env": (None, "a batched environment. Got None"),
+        "episodes": (0, "an integer >= 1"),
+    },
+    "compare": {
+        "learners": (None, "a dict of makers of agents"),
+        "baselines": ([], "a dict of makers of policies"),
+        "test": (None, "a function of a seed"),
+        "seeds": (3, "a list of integers >= 0"),
+        "listener": (5, "a function of a name and a seed"),
+    },
+    "feed_learners": {
+        "feed": (None, "a Feed. Got None"),
+        "oracle": (5, "an oracle such as Scan(atoms)"),
+        "settings": (5, "Settings(...)"),
+    },
+    "feed_baselines": {"feed": (FEED.atoms, "a Feed. Got an array")},
+}
+"""By what is called: the argument, a wrong value, what the error says beside the argument's name."""
+
+
+def _uses() -> Iterator[Wrong]:
+    for name, wrongs in USES.items():
+        function, right = CALLABLES[name]
+        for argument, (value, words) in wrongs.items():
+            given = {**right, argument: value}
+
+            def call(function: Callable[..., Any] = function, given: dict[str, Any] = given) -> object:
+                return function(**given)
+
+            yield Wrong(f"{name}({argument})", call, (f"`{argument}`", words))
+
+
+HUGE, SMALL = 1e158 * ROWS, 1e-158 * ROWS
+
+SIZES = [
+    Wrong("rows of 1e158", lambda: wh.herd(HUGE, 5), ("`rows` must be of moderate size", "scale them")),
+    Wrong("rows of 1e-158", lambda: wh.herd(SMALL, 5), ("`rows` must be of moderate size", "scale them")),
+    Wrong(
+        "rows of 1e158, linear", lambda: wh.herd(HUGE, 5, kernel=hd.Linear()), ("`rows`", "moderate", "scale")
+    ),
+    Wrong(
+        "rows of 1e-40 in float32",
+        lambda: wh.herd((1e-40 * ROWS).astype(np.float32), 5),
+        ("`lengthscale` must be in [1e-18, 1e+18] for float32 rows",),
+    ),
+    Wrong(
+        "many rows of 1e-45",
+        lambda: wh.herd(1e-45 * np.arange(11_000.0)[:, None], 5, candidates=50),
+        ("`lengthscale` must be larger", "scale the rows"),
+    ),
+    Wrong(
+        "many rows of 1e40",
+        lambda: wh.herd(1e40 * np.arange(11_000.0)[:, None], 5, candidates=50),
+        ("`rows` must be of moderate size", "scale them"),
+    ),
+]
+"""Rows of extreme sizes."""
+
+CALLS: list[Wrong] = [*_uses(), *SIZES]
