@@ -172,14 +172,14 @@ def test_a_batch_that_codes_cannot_decide_is_exact_in_the_whole_top() -> None:
     check_like_scan(Int8Scan.build(rows), base + rng.standard_normal((GROUP, 8)), 10)
 
 
-def test_only_undecided_queries_take_another_pass() -> None:
+def test_queries_that_codes_say_nothing_of_take_only_a_pass_over_the_atoms() -> None:
     rng = np.random.default_rng(6)
     rows = rng.standard_normal((900, 4))
     queries = rng.standard_normal((GROUP + 2, 4))
     queries[[2, 9]] = 0.0
     hits = check_like_scan(Int8Scan.build(rows), queries, 3)
     assert hits.passes == 2.0
-    assert (hits.scored[[2, 9]] == 1800).all()
+    assert (hits.scored[[2, 9]] == 900).all()
     assert (np.delete(hits.scored, [2, 9]) < 930).all()
     np.testing.assert_array_equal(hits.ids[[2, 9]], [[0, 1, 2]] * 2)
 
@@ -188,7 +188,49 @@ def test_only_undecided_queries_take_another_pass() -> None:
 def test_products_that_underflow_take_a_pass_over_the_atoms(scale: float, size: float) -> None:
     rng = np.random.default_rng(7)
     oracle = Int8Scan.build(scale * rng.standard_normal((3000, 8)))
-    assert check_like_scan(oracle, size * rng.standard_normal((2, 8)), 3).passes == 2.0
+    assert check_like_scan(oracle, size * rng.standard_normal((2, 8)), 3).passes == 1.0
+
+
+def late(n: int, m: int, spread: float) -> tuple[Matrix, Matrix]:
+    """Return atoms that differ much along 4 axes and little along others, and queries across these 4.
+
+    So it is late in a run: along axes that matter the gradient is 0.
+    """
+    rng = np.random.default_rng(8)
+    rows, queries = spread * rng.standard_normal((n, 64)), rng.standard_normal((m, 64))
+    rows[:, :4] += rng.standard_normal((n, 4))
+    queries[:, :4] = 0.0
+    return rows.astype(np.float32), queries
+
+
+@pytest.mark.parametrize("m", [1, 3, GROUP + 4])
+def test_codes_that_tell_little_are_given_up_early(monkeypatch: pytest.MonkeyPatch, m: int) -> None:
+    monkeypatch.setattr(_codes, "_LARGE", 0)
+    rows, queries = late(20_000, m, spread=0.001)
+    hits = check_like_scan(Int8Scan.build(rows), queries, 2)
+    alone = Scan(rows, screen=False).query(queries, k=2)
+    assert hits.passes == alone.passes == 1.0
+    np.testing.assert_array_equal(hits.scored, alone.scored + 1024)  # the sample, and no pass over the codes
+
+
+def test_codes_are_given_up_query_by_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_codes, "_LARGE", 0)
+    rows, queries = late(20_000, 2 * GROUP + 1, spread=0.001)
+    queries[::2, 0] = 10.0
+    hits = check_like_scan(Int8Scan.build(rows), queries, 3)
+    assert hits.passes == 2.0
+    assert (hits.scored < 20_000 + 1024 + 300).all()
+
+
+def test_codes_that_tell_enough_are_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_codes, "_LARGE", 0)
+    rows, queries = late(20_000, GROUP + 1, spread=0.1)
+    exclude = np.argsort(-(queries @ rows.T), axis=1)[:, :50]
+    hits = check_like_scan(Int8Scan.build(rows), queries, 40, exclude)
+    assert hits.passes == 1.0
+    assert (hits.scored < 1.2 * 20_000).all()
+    rows, queries = rows[:1024], queries  # too few for a sample
+    assert (Int8Scan.build(rows).query(queries).scored < 2000).all()
 
 
 @pytest.mark.parametrize(

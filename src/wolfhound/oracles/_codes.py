@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,15 @@ CHUNK = 40 << 20
 """Bytes of codes that are swept between two pulses."""
 
 _ROOM = 8192
+
+_LARGE = 16 << 20
+"""Bytes of codes from which on a sample costs little beside a pass."""
+
+_SAMPLE = 64
+"""Blocks of a sample."""
+
+_MANY = 0.25
+"""Share of a sample from which on scoring what is left takes longer than a pass over the atoms."""
 
 LARGEST = 2.0**90
 """Bounds scales, heights and errors, which are about 1: float32 sums of products stay far below inf."""
@@ -184,6 +193,10 @@ class Coded:
     exponents: Ints
     hopeless: NDArray[np.bool_]
 
+    def only(self, which: Ints) -> Coded:
+        """Return some of the queries."""
+        return Coded(*(getattr(self, field.name)[which] for field in fields(self)))
+
     def scores(self, keys: kernels.Singles) -> Vector:
         """Turn (m, c) keys of the kernel into upper bounds in the caller's units."""
         total = keys + (self.base + self.slack)[:, None]
@@ -245,6 +258,41 @@ class Found:
 def room(k: int) -> int:
     """How many candidates a query may have in a chunk."""
     return max(8 * k, _ROOM) + ROWS
+
+
+class Trial(NamedTuple):
+    """What a sample of the codes tells; read from far apart, as neighbours may be alike.
+
+    Attributes
+    ----------
+    hopeless : (m,) bool
+        Queries of which codes decide too little.
+    rows : int
+        Rows of the sample.
+    """
+
+    hopeless: NDArray[np.bool_]
+    rows: int
+
+
+def tried(codes: Codes, queries: Coded, k: int, exclude: Ids) -> Trial:
+    """See in a sample whether codes tell rows apart; where there are few codes, hope for it."""
+    if codes.blocks.nbytes < _LARGE or len(codes.blocks) <= _SAMPLE:
+        return Trial(queries.hopeless, 0)
+    at = np.arange(_SAMPLE) * ((len(codes.blocks) - 1) // _SAMPLE)  # without the last, which may have gaps
+    places = (ROWS * at[:, None] + np.arange(ROWS)).reshape(-1)
+    sample = replace(
+        codes,
+        blocks=codes.blocks[at],
+        scales=codes.scales[places],
+        errors=codes.errors[places],
+        ids=codes.ids[places] if len(codes.ids) else places,
+        n=len(places),
+    )
+    lowest = np.where(queries.hopeless, np.inf, -np.inf).astype(np.float32)
+    found = _sweep(sample, queries, (0, _SAMPLE), max(1, k * len(places) // codes.n), exclude, lowest)
+    left = (found.places >= 0).sum(axis=1)
+    return Trial(queries.hopeless | (left > _MANY * len(places)), len(places))
 
 
 def swept(codes: Codes, queries: Coded, k: int, exclude: Ids) -> Found:

@@ -346,19 +346,20 @@ def patched(hits: Hits, which: Ints, other: Hits) -> Hits:
     )
 
 
-def joined(parts: Sequence[Hits]) -> Hits:
-    """Put the answers to consecutive groups of queries together."""
+def joined(parts: Sequence[Hits], which: Ints | None = None) -> Hits:
+    """Put the answers to groups of queries together; `which` are these, if not consecutive."""
     if len(parts) == 1:
         return parts[0]
+    back = slice(None) if which is None else np.argsort(which)
     starts = np.cumsum([0, *(len(part.rows) for part in parts)])
     slots = [np.where(part.ids >= 0, part.slots + s, 0) for part, s in zip(parts, starts, strict=False)]
     return Hits(
-        ids=np.concatenate([part.ids for part in parts]),
-        scores=np.concatenate([part.scores for part in parts]),
-        bounds=np.concatenate([part.bounds for part in parts]),
+        ids=np.concatenate([part.ids for part in parts])[back],
+        scores=np.concatenate([part.scores for part in parts])[back],
+        bounds=np.concatenate([part.bounds for part in parts])[back],
         rows=np.concatenate([part.rows for part in parts]),
-        slots=np.concatenate(slots),
-        scored=np.concatenate([part.scored for part in parts]),
+        slots=np.concatenate(slots)[back],
+        scored=np.concatenate([part.scored for part in parts])[back],
         passes=sum(part.passes for part in parts),
         radius=min(part.radius for part in parts),
     )

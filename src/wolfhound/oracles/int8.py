@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -13,7 +14,7 @@ from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, slacks
-from wolfhound.oracles._codes import Codes, Found, coded, room, swept
+from wolfhound.oracles._codes import Coded, Codes, Found, coded, room, swept, tried
 from wolfhound.oracles._encoding import encoded
 from wolfhound.oracles._hits import joined, patched, settle
 from wolfhound.oracles.scan import Scan
@@ -29,9 +30,10 @@ class Int8Scan:
     """Exact oracle that reads int8 codes and only the rows that can still win.
 
     A pass over the codes bounds every score from above and below; rows that can
-    be among the k best are scored again in float64 from the atoms. Answers are
-    those of `Scan`, to the bit. A query that the codes cannot decide, as where
-    all atoms are equal, is answered by a pass over the atoms.
+    be among the k best are scored again in float64 from the atoms. All k answers are
+    those of ``Scan(atoms, screen=False)``, to the bit. A query of which the codes
+    decide little, as where all scores are nearly equal, is answered by a pass over
+    the atoms; a sample of the codes, 1024 rows of large stores, tells beforehand.
 
     Made by `build` or `load`; n (d + 8) bytes.
 
@@ -122,15 +124,25 @@ def certified(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
         The queries.
     """
     slacks(ask.sizes, codes.centre.size, codes.radius)  # refuses queries that are too long
-    k = min(ask.k, codes.n)
-    step = max(1, _MEMORY // (_PER_ENTRY * room(k)))
+    step = max(1, _MEMORY // (_PER_ENTRY * room(ask.k)))
     starts = range(0, len(ask.queries), step)
-    return joined([_group(atoms, codes, scan, ask.only(slice(start, start + step)), k) for start in starts])
+    return joined([_group(atoms, codes, scan, ask.only(slice(start, start + step))) for start in starts])
 
 
-def _group(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, k: int) -> Hits:
+def _group(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
+    """Answer by the codes, except for queries of which a sample says that they decide little."""
     queries = coded(codes, ask)
-    found = swept(codes, queries, k, ask.exclude)
+    trial = tried(codes, queries, ask.k, ask.exclude)
+    left, lost = np.flatnonzero(~trial.hopeless), np.flatnonzero(trial.hopeless)
+    parts = [_decided(atoms, codes, scan, ask.only(left), queries.only(left))] if len(left) else []
+    parts += [scan.answer(ask.only(lost))] if len(lost) else []
+    hits = joined(parts, np.concatenate([left, lost]))
+    return replace(hits, scored=hits.scored + trial.rows)
+
+
+def _decided(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, queries: Coded) -> Hits:
+    """Answer from a pass over the codes; of what has too many candidates, from one over the atoms."""
+    found = swept(codes, queries, ask.k, ask.exclude)
     keys, places = _ranked(found)
     ids = places if not len(codes.ids) else np.where(places >= 0, codes.ids[places], -1)
     hits = settle(
@@ -146,7 +158,7 @@ def _group(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, k: int) -> Hits:
     undecided = np.flatnonzero(found.floors == np.inf)
     if not len(undecided):
         return hits
-    return patched(hits, undecided, scan.loop(ask.only(undecided)))
+    return patched(hits, undecided, scan.answer(ask.only(undecided)))
 
 
 def _ranked(found: Found) -> tuple[NDArray[np.float32], Ids]:

@@ -77,11 +77,14 @@ class Scan:
         exclude: Ids | None = None,
     ) -> Hits:
         """Answer m queries, see `Oracle.query`; thresholds are ignored."""
-        ask = asked(self._atoms, queries, k, exclude)
+        return self.answer(asked(self._atoms, queries, k, exclude))
+
+    def answer(self, ask: Asked) -> Hits:
+        """Answer checked queries."""
         if len(ask.queries) == 1:
             return self._screened(ask) or self._one(ask)
         if len(ask.queries) <= _FEW:
-            return self.loop(ask)
+            return self._loop(ask)
         size = candidates(self._atoms, ask.k)
         step = group_size(self._atoms, size)
         starts = range(0, len(ask.queries), step)
@@ -163,10 +166,10 @@ class Scan:
             radius=norms.radius,
         )
         undecided = np.flatnonzero((rest > -np.inf) & (rest >= hits.scores[:, -1]))
-        return patched(hits, undecided, self.loop(ask.only(undecided))) if len(undecided) else hits
+        return patched(hits, undecided, self._loop(ask.only(undecided))) if len(undecided) else hits
 
-    def loop(self, ask: Asked) -> Hits:
-        """Answer checked queries by the float64 loop, in one pass: the k best, proved."""
+    def _loop(self, ask: Asked) -> Hits:
+        """Answer by the float64 loop, in one pass: the k best, proved."""
         n, k = self._atoms.shape[0], ask.k
         watches = [
             Watch(query=query, banned=ask.banned(i), best=Best(k)) for i, query in enumerate(ask.queries)
