@@ -169,10 +169,11 @@ def test_distance_by_fully_corrective(cloud: Cloud, rtol: float) -> None:
 
 
 @pytest.mark.parametrize("method", [FullyCorrective(), *FRANK_WOLFE])
-@pytest.mark.parametrize("scale", [1e-170, 1e-160, 1e-150, 1e140])
-def test_distance_where_squares_leave_the_range_of_floats(method: Method, scale: float) -> None:
+@pytest.mark.parametrize("n", [1, 2, 10])
+@pytest.mark.parametrize("scale", [5e-324, 1e-320, 1e-308, 1e-300, 1e-170, 1e-160, 1e-150, 1e140, 1e149])
+def test_distance_where_squares_leave_the_range_of_floats(method: Method, n: int, scale: float) -> None:
     rng = np.random.default_rng(0)
-    rows = scale * rng.standard_normal((10, 3))
+    rows = scale * rng.standard_normal((n, 3))
     target = scale * rng.standard_normal(3)
     result = minimize(SquaredDistance(target), rows, method=method, max_steps=50)
     check_quadratic(result, rows, images(rows), target)

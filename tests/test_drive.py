@@ -14,14 +14,24 @@ import numpy as np
 import pytest
 
 from wolfhound import (
+    Adaptive,
     ArrayAtoms,
     Away,
+    BlendedPairwise,
+    Custom,
     FileAtoms,
     FrankWolfe,
     FullyCorrective,
+    MixtureLikelihood,
+    OpenLoop,
+    Pairwise,
+    RandomSubset,
+    Result,
     Scan,
     SquaredDistance,
     Status,
+    SublinearFrankWolfe,
+    Vanilla,
     minimize,
 )
 from wolfhound.core import (
@@ -413,6 +423,81 @@ def test_an_oracle_that_misses_atoms_stalls(method: Method) -> None:
     assert (result.lower, result.passes) == (0.0, 0.0)
     assert minimize(DISTANCE, rows, rtol=1e-9).lower <= result.value
     assert result.value <= minimize(DISTANCE, rows[:1500], rtol=1e-9).value * (1.0 + 1e-6)
+
+
+# ---------------------------------------------------------------- every run ends
+
+WALKS: tuple[Method, ...] = (
+    FullyCorrective(),
+    FrankWolfe(Vanilla()),
+    FrankWolfe(Vanilla(), OpenLoop()),
+    FrankWolfe(Away()),
+    FrankWolfe(Away(), Adaptive()),
+    FrankWolfe(Pairwise()),
+    FrankWolfe(BlendedPairwise(), lazy=True),
+    SublinearFrankWolfe(),
+    SublinearFrankWolfe(confirm=False),
+    SublinearFrankWolfe(tau=1e-3),
+)
+
+
+def waves(x: Vector) -> tuple[float, Vector]:
+    return float(np.sin(3.0 * x).sum() + 0.1 * (x @ x)), 3.0 * np.cos(3.0 * x) + 0.2 * x
+
+
+WAVES = Custom(waves, convex=False)
+FOURTH = Custom(lambda x: (float((x**4).sum()), 4.0 * x**3), convex=True)
+
+
+def steps_of(objective: Objective, atoms: Any, **options: Any) -> Result:
+    """A run that may take as long as it likes, but not for ever."""
+    seen: list[State] = []
+
+    def too_many(state: State) -> bool:
+        seen.append(state)
+        return len(seen) > 5000
+
+    result = minimize(objective, atoms, callback=too_many, **options)
+    assert result.status is not Status.STOPPED
+    assert (result.weights >= 0.0).all()
+    assert abs(float(result.weights.sum()) - 1.0) <= 1e-12
+    assert len(np.unique(result.ids)) == len(result.ids) > 0
+    return result
+
+
+@pytest.mark.parametrize("objective", [WAVES, FOURTH, MixtureLikelihood(), DISTANCE])
+@pytest.mark.parametrize("method", WALKS)
+def test_runs_without_a_proof_end(objective: Objective, method: Method) -> None:
+    """The gap is infinite, or stays where the floor of f puts it: the value and what is found must do."""
+    rows = np.abs(cloud(400)) + 0.01
+    for oracle in (RandomSubset(rows, size=40), Misses(ArrayAtoms(rows), 300)):
+        result = steps_of(objective, oracle, method=method, rtol=1e-2)
+        assert result.success == (
+            result.status is not Status.STALLED and result.status is not Status.NOT_FOUND
+        )
+
+
+@pytest.mark.parametrize(
+    ("method", "rtol"),
+    [(FullyCorrective(), 0.0), *((method, 1e-3) for method in (FullyCorrective(), *WALKS[3:8]))],
+)
+def test_without_convexity_a_stationary_point_is_proved(method: Method, rtol: float) -> None:
+    rows = cloud(400)
+    result = steps_of(WAVES, rows, method=method, rtol=rtol)
+    assert result.status is Status.STATIONARY
+    assert result.success
+    assert (result.lower, result.gap) == (-math.inf, math.inf)
+    grad = waves(result.x)[1]
+    assert float(grad @ result.x - (rows @ grad).min()) <= max(result.goal, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "rows", [[[1e-200, 1.0]], [[1e-200, 1.0], [1e-100, 1.0]], [[1e-300, 1.0], [1.0, 1e-300]]]
+)
+@pytest.mark.parametrize("method", WALKS[:7])
+def test_mixtures_of_hostile_scales_end(rows: list[list[float]], method: Method) -> None:
+    result = steps_of(MixtureLikelihood(), rows, method=method)
+    assert result.lower <= result.value
 
 
 @dataclass(frozen=True)

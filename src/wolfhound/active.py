@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wolfhound.core import TINY, UNIT, Ids, Matrix, Vector, gamma
-from wolfhound.validate import require
+from wolfhound.core import LEAST, TINY, UNIT, Ids, Matrix, Vector, gamma
+from wolfhound.validate import moderate, require
 
 ALL = -1
 """Instead of one atom: all active atoms in proportion, that is x itself."""
@@ -77,6 +77,7 @@ class ActiveSet:
         ok = bool((weights >= 0.0).all()) and (len(ids) == 0 or 0.0 < weights.sum() < np.inf)
         require(ok, "weights", "non-negative, finite and not all zero", weights)
         require(len(np.unique(ids)) == len(ids), "ids", "distinct ids", "repeated ids")
+        moderate(rows, "atoms")
         self._ids = np.array(ids, np.int64)
         self._weights = np.array(weights, np.float64)
         self._rows = np.array(rows, np.float64, order="C")
@@ -114,6 +115,7 @@ class ActiveSet:
         if k == len(self._ids):
             self._grow(max(8, 2 * k))
         self._ids[k], self._weights[k], self._rows[k] = atom, 0.0, row
+        moderate(self._rows[k], "atoms")
         np.maximum(self._peak, np.abs(self._rows[k]), out=self._peak)
         self._size = k + 1
         return k
@@ -195,7 +197,7 @@ class ActiveSet:
         self.x = w @ self.rows
         # The product errs by gamma_k, the sum of the scaled weights by gamma_(k+1); the rest covers
         # the rounding of the bound itself.
-        self.drift = gamma(2 * k + 5) * (w @ np.abs(self.rows)) + (k + 1) * TINY
+        self.drift = gamma(2 * k + 5) * (w @ np.abs(self.rows)) + (k + 1) * LEAST
         self._mass = gamma(k + 2)
 
     def _shift(self, s: float, vector: Vector) -> None:

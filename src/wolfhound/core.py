@@ -29,6 +29,9 @@ UNIT = 2.0**-53
 TINY = 2.0**-1022
 """More than the absolute error of an operation whose result underflows."""
 
+LEAST = 2.0**-1074
+"""Smallest positive float64: twice what one product can lose to underflow."""
+
 
 def gamma(operations: int, unit: float = UNIT) -> float:
     """Relative error bound of a sum of products, ``c u / (1 - c u)``.
@@ -39,6 +42,21 @@ def gamma(operations: int, unit: float = UNIT) -> float:
     True
     """
     return operations * unit / (1.0 - operations * unit)
+
+
+def norm(vector: Matrix) -> float:
+    """Euclidean norm, also where the squares overflow or underflow.
+
+    Examples
+    --------
+    >>> norm(np.array([3e200, 4e200])), norm(np.array([3e-200, 4e-200])), norm(np.zeros(0))
+    (5e+200, 5e-200, 0.0)
+    """
+    top = float(np.abs(vector).max(initial=0.0))
+    if not 0.0 < top < math.inf:
+        return top
+    scaled = vector / top
+    return top * math.sqrt(float(np.vdot(scaled, scaled)))
 
 
 # ---------------------------------------------------------------- atoms and oracles

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,17 +12,21 @@ import pytest
 from tests.conformance.method import check_method
 from tests.methods.losses import gaussian, huber, inside, logistic, outside, quartic, regression
 from wolfhound import (
+    Away,
+    FrankWolfe,
     FullyCorrective,
     Huber,
     Logistic,
     MixtureLikelihood,
+    OpenLoop,
     Result,
     Scan,
     Status,
+    Vanilla,
     minimize,
 )
 from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Objective, State, Vector
+from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Method, Objective, State, Vector
 from wolfhound.methods._pool import Pool
 from wolfhound.methods.fully_corrective import COVERED
 from wolfhound.solve import POOL
@@ -313,6 +317,36 @@ def test_more_observations_than_one_pass_covers() -> None:
     assert result.success
     np.testing.assert_array_equal(np.sort(result.ids), lucky)
     np.testing.assert_allclose(result.weights, 1.0 / d, rtol=1e-4)
+
+
+@dataclass
+class Padding:
+    """An index that proves nothing, and finds nothing at all for some queries."""
+
+    atoms: Atoms
+    found: int
+
+    def query(
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
+    ) -> Hits:
+        hits = Scan(self.atoms).query(queries, k=k, exclude=exclude)
+        ids, scores, slots = hits.ids.copy(), hits.scores.copy(), hits.slots.copy()
+        ids[self.found :], scores[self.found :], slots[self.found :] = -1, -math.inf, 0
+        rows = hits.rows if self.found else hits.rows[:0]
+        bounds = np.full(len(queries), math.inf)
+        return replace(hits, ids=ids, scores=scores, slots=slots, rows=rows, bounds=bounds, passes=0.0)
+
+
+@pytest.mark.parametrize("found", [0, 1])
+@pytest.mark.parametrize("method", [FullyCorrective(), FrankWolfe(Away()), FrankWolfe(Vanilla(), OpenLoop())])
+def test_padding_never_becomes_an_atom(found: int, method: Method) -> None:
+    """Three coordinates that no atom covers are asked for; only some queries are answered."""
+    rows = np.full((3000, 5), 1e-4)
+    rows[:, 4] = np.random.default_rng(0).uniform(0.5, 1.0, 3000)
+    spy = Padding(ArrayAtoms(rows), found)
+    result = minimize(MixtureLikelihood(), spy, method=method, rtol=1e-3, max_steps=100)
+    assert result.ids.min() >= 0
+    np.testing.assert_allclose(result.weights @ rows[result.ids], result.x, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n", [10, 3000])

@@ -11,10 +11,13 @@ import math
 
 import numpy as np
 
-from wolfhound.core import UNIT, Hits, Ids, Objective, Oracle, Point, State, Status, Vector, gamma
+from wolfhound.core import TINY, UNIT, Hits, Ids, Objective, Oracle, Point, State, Status, Vector, gamma, norm
 
 _TRUSTED = 1e-12
 """Relative rounding that a trusted function may have."""
+
+_CROSSED = 1e-3
+"""Share of its slope by which f must lie below a tangent to be certainly not convex."""
 
 
 def cutgap(gap: float, excess: float) -> float:
@@ -30,15 +33,27 @@ def cutgap(gap: float, excess: float) -> float:
     >>> round(cutgap(1.0, 2.0), 12), round(cutgap(5.0, 2.0), 12), cutgap(3.0, np.inf)
     (0.75, 1.0, 3.0)
     """
+    if math.isinf(excess):
+        return gap
     if gap >= excess:
         return 0.5 * excess
-    cut = gap * (1.0 - 0.5 * gap / excess) if math.isfinite(excess) else gap
-    return cut * (1.0 + (4.0 * UNIT if math.isfinite(excess) else 0.0))
+    return gap * (1.0 - 0.5 * gap / excess) * (1.0 + 4.0 * UNIT)
 
 
 def noise(point: Point) -> float:
     """How far two values of f here may differ by rounding alone."""
     return point.value_error + 4.0 * UNIT * abs(point.value)
+
+
+def _crosses(here: Point, there: Point) -> bool:
+    """Whether f `there` lies clearly below its tangent `here`, which no convex f does."""
+    if not (math.isfinite(here.value) and math.isfinite(there.value)):
+        return False
+    step = there.x - here.x
+    rise = float(here.grad @ step)
+    size = abs(here.value) + abs(there.value) + norm(here.grad) * (norm(here.x) + norm(there.x))
+    errors = here.value_error + there.value_error + here.grad_error * norm(step)
+    return here.value + rise - there.value > errors + _CROSSED * abs(rise) + _TRUSTED * size
 
 
 class Asker:
@@ -63,6 +78,7 @@ class Asker:
         self._upper = math.inf
         self._rounding = 0.0
         self._still: Point | None = None
+        self._last: Point | None = None
         self.passes = 0.0
         self.scored = 0
         self.ratio = math.nan
@@ -100,15 +116,15 @@ class Asker:
 
     def _certify(self, point: Point, hits: Hits, here: float) -> None:
         bound = float(hits.bounds[0])
-        length = float(np.linalg.norm(point.x))
+        length = norm(point.x)
         radius = max(hits.radius, length)
         if not (math.isfinite(bound) and math.isfinite(radius)):
             return
         gap = bound - here
         if gap > 0.0:
             self.ratio = (float(hits.scores[0, 0]) - here) / gap if hits.ids[0, 0] >= 0 else 0.0
-        size = float(np.linalg.norm(point.grad))
-        rounding = 1.01 * gamma(len(point.x) + 4) * size * radius
+        size = norm(point.grad)
+        rounding = 1.01 * gamma(len(point.x) + 4) * size * radius + (len(point.x) + 2) * TINY
         if point.grad_error > 0.0:
             rounding += 2.0 * point.grad_error * radius
         self.slack = 2.0 * (point.value_error + rounding) + 4.0 * UNIT * abs(point.value)
@@ -116,7 +132,7 @@ class Asker:
         if self.objective.convex:
             cut = cutgap(max(gap + rounding, 0.0), point.excess)
             proved = point.value - point.value_error - cut
-            self.lower = max(self.lower, proved - 4.0 * UNIT * abs(proved))
+            self.lower = max(self.lower, proved - 4.0 * UNIT * abs(proved) - TINY)
         elif gap + rounding <= max(self.goal, 2.0 * self.slack):
             self._still = point
 
@@ -125,14 +141,18 @@ class Asker:
         return point is self._still
 
     def _agree(self, point: Point) -> None:
-        """Raise if f was found below its own lower bound by more than rounding."""
+        """Raise if f was found below a tangent or its own lower bound by more than rounding."""
         self._upper = min(self._upper, point.upper)
         rounding = 8.0 * self._rounding + _TRUSTED * max(abs(self.lower), abs(self._upper))
-        if self.lower > self._upper + rounding:
+        below = self.lower > self._upper + rounding
+        if self.objective.convex and self._last is not None and self._last is not point:
+            below = below or _crosses(self._last, point) or _crosses(point, self._last)
+        self._last = point
+        if below:
             raise ValueError(
-                f"f is {self._upper:g} at a point of the hull, below its lower bound {self.lower:g}: "
-                "the gradient, `convex=True` or `floor` of the objective is wrong. `Custom.check(x)` "
-                "compares a gradient with differences."
+                f"f is {point.value:g} at a point of the hull, below what its gradient elsewhere proves "
+                f"(min f >= {self.lower:g}): the gradient, `convex=True` or `floor` of f is wrong. "
+                "`Custom.check(x)` compares a gradient with differences."
             )
 
     def state(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wolfhound.core import UNIT, Ints, Line, Objective, Point, Vector, pulse
+from wolfhound.core import UNIT, Ints, Line, Objective, Point, Vector, norm, pulse
 from wolfhound.methods._curved import Curved, Hot, Near, Space
 from wolfhound.methods._pool import Pool, best_of
 from wolfhound.methods._secant import Secant
@@ -219,7 +219,7 @@ class NewtonInner:
     def _near_model(self, tol: float) -> Near:
         point = self._point
         # Both sides of a violation are sums that may cancel.
-        size = float(np.linalg.norm(point.grad)) * (float(np.linalg.norm(point.x)) + self._span)
+        size = norm(point.grad) * (norm(point.x) + self._span)
         places, labels = self._twins()
         twins = np.full(len(self._near), -1)
         twins[places] = labels

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from wolfhound.core import Ids, Ints, Matrix, Vector
+from wolfhound.validate import moderate
 
 
 class Pool:
@@ -20,6 +21,7 @@ class Pool:
     """
 
     def __init__(self, ids: Ids, rows: Matrix) -> None:
+        moderate(rows, "atoms")
         self._ids = ids.copy()
         self._rows = np.ascontiguousarray(rows)
         self.size = len(ids)
@@ -50,6 +52,7 @@ class Pool:
             self._grow(end + end // 2)
         self._ids[self.size : end] = ids[fresh]
         self._rows[self.size : end] = rows[slots[fresh]]
+        moderate(self._rows[self.size : end], "atoms")
         self.size = end
         return len(fresh)
 

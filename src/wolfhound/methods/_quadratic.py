@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wolfhound.core import UNIT, Ints, Matrix, Objective, Point, Vector, pulse
+from wolfhound.core import UNIT, Ints, Matrix, Objective, Point, Vector, norm, pulse
 from wolfhound.methods._ask import cutgap
 from wolfhound.methods._pool import Pool, best_of
 from wolfhound.oracles._hits import rescore
@@ -52,7 +52,7 @@ class QuadraticInner:
         self._target = self._lift(point.x[None])[0] - slope - self._centre
         self._const = point.value - 0.5 * float(slope @ slope)
         self._span = float(np.sqrt((pool.rows[:CLOSE].astype(np.float64) ** 2).sum(1).max(initial=0.0)))
-        self._far = float(np.linalg.norm(self._target) + np.linalg.norm(self._centre))
+        self._far = norm(self._target) + norm(self._centre)
         width = len(slope)
         room = width + 1 + BLOCK
         self._lifted = np.zeros((room, width))
@@ -121,7 +121,7 @@ class QuadraticInner:
         grad = self._objective.pull(slope)
         here = float(slope @ (slope + self._target + self._centre))
         # Both sides of a violation are sums that may cancel.
-        noise = 16.0 * UNIT * (float(np.linalg.norm(grad)) * self._span + excess**0.5 * self._far)
+        noise = 16.0 * UNIT * (norm(grad) * self._span + excess**0.5 * self._far)
         if len(self._close):
             violation = self._violation(self._close, self._close_rows, grad, here)
             if violation.max() >= self._worn:

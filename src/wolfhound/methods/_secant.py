@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from wolfhound.core import UNIT, Matrix, Point, Vector
+from wolfhound.core import UNIT, Matrix, Point, Vector, norm
 
 LARGE = 1024
 """Up to this d the Hessian is a matrix, beyond it a sum of its last updates."""
@@ -45,7 +45,9 @@ class Secant:
     def __init__(self, point: Point, pool: Matrix) -> None:
         rows = pool.astype(np.float64)
         spread = rows.std(axis=0)
-        self._base = np.divide(1.0, spread * spread, out=np.zeros(len(spread)), where=spread > 0.0)
+        with np.errstate(all="ignore"):
+            base = 1.0 / (spread * spread)
+        self._base = np.where(np.isfinite(base), base, 0.0)
         # One step of the first model goes about as far as the best atom of the pool promises.
         scores = rows @ point.grad
         best = rows[scores.argmin()] - point.x
@@ -69,9 +71,9 @@ class Secant:
     def move(self, point: Point) -> None:
         """Learn from the way to this point."""
         step, turn = point.x - self._last.x, point.grad - self._last.grad
-        noise = NOISE * float(np.linalg.norm(point.grad) + np.linalg.norm(self._last.grad))
+        noise = NOISE * (norm(point.grad) + norm(self._last.grad))
         self._last = point
-        if not np.linalg.norm(turn) > noise:
+        if not noise < norm(turn) < math.inf:
             return
         along = float(step @ turn)
         if self._first and along > 0.0:

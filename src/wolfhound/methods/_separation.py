@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from typing import Protocol, final
 
-import numpy as np
-
 from wolfhound import theory
 from wolfhound.atoms import diameter_bound
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Point, Status, Vector
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Point, Status, Vector, norm
 from wolfhound.methods._ask import Asker
 from wolfhound.methods.frank_wolfe import proved_best
 from wolfhound.oracles.wrappers import check_same_atoms
@@ -122,7 +120,7 @@ class Fixed:
         if self._steps is None:
             curvature = ask.objective.smoothness * self._diameter**2
             self._steps = self._needed(curvature, point.upper - ask.lower)
-        return self._tau * float(np.linalg.norm(point.grad)) * 0.5 * self._diameter
+        return self._tau * norm(point.grad) * 0.5 * self._diameter
 
     def none(self, proved: float) -> Status:
         """Stop here: later points of a schedule need not be better."""

@@ -117,17 +117,14 @@ class FrankWolfe:
         """
         ask, objective = seek.ask, seek.ask.objective
         active = ActiveSet(start.ids, start.weights, start.rows.reshape(-1, ask.oracle.atoms.shape[1]))
-        point = objective.at(active.x, active.drift)
-        if not _inside_domain(point):
-            raise FloatingPointError(f"f and its gradient must be finite at the start. Got f = {point.value}.")
+        point = _start(objective, active)
         # The origin need not lie in the hull: there f bounds nothing.
         first = point if len(active) else replace(point, value_error=math.inf)
         yield ask.state(start.t, first, active.ids, active.weights, kind="start")
-        memory, nulls, still, least = self.step.init(), 0, 0, math.inf
+        memory, tries = self.step.init(), _Tries(self.patience)
         for t in itertools.count(start.t):
             move, hit, proved = None, -1, False
-            tired = nulls > 0 or still >= self.patience
-            if self.lazy and not tired and len(active):
+            if self.lazy and not tries.tired and len(active):
                 move = self._inside(active, point, ask.lower)
             asked = move is None
             if move is None:
@@ -136,14 +133,14 @@ class FrankWolfe:
                     point = objective.at(active.x, active.drift)
                 # Where steps lead nowhere only the best will do: an atom that is good enough would
                 # be answered, and lead nowhere, again and again.
-                while (hits := seek(point, best=tired or not len(active))) is None:
+                while (hits := seek(point, best=tries.tired or not len(active))) is None:
                     end = seek.over(t)
                     yield ask.state(t, point, active.ids, active.weights, kind="none", end=end)
                     if end is not None:
                         return
                 move, hit, proved = self._towards(hits, ask, active, point)
             s, memory = self._length(objective, active, point, move=move, t=t, memory=memory)
-            nulls = 0 if s > 0.0 else nulls + 1
+            tries.nulls = 0 if s > 0.0 else tries.nulls + 1
             if s > 0.0:
                 before = point.value
                 active.step(move, s, fresh=asked)
@@ -151,14 +148,12 @@ class FrankWolfe:
                 if not _inside_domain(point):
                     return  # the step was inside: only rounding is between x and the edge
                 moved = abs(point.value - before) > noise(point) and (proved or move.gap > seek.enough)
-                still = 0 if moved or point.upper - ask.lower < GAINED * least else still + 1
-                least = min(least, point.upper - ask.lower)
+                tries.note(moved, point.upper - ask.lower)
             else:
                 active.drop()
             kind, end = move.kind if s > 0.0 else "null", seek.over(t + 1)
             yield ask.state(t + 1, point, active.ids, active.weights, kind=kind, hit=hit, end=end)
-            patience = self.patience * (PROVED if proved and objective.convex else 1)
-            if end is not None or nulls >= self.patience or still > patience or (nulls and proved):
+            if end is not None or tries.over(proved, objective.convex):
                 return
 
     def _inside(self, active: ActiveSet, point: Point, lower: float) -> Move | None:
@@ -199,6 +194,31 @@ class FrankWolfe:
         return step_back(line, s), memory
 
 
+@dataclass(slots=True)
+class _Tries:
+    """Steps in a row that led nowhere: without a move, or without a gain."""
+
+    patience: int
+    nulls: int = 0
+    still: int = 0
+    least: float = math.inf
+
+    @property
+    def tired(self) -> bool:
+        """Whether only the best atom will do."""
+        return self.nulls > 0 or self.still >= self.patience
+
+    def note(self, moved: bool, gap: float) -> None:
+        """Note a step: whether it moved f, and the gap after it."""
+        self.still = 0 if moved or gap < GAINED * self.least else self.still + 1
+        self.least = min(self.least, gap)
+
+    def over(self, proved: bool, convex: bool) -> bool:
+        """Whether enough was tried."""
+        patience = self.patience * (PROVED if proved and convex else 1)
+        return self.nulls >= (1 if proved else self.patience) or self.still > patience
+
+
 @dataclass(frozen=True, slots=True)
 class _HalfOfWhatIsLeft:
     """Any atom will do that has half of the gap left; whatever is found is used."""
@@ -235,6 +255,13 @@ def _scores(active: ActiveSet, point: Point) -> tuple[Vector, float]:
 def _half_left(point: Point, lower: float) -> float | None:
     """Gap that is good enough: half of what is left; None if that is unknown."""
     return 0.5 * (point.upper - lower) if lower > -math.inf else None
+
+
+def _start(objective: Objective, active: ActiveSet) -> Point:
+    point = objective.at(active.x, active.drift)
+    if not _inside_domain(point):
+        raise FloatingPointError(f"f must be finite at the start, like its gradient. Got f = {point.value}.")
+    return point
 
 
 def _inside_domain(point: Point) -> bool:

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from wolfhound.core import (
+    LEAST,
     UNIT,
     Cut,
     Hits,
@@ -44,6 +45,9 @@ GAINED = 0.99
 
 UNITS = 64.0
 """Units in the last place by which the weights of an inner solve err."""
+
+EDGE = 1e-6
+"""How much of an inner solve is taken back where rounding would cross the edge of the domain."""
 
 COVERED = 64
 """Coordinates that one pass covers."""
@@ -114,30 +118,27 @@ class FullyCorrective:
         point = _evaluate(objective, pool, positions, weights)
         yield ask.state(0, point, start.ids, weights, kind="start")
         inner = _enter(objective, ask, pool, Spot(positions, weights, point))
-        steps, flat, least, lowest = 0, 0, math.inf, math.inf
+        steps, progress, budget = 0, _Progress(), self.effort * max(n, 16 * d) * d
         while True:
-            end = None
-            try:
-                steps += inner.improve(
-                    stop=ask.lower + 0.9 * goal, tol=goal / 4, budget=self.effort * max(n, 16 * d) * d
-                )
-            except Cut as cut:
-                end = cut.status
+            held = Spot(inner.positions.copy(), inner.weights / inner.weights.sum(), point)
+            joined, end = _improve(inner, ask, budget)
+            steps += joined
             point = _evaluate(objective, pool, inner.positions, inner.weights)
             if not math.isfinite(point.value):
-                return  # the inner solve was inside the domain: only rounding is between x and the edge
+                # The inner solve was inside the domain: only rounding is between x and the edge.
+                back = _back(objective, pool, inner, held)
+                yield ask.state(steps, back.point, pool.ids[back.positions], back.weights, kind="corrective")
+                return
             yield self._state(ask, steps, point, pool, inner, kind="corrective", end=end)
             hits = ask(point, k=self._harvest(n, len(inner.positions)))
             if point.upper - ask.lower > goal:
                 found = hits.ids[0] >= 0
                 pool.add(hits.ids[0, found], hits.rows, hits.slots[0, found])
             yield self._state(ask, steps, point, pool, inner, kind="pass", hit=int(hits.ids[0, 0]))
-            left = _left(ask, point, hits)
-            fell = point.value < lowest - max(noise(point), (1.0 - GAINED) * left)
-            flat = 0 if fell or left < GAINED * least else flat + 1
-            least, lowest = min(least, left), min(lowest, point.value)
+            flat = progress.flat(point, _left(ask, point, hits))
             if flat and hits.bounds[0] + point.grad @ point.x <= _grain(objective, pool, inner, point):
-                yield self._state(ask, steps, point, pool, inner, kind="pass", end=Status.ROUNDING)
+                end = Status.ROUNDING if objective.convex else Status.STATIONARY
+                yield self._state(ask, steps, point, pool, inner, kind="pass", end=end)
             if flat >= FLAT:
                 return
             self._trim(pool, inner, point)
@@ -203,12 +204,47 @@ def _choose(objective: Objective, pool: Pool, point: Point, positions: Ints, wei
     return NewtonInner(objective, pool, point, positions, weights)
 
 
+@dataclass(slots=True)
+class _Progress:
+    """Passes in a row after which neither the gap nor f was clearly smaller than ever before."""
+
+    least: float = math.inf
+    lowest: float = math.inf
+    passes: int = 0
+
+    def flat(self, point: Point, left: float) -> int:
+        """Count such passes, given what is left after one."""
+        fell = point.value < self.lowest - max(noise(point), (1.0 - GAINED) * left)
+        self.passes = 0 if fell or left < GAINED * self.least else self.passes + 1
+        self.least, self.lowest = min(self.least, left), min(self.lowest, point.value)
+        return self.passes
+
+
+def _improve(inner: Inner, ask: Asker, budget: float) -> tuple[int, Status | None]:
+    """Move over the pool; return the atoms that joined, and why the run ends, if it was cut."""
+    try:
+        return inner.improve(stop=ask.lower + 0.9 * ask.goal, tol=ask.goal / 4, budget=budget), None
+    except Cut as cut:
+        return 0, cut.status
+
+
 def _left(ask: Asker, point: Point, hits: Hits) -> float:
     """The gap; where none is proved, that of the best atom that was found."""
     left = point.upper - ask.lower
     if math.isfinite(left):
         return left
     return max(float(hits.scores[0, 0] + point.grad @ point.x), 0.0)
+
+
+def _back(objective: Objective, pool: Pool, inner: Inner, held: Spot) -> Spot:
+    """A little of the way back from the inner solve to a point that was inside the domain."""
+    dense = np.zeros(pool.size)
+    dense[inner.positions] = (1.0 - EDGE) * inner.weights / inner.weights.sum()
+    dense[held.positions] += EDGE * held.weights / held.weights.sum()
+    where = np.flatnonzero(dense)
+    weights = dense[where] / dense[where].sum()
+    point = _evaluate(objective, pool, where, weights)
+    return Spot(where, weights, point) if math.isfinite(point.value) else held
 
 
 def _grain(objective: Objective, pool: Pool, inner: Inner, point: Point) -> float:
@@ -250,4 +286,5 @@ def _evaluate(objective: Objective, pool: Pool, positions: Ints, weights: Vector
     x = shares @ rows
     np.abs(rows, out=rows)
     # The product loses gamma_k, and the shares sum to 1 only within gamma_k.
-    return objective.at(x, gamma(2 * len(shares) + 5) * (shares @ rows))
+    k = len(shares)
+    return objective.at(x, gamma(2 * k + 5) * (shares @ rows) + (k + 1) * LEAST)

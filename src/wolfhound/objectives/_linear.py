@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import TINY, UNIT, Ints, Matrix, Point, Vector, gamma
 from wolfhound.objectives._rounding import ELEMENTWISE, SAFE, drift_length, length
-from wolfhound.validate import matrix
+from wolfhound.validate import matrix, moderate
 
 _EXACT_SIDE = 1024
 _STALE = 4.0
@@ -45,6 +45,7 @@ class LinearModel(abc.ABC):
     def _keep(self, design: ArrayLike) -> None:
         object.__setattr__(self, "design", matrix(design, "design"))
         object.__setattr__(self, "_size", length(self.design))
+        moderate(self._size, "design")
         object.__setattr__(self, "_spectral", math.nan)
 
     def __repr__(self) -> str:
@@ -62,6 +63,11 @@ class LinearModel(abc.ABC):
     @abc.abstractmethod
     def _bend(self) -> float:
         """A Lipschitz constant of every loss's slope."""
+
+    @property
+    @abc.abstractmethod
+    def _steepest(self) -> float:
+        """Largest slope of a loss, or inf."""
 
     @abc.abstractmethod
     def _losses(self, z: Vector) -> Vector:
@@ -101,7 +107,9 @@ class LinearModel(abc.ABC):
 
     def values(self, rows: Matrix) -> Vector:
         """f at each row."""
-        images = np.asarray(rows, np.float64) @ self.design.T
+        rows = np.asarray(rows, np.float64)
+        self._check(float(np.abs(rows).max(initial=0.0)))
+        images = rows @ self.design.T
         return np.asarray(self._scale * self._losses(images).sum(axis=1))
 
     def line(self, start: Point, direction: Vector) -> _ImageLine:
@@ -120,11 +128,16 @@ class LinearModel(abc.ABC):
 
     def _image(self, x: Vector) -> Vector:
         """Return (m + 1,): the image of x, then its error bound e."""
-        m = len(self.design)
+        m, size = len(self.design), length(x)
+        self._check(size)
         out = np.empty(m + 1)
         np.dot(self.design, x, out=out[:-1])
-        out[-1] = self._fresh_error(length(x))
+        out[-1] = self._fresh_error(size)
         return out
+
+    def _check(self, size: float) -> None:
+        """Raise if the image of such an x, or a gradient there, could overflow."""
+        moderate(self._size * max(1.0, self._size) * size, "design @ atom")
 
     def _image_of(self, point: Point) -> Vector:
         return self._image(point.x) if point.cache is None else point.cache
@@ -142,12 +155,16 @@ class LinearModel(abc.ABC):
         grad = slope @ self.design
         lost, bend, size = gamma(m + ELEMENTWISE), self._scale * self._bend, length(slope)
         reach = error + SAFE * self._size * drift
-        grad_error = self._size * (bend * error + lost * size + m * TINY) + d * m * TINY
+        # Where the slopes are bounded, so is what a coarse image can change.
+        steepest = self._scale * math.sqrt(m) * self._steepest
+        rise = min(size + 0.5 * bend * reach, steepest)
+        turn = min(bend * error, 2.0 * steepest)
+        grad_error = self._size * (turn + lost * size + m * TINY) + d * m * TINY
         return Point(
             x=x,
             value=value,
             grad=grad,
-            value_error=SAFE * (lost * value + reach * (size + 0.5 * bend * reach) + m * TINY),
+            value_error=SAFE * (lost * value + reach * rise + m * TINY),
             grad_error=SAFE * grad_error,
             excess=self._excess(z, error, grad, SAFE * grad_error),
             cache=image,

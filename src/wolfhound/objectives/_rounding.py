@@ -11,10 +11,13 @@ import math
 
 import numpy as np
 
-from wolfhound.core import TINY, Matrix, Vector, gamma
+from wolfhound.core import TINY, Matrix, Vector, gamma, norm
 
 SAFE = 1.01
 """Factor on an error bound that covers the rounding of the bound itself."""
+
+_SMALLEST = 1e-250
+"""Sums of squares above this lose nothing that matters to underflow."""
 
 ELEMENTWISE = 32
 """More than the units that evaluating one loss, its slope and its mean can lose."""
@@ -28,9 +31,12 @@ def length(vector: Matrix) -> float:
     >>> 5.0 <= length(np.array([3.0, 4.0])) < 5.0 + 1e-14
     True
     """
-    squares = float(np.vdot(vector, vector))
-    # Squares may underflow: each then loses less than TINY.
-    return math.sqrt(squares) * (1.0 + gamma(vector.size + 4)) + math.sqrt(vector.size * TINY)
+    with np.errstate(over="ignore"):
+        squares = float(np.vdot(vector, vector))
+    if _SMALLEST < squares < math.inf:
+        # Squares may underflow: each then loses less than TINY.
+        return math.sqrt(squares + vector.size * TINY) * (1.0 + gamma(vector.size + 6))
+    return norm(vector) * (1.0 + gamma(vector.size + 8)) + TINY
 
 
 def drift_length(drift: Vector | float, d: int) -> float:

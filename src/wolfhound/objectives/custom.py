@@ -18,6 +18,9 @@ from wolfhound.validate import ids, number, require, vector
 
 ValueAndGrad: TypeAlias = Callable[[Vector], tuple[float, ArrayLike]]
 
+_SINGLE = 8.0 * 2.0**-24
+"""Relative rounding of a function that answers in float32."""
+
 _STEP = (3.0 * UNIT) ** (1.0 / 3.0)
 
 
@@ -26,7 +29,8 @@ class Custom:
     """f from a function that returns its value and gradient.
 
     Nothing can be proved about a foreign function: its rounding errors are taken
-    as 0, and `convex`, `smoothness` and `floor` are believed. There is no lift.
+    as 0 (as 8 units of float32 if its gradients are, as those of JAX by default), and
+    `convex`, `smoothness` and `floor` are believed. There is no lift.
     Outside its domain it may return inf or nan, with any gradient: steps then stay
     inside. A run that finds a value below its own lower bound raises, since then the
     gradient, `convex` or `floor` is wrong.
@@ -88,14 +92,20 @@ class Custom:
         another point that is as far from x as the drift.
         """
         x = np.asarray(x, np.float64)
-        value, grad = self._evaluate(x)
+        value, grad, lost = self._evaluate(x)
         if not _finite(value, grad):
             return Point(
                 x=x, value=math.inf, grad=np.zeros(len(x)), value_error=math.inf, grad_error=math.inf
             )
         away = drift_length(drift, len(x))
         slope = length(grad) + self._bend(x, grad, drift, away) if away > 0.0 else 0.0
-        return Point(x=x, value=value, grad=grad, value_error=SAFE * slope * away)
+        return Point(
+            x=x,
+            value=value,
+            grad=grad,
+            value_error=SAFE * slope * away + lost * abs(value),
+            grad_error=lost * length(grad),
+        )
 
     def _bend(self, x: Vector, grad: Vector, drift: Vector | float, away: float) -> float:
         """How far the gradient may change within the drift."""
@@ -103,13 +113,13 @@ class Custom:
             return self.smoothness * away
         # Any signs will do, but those of a plain pattern may be orthogonal to the curvature. Zeros are exact.
         signs = np.where(np.random.default_rng(0).random(len(x)) < 0.5, -1.0, 1.0)
-        value, moved = self._evaluate(np.where(x == 0.0, x, x + signs * drift))
+        value, moved, _ = self._evaluate(np.where(x == 0.0, x, x + signs * drift))
         return length(moved - grad) if _finite(value, moved) else 0.0
 
     def values(self, rows: Matrix) -> Vector:
         """f at each row, inf outside the domain."""
         found = [self._evaluate(row) for row in np.asarray(rows, np.float64)]
-        return np.array([value if _finite(value, grad) else math.inf for value, grad in found])
+        return np.array([value if _finite(value, grad) else math.inf for value, grad, _ in found])
 
     def line(self, start: Point, direction: Vector) -> PlainLine:
         """f along a line; calls the function once per new s."""
@@ -165,7 +175,7 @@ class Custom:
         rtol = number(rtol, "rtol", low=0.0, strict=True)
         which = np.arange(len(x)) if coordinates is None else ids(coordinates, "coordinates", len(x))
         require(len(which) > 0, "coordinates", "non-empty", "none")
-        value, grad = self._evaluate(x)
+        value, grad, _ = self._evaluate(x)
         require(_finite(value, grad), "x", "a point where value and gradient are finite", f"f(x) = {value}")
         steps = _STEP * np.maximum(1.0, np.abs(x[which]))
         found = np.array([self._difference(x, int(j), h) for j, h in zip(which, steps, strict=True)])
@@ -187,7 +197,8 @@ class Custom:
         below[j] -= h
         return (self._evaluate(above)[0] - self._evaluate(below)[0]) / float(above[j] - below[j])
 
-    def _evaluate(self, x: Vector) -> tuple[float, Vector]:
+    def _evaluate(self, x: Vector) -> tuple[float, Vector, float]:
+        """Value, gradient, and the relative rounding of both."""
         # A copy in and a copy out: the function may reuse its arrays.
         answer = self.value_and_grad(x.copy())
         if not (isinstance(answer, tuple) and len(answer) == 2):
@@ -198,7 +209,8 @@ class Custom:
         require(grad.shape == x.shape, "gradient", f"of shape {x.shape}, like x", f"shape {grad.shape}")
         if value == -math.inf:
             raise FloatingPointError("`value_and_grad` returned the value -inf: f has no minimum.")
-        return float(value), grad
+        single = np.asarray(answer[1]).dtype in (np.float16, np.float32)
+        return float(value), grad, _SINGLE if single else 0.0
 
 
 def _finite(value: float, grad: Vector) -> bool:

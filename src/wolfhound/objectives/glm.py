@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import Matrix, Point, Vector
 from wolfhound.objectives._linear import LinearModel
-from wolfhound.validate import number, require, vector
+from wolfhound.validate import moderate, number, require, vector
 
 _LEAST_CURVATURE = 1e-6
 _TAIL_CURVATURE = 0.01
@@ -90,6 +90,10 @@ class Logistic(_MeanLoss):
     def _bend(self) -> float:
         return 0.25
 
+    @property
+    def _steepest(self) -> float:
+        return 1.0
+
     def _losses(self, z: Vector) -> Vector:
         margin = self.labels * z
         return np.asarray(np.maximum(-margin, 0.0) + np.log1p(np.exp(-np.abs(margin))))
@@ -128,8 +132,9 @@ class Huber(_MeanLoss):
     def __init__(self, design: ArrayLike, response: ArrayLike, *, delta: float = 1.0) -> None:
         self._keep(design)
         found = vector(response, "response", size=len(self.design))
+        moderate(found, "response")
         width = number(delta, "delta", low=0.0, strict=True)
-        require(math.isfinite(width), "delta", "finite", delta)
+        moderate(width, "delta")
         object.__setattr__(self, "response", found)
         object.__setattr__(self, "delta", width)
 
@@ -142,6 +147,10 @@ class Huber(_MeanLoss):
     @property
     def _bend(self) -> float:
         return 1.0
+
+    @property
+    def _steepest(self) -> float:
+        return self.delta
 
     def _losses(self, z: Vector) -> Vector:
         residual = z - self.response

@@ -14,7 +14,7 @@ from wolfhound.objectives._factor import Factor, factor
 from wolfhound.objectives._line import ParabolaLine
 from wolfhound.objectives._linear import LinearModel
 from wolfhound.objectives._rounding import SAFE, drift_length, length
-from wolfhound.validate import require, vector
+from wolfhound.validate import moderate, require, vector
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
@@ -40,6 +40,7 @@ class SquaredDistance:
     def __init__(self, target: ArrayLike) -> None:
         found = vector(target, "target")
         require(len(found) > 0, "target", "non-empty", "length 0")
+        moderate(found, "target")
         object.__setattr__(self, "target", found)
 
     def __repr__(self) -> str:
@@ -83,8 +84,8 @@ class SquaredDistance:
             value=value,
             grad=grad,
             value_error=SAFE * rounding,
-            grad_error=gamma(2) * size,
-            excess=size * size * (1.0 + gamma(8)),
+            grad_error=gamma(2) * size + TINY,
+            excess=size * size * (1.0 + gamma(8)) + TINY,
         )
 
     def values(self, rows: Matrix) -> Vector:
@@ -149,6 +150,7 @@ class LeastSquares(LinearModel):
     def __init__(self, design: ArrayLike, response: ArrayLike) -> None:
         self._keep(design)
         found = vector(response, "response", size=len(self.design))
+        moderate(length(found) * max(1.0, self._size), "response")
         object.__setattr__(self, "response", found)
         object.__setattr__(self, "_factor", factor(self.design, found))
 
@@ -186,6 +188,10 @@ class LeastSquares(LinearModel):
     def _bend(self) -> float:
         return 1.0
 
+    @property
+    def _steepest(self) -> float:
+        return math.inf
+
     def _losses(self, z: Vector) -> Vector:
         residual = z - self.response
         return np.asarray(0.5 * residual * residual)
@@ -198,4 +204,4 @@ class LeastSquares(LinearModel):
         square = (length(z - self.response) + error) ** 2 * (1.0 + gamma(8))
         plain = max(square - 2.0 * self.floor, 0.0) + gamma(4) * square
         proved = self._factor.excess(grad, grad_error)
-        return min(plain, proved) if math.isfinite(proved) else plain
+        return (min(plain, proved) if math.isfinite(proved) else plain) + TINY
