@@ -6,11 +6,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -248,27 +246,162 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert names(tmp_path) == {"out.json"}
 
 
-WRITER = """
-import sys, numpy as np
-from wolfhound.store import save
-for k in range(1, 1_000_000):
-    save(sys.argv[1], "index", {f"a{j}": np.full(20_000, k) for j in range(3)}, {"k": k})
-    if k == 1: print(flush=True)
+def kill_at(step: int) -> None:
+    """Let this process be killed just before the step-th time that it changes the disk."""
+    left = iter(range(step))
+
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: Any, **options: Any) -> Any:
+            if next(left, None) is None:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*args, **options)
+
+        return wrapped
+
+    places: tuple[tuple[Any, str], ...] = ((os, "open"), (os, "fsync"), (os, "replace"), (os, "unlink"))
+    for owner, name in (*places, (store._Hashing, "write")):
+        setattr(owner, name, counted(getattr(owner, name)))
+
+
+KILLER = """
+import os, sys
+import numpy as np
+from tests.test_store import kill_at
+from wolfhound.store import load, save
+
+def write(k):
+    save(sys.argv[1], "index", {f"a{j}": np.full(20, k) for j in range(3)}, {"k": k})
+
+write(0)
+for step in range(1000):
+    child = os.fork()
+    if not child:
+        kill_at(step)
+        write(step + 1)
+        os._exit(0)
+    killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    stored = load(sys.argv[1], "index", mmap=False)
+    whole = all((array == stored.params["k"]).all() for array in stored.arrays.values())
+    print(int(killed), int(stored.params["k"] == step + 1), int(whole))
+    if not killed:
+        break
 """
 
 
-def test_a_killed_save_leaves_the_old_or_the_new(tmp_path: Path) -> None:
-    rng = np.random.default_rng(2)
-    for trial in range(10):
-        folder = tmp_path / str(trial)
-        with subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE) as writer:
-            assert writer.stdout is not None
-            writer.stdout.readline()
-            time.sleep(float(rng.uniform(0.0, 0.1)))
-            writer.send_signal(signal.SIGKILL)
-        stored = load(folder, "index")
-        for array in stored.arrays.values():
-            np.testing.assert_array_equal(array, np.full(20_000, stored.params["k"]))
+def run_script(script: str, *arguments: object) -> list[list[int]]:
+    """Run a script in a process of its own; return the numbers that it prints."""
+    run = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        cwd=Path(__file__).parents[1],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stderr == ""
+    return [[int(number) for number in line.split()] for line in run.stdout.splitlines()]
+
+
+def test_a_save_that_is_killed_at_any_step_leaves_the_old_or_the_new(tmp_path: Path) -> None:
+    *during, last = run_script(KILLER, tmp_path / "saved")
+    killed, new, whole = zip(*during, strict=True)
+    assert len(during) > 12
+    assert set(killed) == {1}
+    assert set(whole) == {1}
+    assert list(new) == sorted(new)
+    assert set(new) == {0, 1}  # some kills were before the new one was in place, some after
+    assert last == [0, 1, 1]
+    assert len(names(tmp_path / "saved")) == 4  # what the killed saves left is gone
+
+
+def test_a_first_save_that_is_killed_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    script = "import sys; from tests.test_store import *; kill_at(9); save_small(Path(sys.argv[1]))"
+    folder = tmp_path / "saved"
+    run = subprocess.run([sys.executable, "-c", script, folder], cwd=Path(__file__).parents[1], check=False)
+    assert run.returncode == -signal.SIGKILL
+    assert len(names(folder)) > 1
+    with pytest.raises(StoreError, match=r"`folder` must hold manifest.json"):
+        load(folder, "index")
+    save_small(folder)
+    assert len(names(folder)) == 1 + len(ARRAYS)
+
+
+# ---------------------------------------------------------------- others in the folder
+
+
+def test_files_of_others_are_never_deleted(tmp_path: Path) -> None:
+    save_small(tmp_path)
+    mine = {f"rows-{'0' * 16}.npy", "notes-0123456789abcdef.npy", ".manifest.json.swp"}
+    for name in mine:
+        (tmp_path / name).write_bytes(b"an input of somebody")
+    save_small(tmp_path)
+    assert names(tmp_path) > mine
+
+
+@pytest.mark.parametrize("other", ["index", "thesis", "rows"])
+def test_other_folders_are_not_written_to(tmp_path: Path, other: str) -> None:
+    makers: dict[str, Callable[[], object]] = {
+        "index": lambda: save_small(tmp_path),
+        "thesis": lambda: (tmp_path / "thesis.tex").write_bytes(b"all of it"),
+        "rows": lambda: (tmp_path / f"rows-{'0' * 16}.npy").write_bytes(b"all of it"),
+    }
+    makers[other]()
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(StoreError, match=r"`folder` must be new or empty, or hold a saved result\. Got "):
+        save(tmp_path, "result", {"ids": np.array([1])}, {})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    with pytest.raises(StoreError, match=r"`folder` must be a folder\. Got a file"):
+        save(next(tmp_path.iterdir()), "result", {}, {})
+
+
+def test_what_may_be_replaced_can_be_named(tmp_path: Path) -> None:
+    save_small(tmp_path)
+    save(tmp_path, "other index", {}, {}, over=("index",))
+    assert names(tmp_path) == {"manifest.json"}
+
+
+@pytest.mark.parametrize("folder", [None, "", 3, b"saved", "a\0b"])
+def test_what_is_no_path_is_refused(folder: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"`folder` must be a path\. Got "):
         save(folder, "index", {}, {})
-        assert names(folder) == {"manifest.json"}
-        shutil.rmtree(folder)
+    with pytest.raises((TypeError, ValueError), match=r"`folder` must be a path\. Got "):
+        load(folder, "index")
+
+
+WRITER = """
+import sys, numpy as np
+from wolfhound.store import load, save
+for k in range(int(sys.argv[2]), int(sys.argv[2]) + 60):
+    save(sys.argv[1], "index", {f"a{j}": np.full(2000, k) for j in range(4)}, {"k": k})
+    load(sys.argv[1], "index")
+"""
+
+
+def test_processes_that_save_at_the_same_time_leave_a_whole_folder(tmp_path: Path) -> None:
+    folder = save_small(tmp_path / "saved")
+    command = [sys.executable, "-c", WRITER, str(folder)]
+    writers = [subprocess.Popen([*command, str(first)]) for first in (1000, 2000, 3000)]
+    seen = []
+    while any(writer.poll() is None for writer in writers):
+        stored = load(folder, "index")
+        seen.append(stored.params.get("k"))
+        arrays = stored.arrays if seen[-1] else {}
+        assert all((array == seen[-1]).all() for array in arrays.values())
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
+    assert load(folder, "index").params["k"] in (1059, 2059, 3059)
+    assert len(names(folder)) == 5
+    assert len(set(seen)) > 2  # it was read while it was written
+
+
+def test_without_locks_saves_at_the_same_time_stay_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    save_small(tmp_path)
+    (tmp_path / f".manifest.json.{'0' * 16}.tmp").touch()  # another save is under way
+    (tmp_path / f"ids-{'0' * 16}.npy").touch()
+    monkeypatch.setattr("fcntl.flock", none)
+    save(tmp_path, "index", {}, {})
+    assert names(tmp_path) == {"manifest.json", f".manifest.json.{'0' * 16}.tmp", f"ids-{'0' * 16}.npy"}

@@ -252,7 +252,7 @@ def _unpacked(file: str, info: zipfile.ZipInfo, header: Header) -> NDArray[Any]:
             left[: len(data)] = data
             left = left[len(data) :]
         stream.read(1)  # at the end its checksum is compared
-    return flat.reshape(header.shape, order="F" if header.fortran else "C")
+        return flat.reshape(header.shape, order="F" if header.fortran else "C")
 
 
 # ---------------------------------------------------------------- csv
@@ -299,7 +299,9 @@ def _parquet_errors(arrow: Any, path: str) -> Iterator[None]:
     """Say which file it is that arrow cannot read on."""
     try:
         yield
-    except (arrow.ArrowException, MemoryError) as error:
+    except (arrow.ArrowException, OSError, MemoryError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
+            raise
         text = " ".join(str(error).split())
         raise ValueError(f"`path` must be a .parquet file that can be read. Got {path}: {text}.") from None
 

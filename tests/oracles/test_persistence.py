@@ -7,8 +7,6 @@ To have another oracle tested, add one line to `SAVABLE`.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -16,10 +14,11 @@ from typing import Any, NamedTuple, Protocol
 import faiss
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import wolfhound
 from tests.conformance.oracle import _same
-from tests.test_store import failing, names, rewrite
+from tests.test_store import failing, names, rewrite, run_script
 from wolfhound import store
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
 from wolfhound.core import Atoms, Matrix, Oracle
@@ -31,8 +30,6 @@ from wolfhound.oracles.lsh import LshIndex
 from wolfhound.store import StoreError
 
 DAMAGES = 1000
-KILLS = 25
-"""Per oracle: more than 100 in all."""
 
 
 class Savable(Oracle, Protocol):
@@ -212,9 +209,10 @@ def test_a_full_disk_leaves_the_old(
 
 
 KEEPER = """
-import os, random, signal, sys, time
+import os, sys
 from pathlib import Path
 from tests.oracles.test_persistence import ATOMS, CHANGED, QUERIES, SAVABLE
+from tests.test_store import kill_at
 from wolfhound.store import StoreError
 from wolfhound.threads import set_threads
 
@@ -229,42 +227,112 @@ def held():
         return 1, answer(case.load(folder, CHANGED))
 
 set_threads(1)  # a process with threads should not be forked
-case, kills, folder = SAVABLE[sys.argv[1]], int(sys.argv[2]), Path(sys.argv[3])
-random.seed(sys.argv[1])
+case, folder = SAVABLE[sys.argv[1]], Path(sys.argv[2])
 oracles = [case.build(atoms) for atoms in (ATOMS, CHANGED)]
 answers = list(enumerate(map(answer, oracles)))
-begin, seen = time.perf_counter(), [0]
-oracles[0].save(folder)
-lasts = time.perf_counter() - begin
-for _ in range(kills):
+for step in range(1000):
+    oracles[0].save(folder)
     child = os.fork()
     if not child:
-        try:
-            while True:
-                oracles[1 - seen[-1]].save(folder)
-                oracles[seen[-1]].save(folder)
-        finally:
-            os._exit(1)
-    time.sleep(random.uniform(0.0, 3.0 * lasts))
-    os.kill(child, signal.SIGKILL)
-    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    seen.append(answers.index(held()))
-print(*seen[1:])
+        kill_at(step)
+        oracles[1].save(folder)
+        os._exit(0)
+    killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    print(int(killed), answers.index(held()))
+    if not killed:
+        break
 """
 
 
 @pytest.mark.parametrize("name", SAVABLE)
-def test_a_killed_save_leaves_the_old_or_the_new(name: str, tmp_path: Path) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", KEEPER, name, str(KILLS), str(tmp_path)],
-        cwd=Path(__file__).parents[2],
-        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.stderr == ""
-    assert len(run.stdout.split()) == KILLS
+def test_a_save_that_is_killed_at_any_step_leaves_the_old_or_the_new(name: str, tmp_path: Path) -> None:
+    *during, last = run_script(KEEPER, name, tmp_path)
+    killed, new = zip(*during, strict=True)
+    assert len(during) > 12
+    assert set(killed) == {1}
+    assert list(new) == sorted(new)
+    assert set(new) == {0, 1}
+    assert last == [0, 1]
+
+
+# ---------------------------------------------------------------- what is forged
+
+
+def forged(folder: Path, change: Callable[[dict[str, Any]], object], **params: Any) -> None:
+    """Save again, with the right checksums, after a change of the arrays and the params."""
+    kind = store.kind(folder)
+    stored = store.load(folder, kind, mmap=False)
+    arrays = {name: array.copy() for name, array in stored.arrays.items()}
+    change(arrays)
+    store.save(folder, kind, arrays, {**stored.params, **params}, stored.fingerprint)
+
+
+def lowered(codes: dict[str, Any]) -> None:
+    codes["codes_errors"] *= np.float32(0.9)
+
+
+def halved(codes: dict[str, Any]) -> None:
+    codes["codes_scales"] *= np.float32(0.5)
+
+
+def moved(codes: dict[str, Any]) -> None:
+    codes["codes_blocks"][3, 1, 4] ^= 1 << 6
+
+
+def shifted(codes: dict[str, Any]) -> None:
+    codes["codes_centre"] += 0.25
+
+
+FALSE = [lowered, halved, moved, shifted]
+PROVING: dict[str, Case] = {
+    "int8": SAVABLE["int8"],
+    "clusters": Case(lambda atoms: ClusterIndex.build(atoms, proof=True), ClusterIndex.load),
+}
+
+
+@pytest.mark.parametrize("name", PROVING)
+@pytest.mark.parametrize("change", FALSE)
+def test_codes_that_would_prove_falsehoods_are_refused(
+    name: str, change: Callable[[dict[str, Any]], None], tmp_path: Path
+) -> None:
+    PROVING[name].build(ATOMS).save(tmp_path)
+    forged(tmp_path, change)
+    with pytest.raises(StoreError, match=r"`atoms` must be the atoms that .* Got a row \d+ that is not"):
+        PROVING[name].load(tmp_path, ATOMS)
+
+
+@pytest.mark.parametrize("number", ["height", "error", "exponent", "zero"])
+def test_numbers_that_would_prove_falsehoods_are_refused(number: str, tmp_path: Path) -> None:
+    Int8Scan.build(ATOMS).save(tmp_path)
+    forged(tmp_path, lambda arrays: None, **{number: {"zero": 128, "exponent": 9}.get(number, 1e-9)})
+    with pytest.raises(StoreError):
+        Int8Scan.load(tmp_path, ATOMS)
+
+
+def test_atoms_that_changed_where_no_fingerprint_looks_are_refused(tmp_path: Path) -> None:
+    rows = np.random.default_rng(3).standard_normal((20_000, 4)).astype(np.float32)
+    Int8Scan.build(rows).save(tmp_path)
+    changed = rows.copy()
+    changed[12_345] *= 3.0
+    assert fingerprint(ArrayAtoms(changed)) == fingerprint(ArrayAtoms(rows))
+    with pytest.raises(StoreError, match=r"Got a row 12345 that is not the one of these codes"):
+        Int8Scan.load(tmp_path, changed)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize("middle", [0.0, 1.0, 1e6])
+def test_what_was_honestly_built_is_always_proved(
+    dtype: type, scale: float, middle: float, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(5)
+    rows: NDArray[Any] = (scale * (middle + rng.standard_normal((257, 7)))).astype(dtype)
+    rows[3], rows[4] = 0.0, rows[5]
+    for name, case in PROVING.items():
+        case.build(ArrayAtoms(rows)).save(tmp_path / name)
+        case.load(tmp_path / name, ArrayAtoms(rows))
+        case.build(ArrayAtoms(np.abs(rows))).save(tmp_path / name)
+        case.load(tmp_path / name, ArrayAtoms(np.abs(rows)))
 
 
 # ---------------------------------------------------------------- faiss alone

@@ -1,0 +1,14 @@
+"""A few hundred forged folders; `benchmarks/claim_sound.py` judges more."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from tests.fuzz import forged
+
+
+def test_forged_folders_are_refused_or_harmless() -> None:
+    found = forged.run(300, seed=1)
+    assert found.violations == []
+    assert found.counts["folders"] == 300
+    assert found.counts["refused"] > 100
+    assert found.counts["loaded"] > 30
