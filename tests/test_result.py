@@ -8,12 +8,14 @@ import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wolfhound import store
 from wolfhound.atoms import ArrayAtoms, fingerprint
 from wolfhound.core import Status
 from wolfhound.result import Result, Trace, TraceRow, load
@@ -204,3 +206,50 @@ def test_a_loaded_result_can_be_saved_again(tmp_path: Path) -> None:
     make().save(tmp_path / "a")
     load(tmp_path / "a").save(tmp_path / "b")
     assert_same(load(tmp_path / "b", atoms=ATOMS), make())
+
+
+def test_atoms_may_be_whatever_atoms_may_be(tmp_path: Path) -> None:
+    make().save(tmp_path / "run")
+    np.save(tmp_path / "rows.npy", ATOMS.rows)
+    for atoms in (ATOMS.rows, ATOMS.rows.tolist(), str(tmp_path / "rows.npy"), tmp_path / "rows.npy"):
+        assert_same(load(tmp_path / "run", atoms=atoms), make())
+
+
+@pytest.mark.parametrize("names", [3, "abc", {"a", "b", "c"}, (1, 2, 3), ("a", "b", None)])
+def test_names_are_a_sequence_of_strings(names: Any) -> None:
+    with pytest.raises(TypeError, match=r"`names` must be a sequence of strings\. Got "):
+        make(names=names)
+
+
+FORGED: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
+    "ids out of range": lambda arrays, _: arrays.update(ids=arrays["ids"] + 10**15),
+    "ids twice": lambda arrays, _: arrays.update(ids=np.zeros_like(arrays["ids"])),
+    "negative weights": lambda arrays, _: arrays.update(weights=-arrays["weights"]),
+    "large weights": lambda arrays, _: arrays.update(weights=3.0 * arrays["weights"]),
+    "nan weights": lambda arrays, _: arrays.update(weights=np.full(3, np.nan)),
+    "fewer weights": lambda arrays, _: arrays.update(weights=arrays["weights"][:2]),
+    "an infinite point": lambda arrays, _: arrays.update(x=np.full(3, np.inf)),
+    "a short point": lambda arrays, _: arrays.update(x=np.zeros(2)),
+    "a lower bound above": lambda arrays, _: arrays["numbers"].__setitem__(1, 9.0),
+    "no lower bound": lambda arrays, _: arrays["numbers"].__setitem__(1, np.nan),
+    "fewer numbers": lambda arrays, _: arrays.update(numbers=arrays["numbers"][:3]),
+    "a short trace": lambda arrays, _: arrays.update(trace_value=np.zeros(1)),
+    "a trace of text": lambda arrays, _: arrays.update(trace_value=arrays["trace_kind"]),
+    "no trace": lambda arrays, _: arrays.pop("trace_t"),
+    "an unknown status": lambda _, params: params.update(status="PROVED"),
+    "names of numbers": lambda _, params: params.update(names=[1, 2, 3]),
+    "one name": lambda _, params: params.update(names=["one"]),
+    "steps of text": lambda _, params: params.update(steps="2"),
+    "no method": lambda _, params: params.pop("method"),
+}
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_what_no_run_can_have_given_is_refused(how: str, tmp_path: Path) -> None:
+    make().save(tmp_path / "run")
+    stored = store.load(tmp_path / "run", "result", mmap=False)
+    arrays, params = dict(stored.arrays), dict(stored.params)
+    FORGED[how](arrays, params)
+    store.save(tmp_path / "run", "result", arrays, params, stored.fingerprint)
+    with pytest.raises(StoreError, match="run is damaged: "):
+        load(tmp_path / "run")

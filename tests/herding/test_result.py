@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,7 @@ def test_labels_are_kept(tmp_path: Path) -> None:
 def test_load_checks_the_rows(result: HerdResult, tmp_path: Path) -> None:
     result.save(tmp_path)
     HerdResult.load(tmp_path, rows=ArrayAtoms(ROWS))
+    HerdResult.load(tmp_path, rows=ROWS)
     with pytest.raises(store.StoreError, match="other rows"):
         HerdResult.load(tmp_path, rows=ArrayAtoms(ROWS + 1.0))
 
@@ -176,6 +178,31 @@ def test_load_checks_the_rows(result: HerdResult, tmp_path: Path) -> None:
 def test_load_refuses_another_kind(tmp_path: Path) -> None:
     store.save(tmp_path, "result", {}, {})
     with pytest.raises(store.StoreError, match="must hold a saved herd"):
+        HerdResult.load(tmp_path)
+
+
+FORGED: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
+    "ids out of range": lambda arrays, _: arrays.update(ids=arrays["ids"] + 10**15),
+    "negative weights": lambda arrays, _: arrays.update(weights=-arrays["weights"]),
+    "weights of another sum": lambda arrays, _: arrays.update(weights=0.5 * arrays["weights"]),
+    "a short curve": lambda arrays, _: arrays.update(curve_mmd=np.zeros(1)),
+    "excluded rows out of range": lambda arrays, _: arrays.update(exclude=np.array([10**15])),
+    "an unknown kernel": lambda _, params: params.update(kernel=["Cosine", 1.0]),
+    "a length of text": lambda _, params: params.update(kernel=["Gaussian", "long"]),
+    "no record": lambda _, params: params.update(record={}),
+    "more rows held than there are": lambda _, params: params["record"].update(held=10**6),
+    "a target that is no fingerprint": lambda _, params: params["record"].update(target=[[1, 2]]),
+}
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_what_no_run_can_have_given_is_refused(how: str, result: HerdResult, tmp_path: Path) -> None:
+    result.save(tmp_path)
+    stored = store.load(tmp_path, "herd", mmap=False)
+    arrays, params = dict(stored.arrays), dict(stored.params)
+    FORGED[how](arrays, params)
+    store.save(tmp_path, "herd", arrays, params, stored.fingerprint)
+    with pytest.raises(store.StoreError, match="is damaged: "):
         HerdResult.load(tmp_path)
 
 

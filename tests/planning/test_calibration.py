@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from wolfhound.planning.calibration import Calibration, CalibrationError, Origin, Speed, default_path
+from wolfhound.planning.calibration import _checksum as calibration_checksum
 
 ORIGIN = Origin(
     machine="box", cores=4, date="2026-01-02T03:04:05+00:00", wolfhound="1", numpy="2", numba="3", faiss="4"
@@ -143,9 +144,20 @@ def test_another_version_is_refused(place: Path) -> None:
         Calibration.load()
 
 
-@pytest.mark.parametrize("text", ["[]", "3", '"wolfhound"', "null"])
+@pytest.mark.parametrize("text", ["[]", "3", '"wolfhound"', "null", "[" * 100_000])
 def test_json_of_another_shape_is_refused(place: Path, text: str) -> None:
     place.parent.mkdir()
     place.write_text(text)
     with pytest.raises(CalibrationError, match="is damaged"):
+        Calibration.load()
+
+
+@pytest.mark.parametrize(
+    "values", [{"scan": 3}, {"scan": {"call": "fast"}}, {"threads": -1}, {"origin": [1]}, {"later": 1}]
+)
+def test_entries_that_were_forged_are_refused(place: Path, values: dict[str, Any]) -> None:
+    content = json.loads(MEASURED.save().read_text()) | values
+    del content["checksum"]
+    place.write_text(json.dumps(content | {"checksum": calibration_checksum(content)}))
+    with pytest.raises(CalibrationError, match=r"is damaged: an entry is missing or wrong"):
         Calibration.load()

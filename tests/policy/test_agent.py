@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import torch
 
 import wolfhound
 from tests.policy.deep import QUICK, Bandit, cloud, corners, learner
+from wolfhound import store
 from wolfhound.policy import ActionSet
 from wolfhound.policy.agent import SFWPO, Agent, Draw, Hull, Nearest, Report, Settings
 from wolfhound.policy.envs import ID
@@ -294,6 +295,32 @@ def test_a_loaded_agent_decides_and_learns_alike(tmp_path: Path) -> None:
     assert env.seeds == [120, None]
     assert copies[1].num_timesteps == 200
     assert copies[1].stats.updates > agent.stats.updates
+
+
+FORGED: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
+    "a network as large as memory": lambda _, params: params["settings"].update(hidden=10**7),
+    "observations as wide as memory": lambda _, params: params.update(obs_dim=10**12),
+    "weights that are nan": lambda arrays, _: arrays.update(actor=np.full_like(arrays["actor"], np.nan)),
+    "moments of another size": lambda arrays, _: arrays.update(adam_actor_exp_avg=np.ones(3, np.float32)),
+    "more transitions than are kept": lambda arrays, _: arrays.update(replay_added=np.array(7)),
+    "counts of text": lambda _, params: params.update(counts=["many"] * 4),
+    "another generator": lambda _, params: params["rng"].update(bit_generator="MT19937"),
+    "an unknown rule": lambda _, params: params["rule"].update(name="Bash"),
+    "no settings": lambda _, params: params.pop("settings"),
+}
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_what_no_agent_can_have_saved_is_refused(how: str, tmp_path: Path) -> None:
+    rows = cloud()
+    quick(Bandit(), ActionSet(rows)).learn(120).save(tmp_path / "agent", replay=True)
+    kind = store.kind(tmp_path / "agent")
+    stored = store.load(tmp_path / "agent", kind, mmap=False)
+    arrays, params = dict(stored.arrays), dict(stored.params)
+    FORGED[how](arrays, params)
+    store.save(tmp_path / "agent", kind, arrays, params, stored.fingerprint)
+    with pytest.raises(StoreError):
+        Agent.load(tmp_path / "agent", ActionSet(rows))
 
 
 def test_sfwpo_comes_back_as_sfwpo(tmp_path: Path) -> None:
