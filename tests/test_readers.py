@@ -223,6 +223,45 @@ def test_lines_without_a_header_get_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("either_route")
+@pytest.mark.parametrize(
+    ("text", "names", "rows"),
+    [
+        ("id,1,2\n7,3,4\n8,5,6\n", ("id", "1", "2"), [[7, 3, 4], [8, 5, 6]]),
+        ("1,x\n3,4\n", ("1", "x"), [[3, 4]]),
+        (",x,y\n0,3,4\n1,5,6\n", ("", "x", "y"), [[0, 3, 4], [1, 5, 6]]),
+        ("1,2\n3,4\n", ("column 1", "column 2"), [[1, 2], [3, 4]]),
+    ],
+)
+def test_names_may_be_numbers(tmp_path: Path, text: str, names: tuple[str, ...], rows: list[Any]) -> None:
+    table = read_table(text_file(tmp_path / "x.csv", text))
+    assert table.names == names
+    np.testing.assert_array_equal(values(table.atoms), rows)
+
+
+@pytest.mark.usefixtures("either_route")
+@pytest.mark.parametrize("cell", ["", " ", "n/a", "-"])
+@pytest.mark.parametrize("row", [1, 2, 3])
+def test_a_column_is_not_left_out_for_one_cell(tmp_path: Path, cell: str, row: int) -> None:
+    lines = ["name,a,b", "u,1,2", "v,3,4", "w,5,6"]
+    lines[row] = f"t,{cell},9"
+    with pytest.raises(
+        ValueError, match=rf"Column 'a' in line {row + 1} of .*x\.csv must be a finite number"
+    ):
+        read_atoms(text_file(tmp_path / "x.csv", "\n".join(lines)))
+
+
+@pytest.mark.usefixtures("either_route")
+def test_a_column_that_is_blank_for_long_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_csv, "SAMPLE", 2)
+    path = text_file(tmp_path / "x.csv", "a,b,note\n" + ",1,\n" * 5 + "3,1,\n")
+    with pytest.raises(ValueError, match=r"Column 'a' in line 2 .* Got '', a missing value: fill it in"):
+        read_atoms(path)
+    assert list(read_table(path, columns=["b"]).columns) == ["a", "note"]
+
+
+@pytest.mark.usefixtures("either_route")
 def test_columns_can_be_chosen(tmp_path: Path) -> None:
     path = text_file(tmp_path / "x.csv", "id,x,y\n7,1,2\n8,3,4\n")
     table = read_table(path, columns=["y", "x"])
@@ -247,7 +286,8 @@ def test_columns_can_be_chosen(tmp_path: Path) -> None:
         ("\n\n", "at least one row of numbers"),
         ("x,y\na,b\n", "`path` must be a comma-separated file with numeric columns. Got none"),
         ("x;y\n1;2\n", "with numeric columns"),
-        ("x,x\n1,2\n", "names are distinct"),
+        ("x,x\n1,2\n", "names are distinct. Got x twice"),
+        (",0,1\n0,2.5,3\n", r"Column 'column 1' in line 1 .* Got '', .*names in line 1 must not be numbers"),
         ('x,y\n1,2\n3,"4\n', "comma-separated UTF-8 text"),
     ],
 )

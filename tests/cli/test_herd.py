@@ -140,6 +140,31 @@ def test_a_label_is_no_coordinate(run: Run, here: Path, points: Array, label: st
     assert counted == ["a", "b", "c"]
 
 
+def test_options_that_are_repeated_add_up(run: Run, here: Path) -> None:
+    once = ids(run("herd", "rows.csv", "-m", M, "--columns", "c,a", "--exclude", "5,6", "--json").out)
+    again = ["--columns", "c", "--columns", "a", "--exclude", 5, "--exclude", 6]
+    assert ids(run("herd", "rows.csv", "-m", M, *again, "--json").out) == once
+    both = document(run("herd", "rows.csv", "-m", M, "--init", 3, "--init", "1,4", "--json").out)["rows"]
+    assert {1, 3, 4} <= {row["id"] for row in both}
+
+
+def test_several_labels_are_one_together(run: Run, here: Path) -> None:
+    np.save("half.npy", np.arange(N) % 2)
+    ran = run("herd", "rows.csv", "-m", M, "--by", "label", "--by", "half.npy", "--balanced", "--json")
+    labels = np.array([row["label"] for row in document(ran.out)["rows"]])
+    assert {label: int((labels == label).sum()) for label in set(labels.tolist())} == {
+        "('few', 0)": 4,
+        "('many', 0)": 4,
+        "('many', 1)": 4,
+    }
+
+
+def test_a_name_may_hold_a_comma(run: Run, here: Path) -> None:
+    Path("comma.csv").write_text('"x, y",z\n' + "".join(f"{i % 7},{i % 5}\n" for i in range(40)))
+    ran = run("herd", "comma.csv", "-m", 3, "--columns", "x, y", "--json")
+    assert document(ran.out)["columns"] == ["x, y"]
+
+
 def test_standardized_columns(run: Run, here: Path, points: Array) -> None:
     scale = np.array([1.0, 1000.0, 1e-3])
     np.save("units.npy", points * scale)

@@ -112,6 +112,13 @@ def test_a_csv_file_without_header(tmp_path: Path) -> None:
     }
 
 
+def test_parts_must_have_their_columns_in_one_order(tmp_path: Path) -> None:
+    (tmp_path / "p0.csv").write_text("x,a,b\n1,u,v\n")
+    (tmp_path / "p1.csv").write_text("x,b,a\n2,v,u\n")
+    with pytest.raises(ValueError, match=r"the same columns in the same order. Got .*p1\.csv"):
+        tables.open_rows(str(tmp_path / "p*.csv"))
+
+
 # ---------------------------------------------------------------- writing
 
 
@@ -272,6 +279,15 @@ def test_scores_follow_the_change_of_variables() -> None:
     ids = np.arange(500)
     expected = -scaling.of(ArrayAtoms(rows)).take(ids)
     np.testing.assert_allclose(scaling.of_scores(scores).take(ids), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(("scale", "rule"), [(1e158, "at most 1e\\+150"), (1e-170, "at least 1e-150")])
+def test_columns_whose_squares_are_no_numbers_are_refused(scale: float, rule: str) -> None:
+    rows = ArrayAtoms(np.random.default_rng(0).standard_normal((9, 2)) * [1.0, scale])
+    with pytest.raises(
+        ValueError, match=f"`rows` must be of moderate size, with columns that vary by {rule}"
+    ):
+        unit_variance(rows)
 
 
 def test_scaling_names_a_row_that_is_not_finite() -> None:

@@ -162,7 +162,9 @@ def _labels(texts: Sequence[str], source: tables.Source, n: int) -> NDArray[Any]
         _label_file(text, n) if Path(text).suffix.lower() in _LABEL_FILES else _label_column(source, text)
         for text in texts
     ]
-    return parts[0] if len(parts) == 1 else np.array([str(labels) for labels in zip(*parts, strict=True)])
+    if len(parts) == 1:
+        return parts[0]
+    return np.array([str(labels) for labels in zip(*(part.tolist() for part in parts), strict=True)])
 
 
 def _label_column(source: tables.Source, name: str) -> NDArray[Any]:

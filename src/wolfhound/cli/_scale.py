@@ -12,6 +12,7 @@ from wolfhound.core import Atoms, Matrix, Vector, pulse
 from wolfhound.threads import ordered
 from wolfhound.validate import require
 
+_ROUNDING = 1e-12
 _LARGE = 1e150  # squares of these are still finite, and of their inverses positive
 
 
@@ -65,11 +66,11 @@ def unit_variance(atoms: Atoms) -> Scaling:
         squares += block_squares + ahead**2 * (done * rows / (done + rows))
         done += rows
         pulse(rows)
-    varied = extent[extent > 0.0].min(initial=np.inf)
+    varied = extent[extent > _ROUNDING * np.abs(mean)].min(initial=np.inf)
     _check_extent(varied, "at least 1e-150", varied >= 1.0 / _LARGE)
     deviation = np.sqrt(squares / done)
     # Rounding leaves a constant column a deviation of some units of its last place.
-    constant = deviation <= 1e-12 * np.abs(mean)
+    constant = deviation <= _ROUNDING * np.abs(mean)
     return Scaling(mean, 1.0 / np.where(constant, 1.0, deviation))
 
 

@@ -1,0 +1,122 @@
+"""Where commands write: links are followed, and what cannot be written is refused first."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wolfhound as wh
+from tests.cli.conftest import Run
+from wolfhound import store
+from wolfhound.cli import _places as places
+
+
+@pytest.fixture(autouse=True)
+def here(folder: Path) -> Path:
+    """Files for all commands, in the current folder."""
+    return folder
+
+
+@pytest.mark.parametrize("prepare", [Path.touch, Path.absolute], ids=["old", "none yet"])
+def test_a_link_stays_and_what_it_points_to_is_replaced(
+    run: Run, here: Path, prepare: Callable[[Path], object]
+) -> None:
+    (here / "real").mkdir()
+    target = here / "real" / "weights.csv"
+    prepare(target)
+    (here / "link.csv").symlink_to(Path("real") / "weights.csv")
+    ran = run("explain", "atoms.npy", "--target", 1, "--out", "link.csv")
+    assert ran.code == 0
+    assert os.readlink("link.csv") == "real/weights.csv"
+    assert target.read_text().startswith("target,id,name,weight\n")
+    assert [path.name for path in target.parent.iterdir()] == ["weights.csv"]
+
+
+def test_an_input_is_never_written_over_by_another_name(run: Run, here: Path) -> None:
+    os.link("atoms.npy", "hard.npy")
+    (here / "soft.npy").symlink_to("atoms.npy")
+    before = Path("atoms.npy").read_bytes()
+    for name in ("atoms.npy", "hard.npy", "soft.npy", "../" + here.name + "/atoms.npy"):
+        ran = run("explain", "atoms.npy", "--target", 1, "--out", name)
+        assert ran.code == 2
+        assert ran.err == f"error: `--out` must not be what ATOMS reads. Got {name}.\n"
+    assert Path("atoms.npy").read_bytes() == before
+
+
+def test_another_file_may_be_replaced(run: Run) -> None:
+    Path("old.csv").write_text("old")
+    assert run("explain", "atoms.npy", "--target", 1, "--out", "old.csv").code == 0
+    assert Path("old.csv").read_text() != "old"
+
+
+def test_a_folder_that_is_read_from_is_not_saved_to(run: Run) -> None:
+    wh.minimize(wh.SquaredDistance(np.ones(5)), np.load("atoms.npy")).save("run")
+    before = sorted(os.listdir("run"))
+    inside = next(name for name in before if name.startswith("weights") or name.endswith(".npy"))
+    ran = run(
+        "solve", "atoms.npy", "--objective", "squared-distance", "--target", f"run/{inside}", "--save", "run"
+    )
+    assert (ran.code, ran.err) == (2, "error: `--save` must not be what --target reads. Got run.\n")
+    assert sorted(os.listdir("run")) == before
+
+
+def test_a_result_may_be_replaced_by_a_result_only(run: Run) -> None:
+    solve = ("solve", "atoms.npy", "--objective", "squared-distance", "--target", "point.npy", "--save")
+    assert run(*solve, "run").code == run(*solve, "run").code == 0
+    assert run("index", "build", "atoms.npy", "--kind", "int8", "-o", "codes").code == 0
+    ran = run(*solve, "codes")
+    rule = "`--save` must be a new or empty folder, or one that holds a result."
+    assert (ran.code, ran.err) == (2, f"error: {rule} Got a int8 codes in codes.\n")
+    assert store.kind("codes") == "int8 codes"
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("missing/x.csv", "must be in a folder that exists"),
+        ("names.txt/x.csv", "must be in a folder that exists"),
+        ("/proc/x.csv", "must be a file that can be written. Got /proc/x.csv: "),
+        ("folder.csv", "must be a file. Got folder.csv, which is none"),
+        ("pipe.csv", "must be a file. Got pipe.csv, which is none"),
+        ("loop.csv", "must be a file. Got loop.csv, which is none"),
+        (f"{'n' * 240}.csv", "File name too long"),
+        ("x.txt", "must end in .csv"),
+    ],
+)
+def test_files_that_cannot_be_written(here: Path, path: str, message: str) -> None:
+    (here / "folder.csv").mkdir()
+    (here / "loop.csv").symlink_to("loop.csv")
+    os.mkfifo("pipe.csv")
+    before = sorted(os.listdir())
+    with pytest.raises(ValueError, match=message):
+        places.check_file(Path(path), "--out", [".csv"])
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("names.txt", "Got a file, names.txt"),
+        ("names.txt/run", "must be a folder that can be written. Got names.txt/run: Not a directory"),
+        ("/proc/run", "must be a folder that can be written. Got /proc/run: "),
+        ("n" * 300, "File name too long"),
+        (".", "or one that holds a result"),
+    ],
+)
+def test_folders_that_cannot_be_written(path: str, message: str) -> None:
+    before = sorted(os.listdir())
+    with pytest.raises((ValueError, OSError), match=message):
+        places.check_folder(Path(path), "--save", "a result", ["result"])
+    assert sorted(os.listdir()) == before
+
+
+def test_checks_leave_nothing_behind() -> None:
+    before = sorted(os.listdir())
+    places.check_file(Path("new.csv"), "--out", [".csv"])
+    places.check_folder(Path("new/folder"), "--save", "a result", ["result"])
+    assert sorted(os.listdir()) == before
