@@ -376,3 +376,22 @@ def test_rows_that_are_not_finite(kernel: Any) -> None:
 def test_rows_that_do_not_differ() -> None:
     with pytest.raises(ValueError, match=r"`lengthscale` must be given where rows do not differ"):
         herd(np.ones((30, 2)), 5)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Laplace(), Linear()], ids=["Gaussian", "Laplace", "linear"])
+@pytest.mark.parametrize("scale", [1e158, 1e300])
+def test_rows_too_large_are_named(kernel: Any, scale: float) -> None:
+    with pytest.raises(ValueError, match=r"`rows` must be of moderate size.*: scale them\. Got"):
+        herd(scale * ROWS, 5, kernel=kernel, weights=True)
+
+
+@pytest.mark.parametrize("scale", [2.0**-400, 2.0**-130, 2.0**-120, 2.0**120, 2.0**128, 2.0**130, 2.0**400])
+def test_rows_of_any_moderate_size_are_herded_alike(scale: float) -> None:
+    kept, scaled = herd(ROWS, 5, weights=True), herd(scale * ROWS, 5, weights=True)
+    np.testing.assert_array_equal(scaled.ids, kept.ids)
+    assert scaled.mmd == pytest.approx(kept.mmd, rel=1e-4)
+
+
+def test_an_extension_is_not_given_what_it_does_not_read() -> None:
+    with pytest.raises(ValueError, match="`rows` must be given where `by` is"):
+        herd(ROWS, 3).extend(5, by=np.zeros(len(ROWS)))

@@ -175,7 +175,15 @@ def test_equal_rows_have_no_median(kernel: Kernel, rows: NDArray[np.float64]) ->
 
 @pytest.mark.parametrize("kind", [Gaussian, Laplace, Stein])
 @pytest.mark.parametrize(
-    ("value", "rule"), [(0.0, "> 0"), (-1.0, "> 0"), (math.inf, "finite"), (math.nan, "> 0")]
+    ("value", "rule"),
+    [
+        (0.0, "> 0"),
+        (-1.0, "> 0"),
+        (math.inf, "finite"),
+        (math.nan, "> 0"),
+        (1e-300, r"in \[1e-150, 1e\+150\]: scale the rows"),
+        (1e158, r"in \[1e-150, 1e\+150\]"),
+    ],
 )
 def test_wrong_lengthscales(kind: Any, value: float, rule: str) -> None:
     with pytest.raises(ValueError, match=f"`lengthscale` must be .*{rule}"):

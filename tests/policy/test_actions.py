@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tests.policy.problems import Blind, Mute
 from wolfhound import ClusterIndex, RandomSubset, Scan
 from wolfhound.atoms import ArrayAtoms
-from wolfhound.policy import ActionSet
+from wolfhound.policy import ActionSet, fwpo, random_acmdp
 from wolfhound.policy._winners import Winners
 
 Array = NDArray[np.float64]
@@ -299,3 +299,18 @@ def test_mistakes(call: Any, message: str) -> None:
 def test_ids_to_draw_are_integers() -> None:
     with pytest.raises(TypeError, match="`ids` must be an array of integer ids"):
         ActionSet(np.eye(3)).draw([[0.5]], [[1.0]])
+
+
+@pytest.mark.parametrize("wrong", [-1, 3, 99])
+def test_ids_to_draw_are_atoms(wrong: int) -> None:
+    actions = ActionSet(np.eye(3))
+    with pytest.raises(ValueError, match=r"`ids` must be ids in \[0, 3\)"):
+        actions.draw([[0, wrong]], [[0.5, 0.5]])
+    assert actions.draw([[2, wrong]], [[1.0, 0.0]]) == [2]
+
+
+def test_policies_with_padded_ids_can_be_drawn() -> None:
+    result = fwpo(random_acmdp(4, 20, 3, curvature=1.0))
+    assert (result.ids == -1).any()
+    drawn = ActionSet(np.eye(20)).draw(result.ids, result.weights)
+    assert (drawn >= 0).all()

@@ -120,10 +120,13 @@ class _Side:
         self.table: Matrix = np.empty((len(rows), d + 2), kind)
         x = self.table[:, :d]
         with np.errstate(over="ignore", invalid="ignore"):
-            # Float32 rows less a float32 centre: as exact as in float64, up to a rounding of the result.
-            wider = np.result_type(rows.dtype, kind)
-            np.subtract(rows, centre.astype(rows.dtype), out=x, casting="same_kind", dtype=wider)
-            np.multiply(x, kind.type(scale), out=x)
+            if 1.0 / BEYOND <= scale <= BEYOND:
+                # Float32 rows less a float32 centre: as exact as in float64, up to a rounding of the result.
+                wider = np.result_type(rows.dtype, kind)
+                np.subtract(rows, centre.astype(rows.dtype), out=x, casting="same_kind", dtype=wider)
+                np.multiply(x, kind.type(scale), out=x)
+            else:  # some rows may be beyond float32, though near to the others in lengthscales
+                np.multiply(rows - centre, scale, out=x, casting="same_kind")
             squares = np.einsum("ij,ij->i", x, x)
         self.far: Ids = np.flatnonzero(~(squares <= FAR[kind.itemsize]))
         if len(self.far):

@@ -368,7 +368,7 @@ class ActionSet:
         validate.require(
             atoms.shape == shares.shape, "ids", f"like `weights`, {shares.shape}", f"shape {atoms.shape}"
         )
-        validate.ids(np.unique(atoms), "ids", self.n)
+        validate.ids(np.unique(atoms[shares > 0.0]), "ids", self.n)  # rows may be padded by any id
         totals = shares.sum(axis=1)
         good = bool((shares >= 0.0).all() and (np.abs(totals - 1.0) <= 1e-6).all())
         got = f"sums {totals.min():g} .. {totals.max():g}"
