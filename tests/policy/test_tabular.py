@@ -356,7 +356,7 @@ def test_results_are_saved_drawn_and_told(tmp_path: Path) -> None:
         mine, read = getattr(result, name), getattr(same, name)
         np.testing.assert_equal(*((mine.value, read.value) if name == "trace" else (mine, read)))
     with pytest.raises(StoreError):
-        load_policy(tmp_path / "run", atoms=ArrayAtoms(np.eye(5)))
+        load_policy(tmp_path / "run", atoms=np.eye(5))
     figure = result.plot(tmp_path / "run.svg")
     assert (tmp_path / "run.svg").stat().st_size > 1000
     assert figure.axes[0].get_ylabel() == "J" and figure.axes[0].yaxis_inverted()
