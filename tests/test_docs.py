@@ -77,6 +77,10 @@ def oracles() -> Given:
     return {"atoms": atoms, "queries": normal(20, 8), "f": SquaredDistance(np.full(8, 0.1))}
 
 
+def threads() -> Given:
+    return {"atoms": normal(2000, 8), "objectives": [SquaredDistance(row) for row in normal(8, 8)]}
+
+
 def policies() -> Given:
     rng = np.random.default_rng(0)
     vectors = rng.dirichlet(np.ones(4), 300)  # so that rows of chances stay such for all mixtures
@@ -94,6 +98,7 @@ PAGES: dict[str, Page] = {
     "docs/minimize.md": Page(minimise, (("1_000_000, 64", "20_000, 64"),)),
     "docs/herding.md": Page(herding),
     "docs/oracles.md": Page(oracles),
+    "docs/threads.md": Page(threads),
     "docs/policies.md": Page(policies, (("agent.learn(10_000", "agent.learn(64"),)),
 }
 

@@ -123,6 +123,18 @@ def _loaded_blas() -> tuple[tuple[LibController, ...], tuple[LibController, ...]
     return _blas(tuple(name in sys.modules for name in _BRING_BLAS))
 
 
+def _set(library: LibController, threads: int) -> None:
+    """Set the threads of a library, from whatever thread.
+
+    threadpoolctl 3.8 lets only the first thread that sets them do so again, and silently
+    ignores others; here threads take turns.
+    """
+    release = getattr(library, "clear_controlling_thread", lambda force: None)
+    release(force=True)
+    library.set_num_threads(threads)
+    release(force=True)
+
+
 class _Holds:
     """Who holds which library to one thread: the first sets it, the last sets it back."""
 
@@ -134,21 +146,24 @@ class _Holds:
         for each in libraries:
             _, holders, before = self._held.get(each.filepath) or (each, 0, each.num_threads)
             self._held[each.filepath] = (each, holders + 1, before)
-            each.set_num_threads(1)
+            _set(each, 1)
 
-    def leave(self, libraries: Iterable[LibController]) -> None:
-        """Let go of libraries once; one that `free` has freed is no longer held."""
+    def leave(self, libraries: Iterable[LibController], *, here: bool = False) -> None:
+        """Let go of libraries once; `here`: for this thread, whoever else holds them.
+
+        One that `free` has freed is no longer held.
+        """
         for each in libraries:
             _, holders, before = self._held.pop(each.filepath, (each, 0, 0))
             if holders > 1:
                 self._held[each.filepath] = (each, holders - 1, before)
-            elif holders == 1:
-                each.set_num_threads(before)
+            if holders == 1 or (here and holders):
+                _set(each, before)
 
     def free(self) -> None:
         """Let go of all, whoever holds them."""
         for each, _, before in self._held.values():
-            each.set_num_threads(before)
+            _set(each, before)
         self._held.clear()
 
 
@@ -160,7 +175,7 @@ class _Local(threading.local):
 
     def __init__(self) -> None:
         self.ours = False
-        self.holds = _Holds()
+        self.holds = 0
         self.held: tuple[LibController, ...] = ()
 
 
@@ -173,16 +188,17 @@ def one_blas_thread() -> Iterator[None]:
 
     Any number of threads may; what was set comes back when the last one leaves.
     """
-    (of_process, of_thread), mine = _loaded_blas(), _local.holds
+    of_process, of_thread = _loaded_blas()
     with alone:
-        _holds.take(of_process)
-    mine.take(of_thread)
+        _holds.take((*of_process, *of_thread))
+    _local.holds += 1
     try:
         yield
     finally:
-        mine.leave(of_thread)
+        _local.holds -= 1
         with alone:
             _holds.leave(of_process)
+            _holds.leave(of_thread, here=_local.holds == 0)
 
 
 def _hold_openmp() -> None:

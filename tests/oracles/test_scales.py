@@ -75,9 +75,11 @@ def hostile(seed: int) -> tuple[Matrix, Matrix]:
 
 
 def exact(rows: Matrix, query: Matrix) -> list[Fraction]:
+    """Scores without rounding."""
+    numbers = [Fraction(float(value)) for value in query]
     return [
-        sum(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(row, query, strict=True)) for row in rows
-    ]  # type: ignore[misc]
+        sum((Fraction(float(a)) * b for a, b in zip(row, numbers, strict=True)), Fraction(0)) for row in rows
+    ]
 
 
 @pytest.mark.parametrize("name", MAKERS)
