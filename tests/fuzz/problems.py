@@ -31,7 +31,7 @@ TRUSTED = 2.0**-36
 OPEN = 1e-7
 """More than rounding can keep a gap open, relative to the sizes involved."""
 
-UNDERFLOW = 1e-290
+UNDERFLOW = 1e-200
 """More than underflow can, of numbers near 1."""
 
 EXTREME = 1e70
