@@ -102,7 +102,7 @@ def test_custom_goes_as_far_as_least_squares(d: int) -> None:
 
 def poisson(means: Vector, counts: Vector) -> Matrix:
     logs = np.array([math.lgamma(count + 1.0) for count in counts])
-    return np.exp(counts * np.log(means[:, None]) - means[:, None] - logs)
+    return np.asarray(np.exp(counts * np.log(means[:, None]) - means[:, None] - logs))
 
 
 def test_a_weighted_mixture_is_solved_to_a_small_gap() -> None:

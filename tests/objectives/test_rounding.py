@@ -3,6 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Callable
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -132,3 +135,45 @@ def test_length_is_an_upper_bound(size: float) -> None:
 def test_drift_length_of_a_number_is_that_of_a_vector() -> None:
     np.testing.assert_allclose(drift_length(0.5, 9), drift_length(np.full(9, 0.5), 9), rtol=1e-14)
     assert drift_length(0.0, 9) == 0.0
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-200, 1e-130, 1e130, 1e200, 1e307])
+def test_lengths_are_rounded_up_where_squares_leave_the_range(scale: float) -> None:
+    vector = scale * np.array([3.0, -4.0])
+    exact = sum(Fraction(float(entry)) ** 2 for entry in vector)
+    found = length(vector)
+    assert exact <= Fraction(found) ** 2
+    assert found <= 5.0 * scale * (1.0 + 1e-12) + 3e-308
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("target", lambda large: SquaredDistance([large, 0.0])),
+        ("design", lambda large: LeastSquares([[large]], [1.0])),
+        ("response", lambda large: LeastSquares([[1.0]], [large])),
+        ("response", lambda large: LeastSquares([[1e100]], [large / 1e80])),
+        ("design", lambda large: Logistic([[large]], [1.0])),
+        ("design", lambda large: Huber([[large]], [1.0])),
+        ("response", lambda large: Huber([[1.0]], [large])),
+        ("delta", lambda large: Huber([[1.0]], [1.0], delta=large)),
+        ("design @ atom", lambda large: LeastSquares([[1.0]], [1.0]).values(np.array([[large]]))),
+        ("design @ atom", lambda large: Logistic([[1e100]], [1.0]).at(np.array([large / 1e80]))),
+    ],
+)
+@pytest.mark.parametrize("large", [1e158, 1e300])
+def test_what_would_overflow_is_refused_by_name(
+    name: str, make: Callable[[float], object], large: float
+) -> None:
+    with pytest.raises(
+        ValueError, match=rf"`{name}` must be at most 1e\+150 in size; scale the problem."
+    ):
+        make(large)
+
+
+@pytest.mark.parametrize("make", [lambda: Logistic([[1.0]], [1.0]), lambda: Huber([[1.0]], [0.0])])
+def test_a_bounded_slope_bounds_the_error_far_out(make: Callable[[], Objective]) -> None:
+    """The image errs by 1e84 there: squared, that would say nothing."""
+    point = make().at(np.array([-1e100]))
+    assert point.value == pytest.approx(1e100)
+    assert point.value_error <= 1e86
