@@ -251,8 +251,9 @@ class HerdResult:
         numbers = (self.mmd, self.mmd_random, self.mmd_random_spread, self.seconds, self.evaluation_seconds)
         # As an array: JSON has no nan.
         arrays |= {"numbers": np.array([*numbers, self.passes]), "ids": self.ids, "weights": self.weights}
-        if self.labels is not None:
-            arrays["labels"] = self.labels
+        for name in ("labels", "mmd_by"):
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name)
         if self.mmd_by is not None:
             arrays["mmd_by"] = self.mmd_by
         if self.record is not None:
@@ -351,9 +352,15 @@ def _read(stored: store.Stored) -> HerdResult:
         kernel=loaded_kernel(params["kernel"]),
         space=str(params["space"]),
         labels=labels,
+        mmd_by=None if "mmd_by" not in stored.arrays else _read_by(stored, labels),
         fingerprint=stored.fingerprint,
         measured=Curve(
             sizes, *(stored.array(f"curve_{name}", np.float64, sizes.shape) for name in ("mmd", "random"))
         ),
         record=loaded_record(params["record"], stored, len(ids)),
     )
+
+
+def _read_by(stored: store.Stored, labels: NDArray[Any] | None) -> Vector:
+    distinct = 0 if labels is None else len(np.unique(labels))
+    return stored.array("mmd_by", np.float64, (distinct,), low=0.0)

@@ -30,7 +30,7 @@ from wolfhound.policy.rules import Brain, Draw, Execution, Hull, Nearest, Rows, 
 from wolfhound.policy.settings import Listener, Report, Settings, csv_log, progress
 from wolfhound.store import StoreError
 from wolfhound.threads import one_blas_thread
-from wolfhound.validate import array, count, finite, flag, function, kind, real_array, require
+from wolfhound.validate import array, count, finite, flag, function, ids, kind, real_array, require
 
 KIND = "policy"
 
@@ -378,5 +378,8 @@ class Agent:
             counts = [count(number, "counts") for number in stored.params["counts"]]
             self.num_timesteps, self._seen, self._episodes, learner.tally.updates = counts
             learner.brain.rng.bit_generator.state = stored.params["rng"]
-            if "predict_rng" in stored.params:  # else written before it was a generator of its own
+            if "predict_rng" in stored.params:  # older folders have neither this generator nor winners
                 self._still.rng.bit_generator.state = stored.params["predict_rng"]
+                won = stored.array("winners", np.int64, (2, None), low=0)
+                ids(won[0], "winners", self._actions.n)
+                learner.brain.actions.winners.restore(won, self._actions.atoms)

@@ -191,9 +191,6 @@ class Learner:
                     state[at][name.removeprefix(prefix)] = part
             known = {at: moments for at, moments in state.items() if moments}
             tutor.load_state_dict({**tutor.state_dict(), "state": known})
-        actions = self.brain.actions
-        # Agents that were written without their winners begin with none.
-        actions.winners.restore(arrays.get("winners", np.empty((2, 0), np.int64)), actions.atoms)
 
 
 def _flat(tensors: Iterable[Tensor]) -> NDArray[Any]:
