@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from wolfhound.oracles._block import ROWS
 from wolfhound.oracles._codes import Coded, Codes, coded, swept
 from wolfhound.oracles._encoding import aligned, encoded
 from wolfhound.oracles._hits import rescore
+from wolfhound.store import Stored
 
 Long = NDArray[np.longdouble]
 
@@ -298,7 +300,8 @@ def test_rows_are_encoded_alike_in_any_parts_and_order(sizes: tuple[int, ...]) -
 def test_what_is_saved_makes_the_same_codes() -> None:
     rows = np.random.default_rng(0).standard_normal((37, 5))
     codes = encoded(ArrayAtoms(rows), ids=np.arange(37)[::-1].copy())
-    again = Codes.of(codes.arrays("x"), codes.numbers(), "x")
+    stored = Stored(folder=Path(), arrays=codes.arrays("x"), params={}, fingerprint=())
+    again = Codes.of(stored, codes.numbers(), rows.shape, "x")
     same_codes(codes, again)
     np.testing.assert_array_equal(again.ids, codes.ids)
     assert codes.nbytes == again.nbytes == 48 * (6 + 8) + 8 * 37
