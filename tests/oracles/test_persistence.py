@@ -230,7 +230,7 @@ set_threads(1)  # a process with threads should not be forked
 case, folder = SAVABLE[sys.argv[1]], Path(sys.argv[2])
 oracles = [case.build(atoms) for atoms in (ATOMS, CHANGED)]
 answers = list(enumerate(map(answer, oracles)))
-for step in range(1000):
+for step in range(0, 1000, 5):
     oracles[0].save(folder)
     child = os.fork()
     if not child:
@@ -245,10 +245,10 @@ for step in range(1000):
 
 
 @pytest.mark.parametrize("name", SAVABLE)
-def test_a_save_that_is_killed_at_any_step_leaves_the_old_or_the_new(name: str, tmp_path: Path) -> None:
+def test_a_save_that_is_killed_on_its_way_leaves_the_old_or_the_new(name: str, tmp_path: Path) -> None:
     *during, last = run_script(KEEPER, name, tmp_path)
     killed, new = zip(*during, strict=True)
-    assert len(during) > 12
+    assert len(during) > 4  # every fifth step: `tests/test_store.py` takes them all
     assert set(killed) == {1}
     assert list(new) == sorted(new)
     assert set(new) == {0, 1}
