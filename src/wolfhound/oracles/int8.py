@@ -92,8 +92,7 @@ class Int8Scan:
         """Map codes that `save` wrote, and prove in one pass that they are those of the atoms.
 
         So bounds rest on the atoms, not on the folder: one that was forged, or made
-        from other atoms, is refused. The pass costs about as much as `build`, which
-        is no reason to skip it: `load` saves the memory of the codes, not the pass.
+        from other atoms, is refused, also where rows changed that no fingerprint reads.
 
         Raises
         ------
