@@ -363,14 +363,12 @@ def _engine(index: Any, kind: Kind) -> _faiss.Engine:
 def _far(atoms: Atoms) -> tuple[Single, float]:
     """Mean and reach from which an L2 index ranks nearly as inner products do."""
     n = atoms.shape[0]
-    ids = np.sort(np.random.default_rng(0).choice(n, min(n, 1024), replace=False))
-    rows = finite_rows(atoms, ids).astype(np.float64)
+    rows = finite_rows(atoms, np.sort(np.random.default_rng(0).choice(n, min(n, 1024), replace=False)))
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = rows.mean(axis=0)
+        mean = rows.mean(axis=0, dtype=np.float64)
         reach = _FAR * float(np.sqrt(np.square(rows - mean).sum(axis=1).mean()))
-    largest = float(np.abs(rows).max())
-    rule = f"at most {_LARGEST:g} long, as an index of distances holds them in float32"
-    require(largest <= _LARGEST and reach <= _LARGEST, "atoms", rule, f"an entry of {largest:.3g}")
+    longest = max(float(np.abs(rows).max()), reach)
+    require(longest <= _LARGEST, "atoms", f"within {_LARGEST:g}, as float32 holds them", f"{longest:.3g}")
     return mean.astype(np.float32), reach
 
 
