@@ -362,13 +362,13 @@ def _engine(index: Any, kind: Kind) -> _faiss.Engine:
 
 def _far(atoms: Atoms) -> tuple[Single, float]:
     """Mean and reach from which an L2 index ranks nearly as inner products do."""
-    n = atoms.shape[0]
-    rows = finite_rows(atoms, np.sort(np.random.default_rng(0).choice(n, min(n, 1024), replace=False)))
+    ids = np.random.default_rng(0).choice(atoms.shape[0], min(atoms.shape[0], 1024), replace=False)
+    rows = finite_rows(atoms, np.sort(ids))
     with np.errstate(over="ignore", invalid="ignore"):
         mean = rows.mean(axis=0, dtype=np.float64)
         reach = _FAR * float(np.sqrt(np.square(rows - mean).sum(axis=1).mean()))
     longest = max(float(np.abs(rows).max()), reach)
-    require(longest <= _LARGEST, "atoms", f"within {_LARGEST:g}, as float32 holds them", f"{longest:.3g}")
+    require(longest <= _LARGEST, "atoms", f"within {_LARGEST:g}, for float32", f"{longest:.3g}")
     return mean.astype(np.float32), reach
 
 
