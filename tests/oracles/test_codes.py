@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -381,3 +382,10 @@ def test_too_many_candidates_give_up() -> None:
     codes, ask = encoded(atoms), asked(atoms, np.array([[1.0, 0.0]]), 1, None)
     found = swept(codes, coded(codes, ask), 1, ask.exclude)
     assert found.floors[0] == np.inf
+
+
+@pytest.mark.parametrize("size", [1e-41, 1e-30, 1.0, 1e30])
+def test_rows_that_all_are_the_centre_have_small_errors(size: float) -> None:
+    rows = np.full((5, 3), size, np.float32)
+    codes = encoded(ArrayAtoms(rows), ids=np.arange(5), centre=rows[0].astype(np.float64))
+    assert codes.radius <= 1.001 * math.sqrt(3.0) * float(rows[0, 0])

@@ -78,7 +78,9 @@ class _Draft:
         size = self._atoms.dtype.itemsize
         far = float(np.abs(self._centre).max())
         least = max(math.frexp(far)[1] - _APART[size] if far > 0.0 else -math.inf, -_EXTREME[size])
-        self.exponent = int(min(max(math.frexp(top)[1], least), _EXTREME[size]))
+        # Rows that all are the centre have no scale of their own: errors are far below the centre's.
+        wanted = math.frexp(top)[1] if top > 0.0 or far == 0.0 else math.frexp(far)[1] - _APART[4]
+        self.exponent = int(min(max(wanted, least), _EXTREME[size]))
         unit = kind(math.ldexp(1.0, -self.exponent))
         centre = np.asarray(unit * self._centre.astype(kind))
 
