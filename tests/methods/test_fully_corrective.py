@@ -343,6 +343,8 @@ def test_padding_never_becomes_an_atom(found: int, method: Method) -> None:
     """Three coordinates that no atom covers are asked for; only some queries are answered."""
     rows = np.full((3000, 5), 1e-4)
     rows[:, 4] = np.random.default_rng(0).uniform(0.5, 1.0, 3000)
+    drawn = np.random.default_rng(0).choice(3000, POOL, replace=False)
+    rows[np.setdiff1d(np.arange(3000), drawn)[0], :4] = [1.0, 0.5, 0.5, 0.5]
     spy, seen = Padding(ArrayAtoms(rows), found), list[State]()
 
     def enough(state: State) -> bool:
