@@ -165,9 +165,7 @@ def test_lengths_are_rounded_up_where_squares_leave_the_range(scale: float) -> N
 def test_what_would_overflow_is_refused_by_name(
     name: str, make: Callable[[float], object], large: float
 ) -> None:
-    with pytest.raises(
-        ValueError, match=rf"`{name}` must be at most 1e\+150 in size; scale the problem."
-    ):
+    with pytest.raises(ValueError, match=rf"`{name}` must be at most 1e\+150 in size; scale the problem."):
         make(large)
 
 
