@@ -51,12 +51,18 @@ class Secant:
         # One step of the first model goes about as far as the best atom of the pool promises.
         scores = rows @ point.grad
         best = rows[scores.argmin()] - point.x
-        gap = float(-point.grad @ best)
-        bend = float(self._base @ (best * best))
-        self._base *= gap / bend if gap > 0.0 and 0.0 < bend < math.inf else 1.0
+        self._scale(best, float(-point.grad @ best))
         self._first = True
         self._last = point
         self._clear()
+
+    def _scale(self, step: Vector, along: float) -> None:
+        """Give the first model this curvature along a step, if floats can hold it."""
+        with np.errstate(all="ignore"):
+            bent = float(self._base @ (step * step))
+            base = self._base * np.divide(along, bent)
+        if along > 0.0 and np.isfinite(base).all():
+            self._base = base
 
     def _clear(self) -> None:
         d = len(self._base)
@@ -77,7 +83,7 @@ class Secant:
             return
         along = float(step @ turn)
         if self._first and along > 0.0:
-            self._base *= along / float(self._base @ (step * step))
+            self._scale(step, along)
             self._clear()
             self._first = False
         self._update(step, turn, along)
