@@ -136,9 +136,7 @@ def test_a_faiss_index_of_distances_refuses_atoms_that_it_cannot_hold() -> None:
 
     index = faiss.IndexFlatL2(2)
     index.add(np.ones((3, 2), np.float32))
-    with pytest.raises(
-        ValueError, match=r"`atoms` must be within 1e\+30, for float32. Got 1e\+200"
-    ):
+    with pytest.raises(ValueError, match=r"`atoms` must be within 1e\+30, for float32. Got 1e\+200"):
         FaissIndex.wrap(index, np.full((3, 2), 1e200))
 
 
