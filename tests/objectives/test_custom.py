@@ -115,6 +115,14 @@ def test_the_value_is_not_below_f_at_the_exact_weights(n: int) -> None:
     assert Fraction(result.value) >= exact
 
 
+def test_a_zero_by_cancellation_drifts_too() -> None:
+    """Large atoms whose sum is rounded to 0: what was lost is in the second order only."""
+    f = Custom(half_square, convex=True)
+    assert f.at(np.zeros(3), np.array([1e10, 0.0, 0.0])).value_error >= 0.5e20
+    edge = Custom(minus_logs, convex=True)
+    assert math.isfinite(edge.at(np.array([1.0, 1.0]), np.full(2, 5e-324)).value_error)
+
+
 @pytest.mark.parametrize(
     ("value_and_grad", "more"),
     [

@@ -41,8 +41,8 @@ def cutgap(gap: float, excess: float) -> float:
 
 
 def noise(point: Point) -> float:
-    """How far two values of f here may differ by rounding alone."""
-    return point.value_error + 4.0 * UNIT * abs(point.value)
+    """How far two values of f here may differ by rounding alone, which of a trusted f is not known."""
+    return point.value_error + 64.0 * UNIT * abs(point.value)
 
 
 def _crosses(here: Point, there: Point) -> bool:

@@ -142,13 +142,11 @@ class FrankWolfe:
             s, memory = self._length(objective, active, point, move=move, t=t, memory=memory)
             tries.nulls = 0 if s > 0.0 else tries.nulls + 1
             if s > 0.0:
-                before = point.value
                 active.step(move, s, fresh=asked)
                 point = objective.at(active.x, active.drift)
                 if not _inside_domain(point):
                     return  # the step was inside: only rounding is between x and the edge
-                moved = abs(point.value - before) > noise(point) and (proved or move.gap > seek.enough)
-                tries.note(moved, point.upper - ask.lower)
+                tries.note(point, point.upper - ask.lower, proved or move.gap > seek.enough)
             else:
                 active.drop()
             kind, end = move.kind if s > 0.0 else "null", seek.over(t + 1)
@@ -202,15 +200,19 @@ class _Tries:
     nulls: int = 0
     still: int = 0
     least: float = math.inf
+    mark: float = math.inf
 
     @property
     def tired(self) -> bool:
         """Whether only the best atom will do."""
         return self.nulls > 0 or self.still >= self.patience
 
-    def note(self, moved: bool, gap: float) -> None:
-        """Note a step: whether it moved f, and the gap after it."""
-        self.still = 0 if moved or gap < GAINED * self.least else self.still + 1
+    def note(self, point: Point, gap: float, worthy: bool) -> None:
+        """Note a step: where it led, the gap there, and whether it promised enough."""
+        moved = abs(point.value - self.mark) > noise(point)
+        if moved:
+            self.mark = point.value
+        self.still = 0 if (moved and worthy) or gap < GAINED * self.least else self.still + 1
         self.least = min(self.least, gap)
 
     def over(self, proved: bool, convex: bool) -> bool:

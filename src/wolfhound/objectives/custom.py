@@ -11,7 +11,7 @@ from typing import NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound.core import UNIT, Ids, Ints, Matrix, Point, Vector
+from wolfhound.core import TINY, UNIT, Ids, Ints, Matrix, Point, Vector
 from wolfhound.objectives._line import PlainLine
 from wolfhound.objectives._rounding import SAFE, drift_length, length
 from wolfhound.validate import ids, number, require, vector
@@ -111,9 +111,10 @@ class Custom:
         """How far the gradient may change within the drift."""
         if math.isfinite(self.smoothness):
             return self.smoothness * away
-        # Any signs will do, but those of a plain pattern may be orthogonal to the curvature. Zeros are exact.
+        # Any signs will do, but those of a plain pattern may be orthogonal to the curvature. What has
+        # no drift to speak of is exact, such as a zero at the edge of a domain.
         signs = np.where(np.random.default_rng(0).random(len(x)) < 0.5, -1.0, 1.0)
-        value, moved, _ = self._evaluate(np.where(x == 0.0, x, x + signs * drift))
+        value, moved, _ = self._evaluate(np.where(drift > TINY, x + signs * drift, x))
         return length(moved - grad) if _finite(value, moved) else 0.0
 
     def values(self, rows: Matrix) -> Vector:
