@@ -42,9 +42,9 @@ class Attack(NamedTuple):
 
 
 ATTACKS = (
-    Attack("problems", "problems", 100_000, 300, 120),
-    Attack("bounds", "bounds", 1_000_000, 3_000, 100),
-    Attack("shared", "shared runs", 2_000, 100, 24),
+    Attack("problems", "problems", 100_000, 100, 120),
+    Attack("bounds", "bounds", 1_000_000, 1_000, 100),
+    Attack("shared", "shared runs", 2_000, 50, 24),
     Attack("forged", "folders", 10_000, 40, 40),
 )
 CELL = 40
@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(claim: Claim, attack: Attack, seed: int, wanted: int) -> supervise.Findings:
     """Attack in rounds until there are enough cases."""
     found, first = supervise.Findings(), 0
-    step = attack.round if wanted == attack.full else 4
+    step = attack.round if wanted == attack.full else 2
     while found.counts[attack.counted] < wanted:
         found.take(supervise.run(attack.module, seed, range(first, first + step)))
         first += step

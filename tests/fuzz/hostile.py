@@ -179,6 +179,18 @@ def draw_design(rng: Rng, d: int) -> Array:
     return kinds[str(rng.choice(sorted(kinds)))]()
 
 
+def draw_banned(rng: Rng, rows: Array) -> Array:
+    """Return ids to exclude: none, random ones, or all that are best for a coordinate."""
+    n = len(rows)
+    if rng.random() < 0.6:
+        return np.empty(0, np.int64)
+    if rng.random() < 0.5:
+        return rng.permutation(n)[: int(rng.integers(0, n))]
+    column = rows[:, int(rng.integers(rows.shape[1]))]
+    best = np.flatnonzero(column >= np.quantile(column, rng.uniform(0.5, 1.0), method="nearest"))
+    return best[: n - 1]
+
+
 def draw_queries(rng: Rng, rows: Array, m: int) -> Array:
     """Return queries along atoms, close to each other, tiny, huge, or zero."""
     points = rows.astype(np.float64)

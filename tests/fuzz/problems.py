@@ -92,7 +92,7 @@ def draw_rows(rng: np.random.Generator, batch: int, folder: Path) -> hostile.Row
     """Draw the atoms of a batch: dtypes take turns, one in six is nonnegative."""
     turn = batch // 2
     return hostile.draw_rows(
-        rng, dtype=hostile.DTYPES[batch % 2], positive=turn % 6 == 0, large=turn % 48 < 2, folder=folder
+        rng, dtype=hostile.DTYPES[batch % 2], positive=turn % 6 == 0, large=turn % 48 in (6, 7), folder=folder
     )
 
 
@@ -106,8 +106,6 @@ def draw_calls(
         if turn % 6 == 0:
             kinds = [cells.mixture, cells.custom] if place % 4 == turn // 6 % 4 else [cells.mixture]
         for kind in kinds:
-            n = len(rows.values)
-            banned = rng.permutation(n)[: int(rng.integers(0, n)) if rng.random() < 0.3 else 0]
             try:
                 problem = kind(rng, rows.values)
             except CLEAR:  # a target or a design that is refused: extreme, or it would be found below
@@ -120,7 +118,7 @@ def draw_calls(
                 oracle=oracle[1],
                 rtol=float(rng.choice(RTOLS)),
                 steps=math.inf if how == "FullyCorrective" else float(rng.choice(STEPS)),
-                banned=banned,
+                banned=hostile.draw_banned(rng, rows.values),
                 seed=int(rng.integers(1 << 31)),
             )
 
