@@ -203,7 +203,7 @@ def late(n: int, m: int, spread: float) -> tuple[Matrix, Matrix]:
     return rows.astype(np.float32), queries
 
 
-@pytest.mark.parametrize("m", [1, 3, GROUP + 4])
+@pytest.mark.parametrize("m", [2, 3, GROUP + 4])
 def test_codes_that_tell_little_are_given_up_early(monkeypatch: pytest.MonkeyPatch, m: int) -> None:
     monkeypatch.setattr(_codes, "_LARGE", 0)
     rows, queries = late(20_000, m, spread=0.001)
@@ -211,6 +211,13 @@ def test_codes_that_tell_little_are_given_up_early(monkeypatch: pytest.MonkeyPat
     alone = Scan(rows, screen=False).query(queries, k=2)
     assert hits.passes == alone.passes == 1.0
     np.testing.assert_array_equal(hits.scored, alone.scored + 1024)  # the sample, and no pass over the codes
+
+
+def test_one_query_reads_the_codes_before_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_codes, "_LARGE", 0)
+    rows, queries = late(20_000, 1, spread=0.001)
+    hits = check_like_scan(Int8Scan.build(rows), queries, 2)
+    assert hits.passes == 2.0  # a sample would cost every other query more than this one loses
 
 
 def test_codes_are_given_up_query_by_query(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -276,8 +276,12 @@ class Trial(NamedTuple):
 
 
 def tried(codes: Codes, queries: Coded, k: int, exclude: Ids) -> Trial:
-    """See in a sample whether codes tell rows apart; where there are few codes, hope for it."""
-    if codes.blocks.nbytes < _LARGE or len(codes.blocks) <= _SAMPLE:
+    """See in a sample whether codes tell rows apart; where that costs little anyway, hope for it.
+
+    That is so of few codes, and of one query: what it loses is a read of the codes, a
+    quarter of a read of the rows.
+    """
+    if codes.blocks.nbytes < _LARGE or len(codes.blocks) <= _SAMPLE or len(queries.hopeless) == 1:
         return Trial(queries.hopeless, 0)
     at = np.arange(_SAMPLE) * ((len(codes.blocks) - 1) // _SAMPLE)  # without the last, which may have gaps
     places = (ROWS * at[:, None] + np.arange(ROWS)).reshape(-1)

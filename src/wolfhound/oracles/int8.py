@@ -132,11 +132,13 @@ def _group(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
     """Answer by the codes, except for queries of which a sample says that they decide little."""
     queries = coded(codes, ask)
     trial = tried(codes, queries, ask.k, ask.exclude)
-    left, lost = np.flatnonzero(~trial.hopeless), np.flatnonzero(trial.hopeless)
-    parts = [_decided(atoms, codes, scan, ask.only(left), queries.only(left))] if len(left) else []
-    parts += [scan.answer(ask.only(lost))] if len(lost) else []
-    hits = joined(parts, np.concatenate([left, lost]))
-    return replace(hits, scored=hits.scored + trial.rows)
+    if not trial.hopeless.any():
+        hits = _decided(atoms, codes, scan, ask, queries)
+    else:
+        left, lost = np.flatnonzero(~trial.hopeless), np.flatnonzero(trial.hopeless)
+        parts = [_decided(atoms, codes, scan, ask.only(left), queries.only(left))] if len(left) else []
+        hits = joined([*parts, scan.answer(ask.only(lost))], np.concatenate([left, lost]))
+    return replace(hits, scored=hits.scored + trial.rows) if trial.rows else hits
 
 
 def _decided(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, queries: Coded) -> Hits:
