@@ -1,0 +1,255 @@
+"""Numbers that tell how the tree is built: ``python tools/structure.py [folder]``.
+
+Modules, imports between them and cycles; the largest file, class and function; the
+most positional arguments of a kernel; classes that share a name; functions named by
+a participle; and, for the three main calls, files visited and hops between files.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import ast
+import contextlib
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+PACKAGE = "wolfhound"
+NOUNS_IN_ED = {"seed", "need", "feed", "speed", "embed", "exceed", "proceed", "shed"}
+OTHER_PARTICIPLES = {
+    "drawn",
+    "held",
+    "swept",
+    "kept",
+    "built",
+    "made",
+    "found",
+    "taken",
+    "given",
+    "known",
+    "read",
+}
+
+
+class Module(NamedTuple):
+    """A file of the package, parsed."""
+
+    name: str
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @property
+    def room(self) -> str:
+        """The package below the root that it belongs to, or its own name."""
+        return ".".join(self.name.split(".")[:2])
+
+
+def modules(folder: Path) -> list[Module]:
+    """Parse all files."""
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        text = path.read_text()
+        found.append(Module(name, path, text, ast.parse(text)))
+    return found
+
+
+# ---------------------------------------------------------------- imports
+
+
+def imports(all_modules: list[Module]) -> dict[str, set[str]]:
+    """Which modules each module imports, inside functions and for types too."""
+    names = {module.name for module in all_modules}
+    edges: dict[str, set[str]] = {name: set() for name in names}
+    for module in all_modules:
+        for node in ast.walk(module.tree):
+            for target in _targets(node):
+                known = _known(target, names)
+                if known not in ("", module.name, PACKAGE):
+                    edges[module.name].add(known)
+    return edges
+
+
+def _known(target: str, names: set[str]) -> str:
+    """The module that a dotted name is, or is defined in."""
+    while target and target not in names:
+        target = target.rpartition(".")[0]
+    return target
+
+
+def _targets(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name.startswith(PACKAGE))
+    elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def cycles(edges: Mapping[str, set[str]]) -> list[set[str]]:
+    """Groups of modules each of which reaches all others (Tarjan 1972)."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    groups: list[set[str]] = []
+
+    def visit(name: str) -> None:
+        order[name] = low[name] = len(order)
+        stack.append(name)
+        for other in sorted(edges[name]):
+            if other not in order:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], order[other])
+        if low[name] == order[name]:
+            group = set(stack[stack.index(name) :])
+            del stack[stack.index(name) :]
+            groups.extend([group] if len(group) > 1 else [])
+
+    for name in sorted(edges):
+        if name not in order:
+            visit(name)
+    return groups
+
+
+# ---------------------------------------------------------------- sizes and names
+
+
+def definitions(all_modules: list[Module], *kinds: type[ast.AST]) -> Iterator[tuple[Module, Any]]:
+    """All classes or functions, with their modules."""
+    for module in all_modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, kinds):
+                yield module, node
+
+
+def _lines(node: Any) -> int:
+    return int(node.end_lineno - node.lineno + 1)
+
+
+def code_lines(module: Module) -> int:
+    """Lines that are neither blank nor of a docstring."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings: set[int] = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, documented) and ast.get_docstring(node) is not None:
+            first: Any = node.body[0]
+            docstrings.update(range(first.lineno, first.end_lineno + 1))
+    lines = enumerate(module.text.splitlines(), 1)
+    return sum(1 for number, line in lines if line.strip() and number not in docstrings)
+
+
+def is_kernel(node: ast.FunctionDef) -> bool:
+    """Whether a function is compiled."""
+    return any(isinstance(mark, ast.Name) and mark.id.endswith("kernel") for mark in node.decorator_list)
+
+
+def is_participle(name: str) -> bool:
+    """Whether a function is named for what it gives rather than for what it does."""
+    first = name.strip("_").split("_")[0]
+    return first in OTHER_PARTICIPLES or (first.endswith("ed") and first not in NOUNS_IN_ED)
+
+
+def report(folder: Path) -> dict[str, str]:
+    """All numbers of the files, by what they are."""
+    found = modules(folder)
+    rooms = {module.name: module.room for module in found}
+    edges = imports(found)
+    pairs = [(a, b) for a, others in edges.items() for b in others]
+    between = sum(rooms[a] != rooms[b] for a, b in pairs)
+    classes = [(module, node) for module, node in definitions(found, ast.ClassDef)]
+    functions = [(module, node) for module, node in definitions(found, ast.FunctionDef)]
+    kernels = [(module, node) for module, node in functions if is_kernel(node)]
+    homes = Counter(node.name for _, node in classes)
+    file = max(found, key=lambda module: module.text.count("\n"))
+    biggest, longest = (
+        max(classes, key=lambda pair: _lines(pair[1])),
+        max(functions, key=lambda pair: _lines(pair[1])),
+    )
+    widest = max(kernels, key=lambda pair: len(pair[1].args.args))
+    return {
+        "lines": f"{sum(module.text.count(chr(10)) for module in found):,}",
+        "lines of code": f"{sum(map(code_lines, found)):,}",
+        "modules": str(len(found)),
+        "imports between packages": str(between),
+        "imports within packages": str(len(pairs) - between),
+        "cycles": "; ".join(", ".join(sorted(group)) for group in cycles(edges)) or "none",
+        "largest file": f"{file.text.count(chr(10))} lines, {file.name}",
+        "largest class": f"{_lines(biggest[1])} lines, {biggest[0].name}.{biggest[1].name}",
+        "largest function": f"{_lines(longest[1])} lines, {longest[0].name}.{longest[1].name}",
+        "widest kernel": f"{len(widest[1].args.args)} arguments, {widest[0].name}.{widest[1].name}",
+        "class names with two homes": str(sum(count > 1 for count in homes.values())),
+        "participle function names": str(sum(is_participle(node.name) for _, node in functions)),
+    }
+
+
+# ---------------------------------------------------------------- how a call runs
+
+
+def walk(call: Callable[[], object], folder: Path) -> tuple[int, int]:
+    """Files of the package that a call visits, and calls that go from one file to another."""
+    inside = str(folder)
+    visited: set[str] = set()
+    hops: dict[tuple[str, str], int] = defaultdict(int)
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        here = frame.f_code.co_filename
+        if event != "call" or not here.startswith(inside):
+            return
+        visited.add(here)
+        back = frame.f_back
+        if (
+            back is not None
+            and back.f_code.co_filename.startswith(inside)
+            and back.f_code.co_filename != here
+        ):
+            hops[back.f_code.co_filename, here] += 1
+
+    call()  # imports and compiles
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return len(visited), len(hops)
+
+
+def calls() -> dict[str, Callable[[], object]]:
+    """The three main calls, small."""
+    import numpy as np  # noqa: PLC0415 - only where calls are made
+
+    import wolfhound  # noqa: PLC0415
+
+    rows = np.random.default_rng(0).standard_normal((5000, 8))
+    found: dict[str, Callable[[], object]] = {
+        "minimize": lambda: wolfhound.minimize(wolfhound.SquaredDistance(np.full(8, 2.0)), rows),
+        "herd(X, 500)": lambda: wolfhound.herd(rows, 500),
+    }
+    with contextlib.suppress(ImportError):  # without the extra `rl`
+        from wolfhound.policy.actions import ActionSet  # noqa: PLC0415
+        from wolfhound.policy.agent import SFWPO  # noqa: PLC0415
+        from wolfhound.policy.batch import BatchedFeed  # noqa: PLC0415
+        from wolfhound.policy.feed import Feed  # noqa: PLC0415
+
+        feed = Feed.build(rows[:500])
+        found["SFWPO.learn"] = lambda: SFWPO(BatchedFeed(feed, 4), ActionSet(feed.atoms)).learn(1200)
+    return found
+
+
+def main() -> None:
+    """Print all numbers."""
+    given = sys.argv[1:]
+    folder = Path(given[0]) if given else Path(__file__).parents[1] / "src" / PACKAGE
+    for name, text in report(folder).items():
+        print(f"{name:28} {text}")
+    for name, call in ({} if given else calls()).items():
+        files, hops = walk(call, folder)
+        print(f"{name:28} {files} files visited, {hops} pairs of files between which calls go")
+
+
+if __name__ == "__main__":
+    main()
