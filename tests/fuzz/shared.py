@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from tests.fuzz import cells, hostile
-from tests.fuzz.problems import Call, draw_calls, judge_result
+from tests.fuzz.problems import Call, draw_calls, dtype_of, judge_result
 from tests.fuzz.supervise import Findings
 from wolfhound import BlendedPairwise, FrankWolfe, Result
 
@@ -37,7 +37,7 @@ def judge(seed: int, batch: int) -> Iterator[str | Findings]:
 
 def draw_rows(rng: np.random.Generator, batch: int) -> hostile.Rows:
     """Draw atoms of ordinary size, in memory."""
-    dtype, d = hostile.DTYPES[batch % 2], int(rng.integers(2, 7))
+    dtype, d = dtype_of(batch), int(rng.integers(2, 7))
     positive = batch // 2 % 6 == 0
     values = rng.standard_normal((ROWS, d))
     values = (np.exp(-np.square(values)) if positive else values).astype(dtype)
