@@ -63,7 +63,8 @@ def layout(path: str, columns: Sequence[str] | None) -> Layout:
     A column is of numbers if at least half of its cells are: a blank cell says
     nothing, and one that is no number is a mistake to be told, not a reason to
     leave the column out. The first line is a header if none of its cells is a
-    number, or if one that is none stands over numbers.
+    number, if one that is none stands over numbers, or if its numbers count from 0
+    or 1 beside a text or a blank, as those of a table whose columns have no names.
     """
     found = rows(path)
     line, first = next(found, (0, []))
@@ -71,7 +72,9 @@ def layout(path: str, columns: Sequence[str] | None) -> Layout:
     below.read(found)
     texts = [bool(cell.strip()) and number(cell) is None for cell in first]
     over_numbers = any(text and numeric for text, numeric in zip(texts, below.numeric, strict=True))
-    header = over_numbers or all(number(cell) is None for cell in first)
+    numbers = [value for cell in first if (value := number(cell)) is not None]
+    counted = len(numbers) < len(first) and _counts(numbers)
+    header = over_numbers or counted or all(number(cell) is None for cell in first)
     if not header:
         below.add(first)
     require(below.rows > 0, "path", "a .csv file with at least one row of numbers", path)
@@ -84,6 +87,11 @@ def layout(path: str, columns: Sequence[str] | None) -> Layout:
         numeric = [names.index(name) for name in chosen(columns, names)]
     require(bool(numeric), "path", "a comma-separated file with numeric columns", f"none in {path}")
     return Layout(names, line if header else 0, tuple(numeric))
+
+
+def _counts(numbers: list[float]) -> bool:
+    """Whether these are 0, 1, 2, ... or 1, 2, 3, ..., two at least."""
+    return len(numbers) > 1 and numbers in ([*range(len(numbers))], [*range(1, len(numbers) + 1)])
 
 
 def chosen(columns: Sequence[str], names: Sequence[str]) -> Sequence[str]:
