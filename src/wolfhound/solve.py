@@ -170,8 +170,9 @@ class _Log(Generic[P]):
         if self._last is None or self._best is None:
             raise RuntimeError("the method yielded no state")
         if status is None:
-            gap = self._last.value - self._last.lower
-            status = Status.ROUNDING if gap <= 8.0 * self._last.slack < math.inf else Status.STALLED
+            # Rounding at the last point says nothing of a better one before.
+            gap = self._best.value - self._last.lower
+            status = Status.ROUNDING if gap <= 8.0 * self._best.slack < math.inf else Status.STALLED
         seconds = time.perf_counter() - self._began
         return Run(last=self._last, best=self._best, status=status, rows=self.rows, seconds=seconds)
 

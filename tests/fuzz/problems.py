@@ -97,7 +97,7 @@ def draw_rows(rng: np.random.Generator, batch: int, folder: Path) -> hostile.Row
     """Draw the atoms of a batch: dtypes take turns, one in six is nonnegative."""
     turn = batch // 2
     return hostile.draw_rows(
-        rng, dtype=dtype_of(batch), positive=turn % 6 == 0, large=turn % 48 in (6, 7), folder=folder
+        rng, dtype=dtype_of(batch), positive=turn % 6 == 0, large=turn % 96 in (6, 7), folder=folder
     )
 
 

@@ -13,13 +13,28 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.conformance.method import Problem, at_atom, check_method, origin, problems, run
 from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Atoms, Hits, Ids, Line, Matrix, Oracle, Point, Start, State, StepSize, Vector
+from wolfhound.core import (
+    Atoms,
+    Hits,
+    Ids,
+    Line,
+    Matrix,
+    Oracle,
+    Point,
+    Start,
+    State,
+    Status,
+    StepSize,
+    Vector,
+)
 from wolfhound.methods.directions import Away, BlendedPairwise, Direction, Pairwise, Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import Adaptive, LineSearch, OpenLoop, ShortStep
 from wolfhound.objectives._line import PlainLine
+from wolfhound.objectives.likelihood import MixtureLikelihood
 from wolfhound.objectives.quadratic import SquaredDistance
 from wolfhound.oracles.scan import Scan
+from wolfhound.solve import minimize
 
 DIRECTIONS: tuple[Direction, ...] = (Vanilla(), Away(), Pairwise(), BlendedPairwise())
 LINEAR: tuple[Direction, ...] = (Away(), Pairwise(), BlendedPairwise())
@@ -408,3 +423,13 @@ def test_lower_bounds_every_point_of_the_hull(
         assert state.lower <= state.value
         assert (state.weights > 0.0).all()
         assert len(np.unique(state.ids)) == len(state.ids)
+
+
+def test_rounding_at_a_worse_point_does_not_end_a_run() -> None:
+    """An open loop jumps to an atom at the edge of the domain, where the gradient is huge."""
+    rows = np.array([[0.7, 4e-17], [4e-17, 0.42], [0.4, 1e-15]])
+    result = minimize(
+        MixtureLikelihood(), rows, method=FrankWolfe(Vanilla(), OpenLoop()), rtol=1e-9, max_steps=30
+    )
+    assert result.steps == 30
+    assert result.status is Status.MAX_STEPS

@@ -57,7 +57,7 @@ def _crosses(here: Point, there: Point) -> bool:
 
 
 class Asker:
-    """Queries along one run; keeps `lower`, passes, atoms scored, ratio, slack.
+    """Queries along one run; keeps `lower`, `upper` (of the best state), passes, atoms scored, ratio, slack.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Asker:
         self.exclude = exclude
         self.goal = goal
         self.lower = objective.floor if objective.convex else -math.inf
-        self._upper = math.inf
+        self.upper = math.inf
         self._rounding = 0.0
         self._still: Point | None = None
         self._last: Point | None = None
@@ -142,9 +142,9 @@ class Asker:
 
     def _agree(self, point: Point) -> None:
         """Raise if f was found below a tangent or its own lower bound by more than rounding."""
-        self._upper = min(self._upper, point.upper)
-        rounding = 8.0 * self._rounding + _TRUSTED * max(abs(self.lower), abs(self._upper))
-        below = self.lower > self._upper + rounding
+        self.upper = min(self.upper, point.upper)
+        rounding = 8.0 * self._rounding + _TRUSTED * max(abs(self.lower), abs(self.upper))
+        below = self.lower > self.upper + rounding
         if self.objective.convex and self._last is not None and self._last is not point:
             below = below or _crosses(self._last, point) or _crosses(point, self._last)
         self._last = point
@@ -173,7 +173,7 @@ class Asker:
         return State(
             t=t,
             point=point,
-            lower=min(self.lower, self._upper),
+            lower=min(self.lower, self.upper),
             ids=ids.copy(),
             weights=weights.copy(),
             passes=self.passes,

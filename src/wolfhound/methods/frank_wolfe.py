@@ -165,7 +165,9 @@ class FrankWolfe:
     def _towards(self, hits: Hits, ask: Asker, active: ActiveSet, point: Point) -> tuple[Move, int, bool]:
         """Return the move, the atom that was hit, whether it is proved best."""
         hit, score, bound = int(hits.ids[0, 0]), float(hits.scores[0, 0]), float(hits.bounds[0])
-        rounding = math.isfinite(bound) and point.upper - ask.lower <= 2.0 * ask.slack < math.inf
+        # At a worse point than before, near the edge of a domain, rounding may be large: go on from there.
+        best = math.isfinite(bound) and point.upper - ask.upper <= 2.0 * noise(point)
+        rounding = best and point.upper - ask.lower <= 2.0 * ask.slack < math.inf
         if len(active) and (rounding or ask.stationary(point)):
             return Move(0.0), hit, True  # nothing is left but rounding
         proved = proved_best(hits, ask.slack)
