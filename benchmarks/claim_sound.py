@@ -42,8 +42,8 @@ class Attack(NamedTuple):
 
 
 ATTACKS = (
-    Attack("problems", "problems", 100_000, 100, 120),
-    Attack("bounds", "bounds", 1_000_000, 1_000, 100),
+    Attack("problems", "problems", 100_000, 100, 60),
+    Attack("bounds", "bounds", 1_000_000, 1_000, 50),
     Attack("shared", "shared runs", 2_000, 50, 24),
     Attack("forged", "folders", 10_000, 40, 40),
 )

@@ -431,3 +431,11 @@ def test_one_file_imports_faiss() -> None:
     root = Path(wolfhound.__file__).parent
     importing = re.compile(r"^\s*(import|from) faiss\b", re.MULTILINE)
     assert [p.name for p in root.rglob("*.py") if importing.search(p.read_text())] == ["_faiss.py"]
+
+
+def test_no_more_lists_are_probed_than_there_are() -> None:
+    rows = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)
+    index = FaissIndex.build(rows, kind=IvfPq(lists=3, probes=2))._engine.index
+    engine = _faiss.lists_of(index, 10**15)
+    assert engine.probes == 3
+    assert engine.search(rows[:2], 5)[0].shape == (2, 5)

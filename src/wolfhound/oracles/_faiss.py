@@ -325,8 +325,8 @@ def _counts() -> int:
 
 
 def lists_of(index: Index, probes: int) -> Lists:
-    """Return the engine of an index that `build_ivf_pq` made."""
-    index.nprobe = probes
+    """Return the engine of an index that `build_ivf_pq` made; there are no more lists than it has."""
+    index.nprobe = probes = min(probes, index.nlist)
     sizes = [index.invlists.list_size(i) for i in range(index.nlist)]
     return Lists(index, probes, np.array(sizes, np.int64))
 
