@@ -162,7 +162,8 @@ def draw_target(rng: Rng, rows: Array) -> Array:
         "origin": lambda: np.zeros(d),
         "far": lambda: inside + 1e5 * size * rng.standard_normal(d),
     }
-    return np.clip(kinds[str(rng.choice(sorted(kinds)))](), -1e300, 1e300)
+    with np.errstate(over="ignore"):
+        return np.clip(kinds[str(rng.choice(sorted(kinds)))](), -1e300, 1e300)
 
 
 def draw_design(rng: Rng, d: int) -> Array:
