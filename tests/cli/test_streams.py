@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,14 @@ from tests.cli.test_main import HERE
 FULL = "error: standard output cannot be written: No space left on device.\n"
 CLOSED = "error: standard output must be open. Got a closed one.\n"
 RUN = "explain atoms.npy --target 1"
+
+
+@pytest.fixture(autouse=True)
+def listening() -> Iterator[None]:
+    """Ctrl-C is heard by the children, also where these tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def shell(line: str, **env: str) -> subprocess.CompletedProcess[str]:
