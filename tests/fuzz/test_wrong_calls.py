@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz.wrong_calls import CALLS, Wrong
+from tests.fuzz import wrong_calls, wrong_calls_herding
+from tests.fuzz.wrong_calls import Wrong
+
+TABLES = (wrong_calls.CALLS, wrong_calls_herding.CALLS)
 
 
-@pytest.mark.parametrize("wrong", CALLS, ids=lambda wrong: wrong.name)
+@pytest.mark.parametrize(
+    "wrong", [wrong for table in TABLES for wrong in table], ids=lambda wrong: wrong.name
+)
 def test_a_wrong_use_is_named(wrong: Wrong) -> None:
     with pytest.raises((TypeError, ValueError)) as raised:
         wrong.call()
@@ -17,6 +22,7 @@ def test_a_wrong_use_is_named(wrong: Wrong) -> None:
     assert [word for word in wrong.words if word not in said] == [], said
 
 
-def test_the_table_is_large_and_names_each_use_once() -> None:
-    assert len(CALLS) >= 100
-    assert len({wrong.name for wrong in CALLS}) == len(CALLS)
+@pytest.mark.parametrize("table", TABLES, ids=["engine", "herding and policies"])
+def test_the_table_is_large_and_names_each_use_once(table: list[Wrong]) -> None:
+    assert len(table) >= 100
+    assert len({wrong.name for wrong in table}) == len(table)
