@@ -35,9 +35,6 @@ OPEN = 1e-7
 UNDERFLOW = 1e-200
 """More than underflow can, of numbers near 1."""
 
-SHORT = 1e-152
-"""Lengths below are not told apart by proofs: their squares underflow."""
-
 EXTREME = 1e70
 """Largest size that no problem may be refused for."""
 
@@ -214,7 +211,7 @@ def size_of(result: Result, call: Call, values: hostile.Array) -> float:
     """Sizes that rounding is relative to: of f, its slopes and its curvature."""
     with np.errstate(all="ignore"):
         grad = call.problem.objective.at(result.x).grad
-        radius = max(float(np.abs(values).astype(np.float64).sum(axis=1).max()), SHORT)
+        radius = float(np.abs(values).astype(np.float64).sum(axis=1).max())
         bend = call.problem.bend(result.x) * radius * radius
         size = abs(result.value) + float(np.abs(grad).max()) * radius + bend
         size += UNDERFLOW / OPEN * (1.0 + radius * radius)

@@ -9,8 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.atoms import check_finite
-from wolfhound.core import Atoms, Matrix, Vector
+from wolfhound.core import TINY, UNIT, Atoms, Matrix, Vector
 from wolfhound.oracles import _scan_kernels as kernels
+
+_SQUARES_UNDERFLOW = 1e-150
+"""Norms below are known by the largest entry: their squares say too little."""
 
 
 class Norms(NamedTuple):
@@ -74,5 +77,7 @@ class Gauge:
             check_finite(block, first)
             row = first + int(np.flatnonzero(~np.isfinite(squares))[0])
             raise ValueError(f"`atoms` must have norms below 1e154. Got a larger one in row {row}.")
+        if top < _SQUARES_UNDERFLOW:
+            top = min(top, math.sqrt(self._d) * float(np.abs(block).max()) * (1.0 + 8.0 * UNIT) + TINY)
         self._tops.append(top)
         return norms
