@@ -227,7 +227,7 @@ def test_norms_are_rounded_up(seed: int, exponent: int, double: bool) -> None:
     assert truth.max() <= gauge.norms().radius <= truth.max() * (1.0 + 1e-14) + 1e-150
 
 
-@pytest.mark.parametrize("exponent", [-160, -200, -300])
+@pytest.mark.parametrize("exponent", [-160, -200, -280])
 def test_the_radius_is_known_where_squares_underflow(exponent: int) -> None:
     rows: Matrix = 10.0**exponent * np.array([[3.0, -4.0], [0.0, 1.0]])
     found = Scan(rows).query(np.array([[1.0, 0.0]]))
