@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from wolfhound import store
 from wolfhound.atoms import ArrayAtoms, fingerprint
 from wolfhound.core import Status
-from wolfhound.result import Result, Trace, TraceRow, load
+from wolfhound.loading import load
+from wolfhound.result import Result, Trace, TraceRow
 from wolfhound.store import StoreError
 
 ATOMS = ArrayAtoms(np.arange(24.0).reshape(8, 3))
@@ -175,7 +176,7 @@ def _pickled(result: Result, folder: Path) -> Result:
 
 def _stored(result: Result, folder: Path) -> Result:
     result.save(folder / "run")
-    return load(folder / "run")
+    return Result.load(folder / "run")
 
 
 @pytest.mark.parametrize("copy", [_pickled, _stored])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wolfhound.herding.kernels import Linear as Linear
     from wolfhound.herding.kernels import Stein as Stein
     from wolfhound.herding.result import HerdResult as HerdResult
+    from wolfhound.loading import load as load
     from wolfhound.methods.directions import Away as Away
     from wolfhound.methods.directions import BlendedPairwise as BlendedPairwise
     from wolfhound.methods.directions import Pairwise as Pairwise
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from wolfhound.readers import read_atoms as read_atoms
     from wolfhound.result import Result as Result
     from wolfhound.result import Trace as Trace
-    from wolfhound.result import load as load
     from wolfhound.solve import minimize as minimize
     from wolfhound.threads import get_threads as get_threads
     from wolfhound.threads import set_threads as set_threads
@@ -72,6 +72,7 @@ _NAMES = {
     "herding.herd": ("herd",),
     "herding.kernels": ("Gaussian", "Laplace", "Linear", "Stein"),
     "herding.result": ("HerdResult",),
+    "loading": ("load",),
     "methods.directions": ("Away", "BlendedPairwise", "Pairwise", "Vanilla"),
     "methods.frank_wolfe": ("FrankWolfe",),
     "methods.fully_corrective": ("FullyCorrective",),
@@ -95,7 +96,7 @@ _NAMES = {
     "planning.choose": ("choose_oracle",),
     "planning.plan": ("plan",),
     "readers": ("read_atoms",),
-    "result": ("Result", "Trace", "load"),
+    "result": ("Result", "Trace"),
     "solve": ("minimize",),
     "threads": ("get_threads", "set_threads"),
 }

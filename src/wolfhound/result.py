@@ -14,19 +14,14 @@ from numpy.typing import NDArray
 
 from wolfhound import plot, store
 from wolfhound.atoms import Fingerprint
+from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Columns, Plain
 from wolfhound.core import Ids, Ints, Status, Vector
-from wolfhound.validate import count, number, require
+from wolfhound.validate import count, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_KIND = "result"
 _SHOWN = 5
-
-WEIGHTS = 1e-6
-"""What rounding may add to the sum of the weights of a saved result, and much more."""
-
-FINITE = float(np.finfo(np.float64).max)
 
 
 class TraceRow(NamedTuple):
@@ -117,6 +112,22 @@ class Trace:
         """``value - lower``: how far from the optimum each state can be."""
         with np.errstate(invalid="ignore"):
             return self.value - self.lower
+
+
+TRACE = Columns(
+    Trace,
+    {
+        "t": Array(shape=("states",), dtype=np.int64, low=0),
+        "value": Array(shape=("states",)),
+        "lower": Array(shape=("states",)),
+        "passes": Array(shape=("states",)),
+        "scored": Array(shape=("states",), dtype=np.int64),
+        "seconds": Array(shape=("states",)),
+        "ratio": Array(shape=("states",)),
+        "kind": Array(shape=("states",), dtype="U"),
+    },
+)
+"""How a trace is saved."""
 
 
 class WeightedAtom(NamedTuple):
@@ -246,20 +257,30 @@ class Result:
         return figure
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write to a folder that `load` reads; it must be new, empty, or hold a result."""
-        arrays = {f"trace_{name}": getattr(self.trace, name) for name in TraceRow._fields}
-        # As an array: JSON has no inf and nan.
-        arrays["numbers"] = np.array([self.value, self.lower, self.goal, self.passes, self.seconds])
-        arrays |= {"x": self.x, "ids": self.ids, "weights": self.weights}
-        params = {
-            "status": self.status.name,
-            "steps": self.steps,
-            "scored": self.scored,
-            "names": None if self.names is None else list(self.names),
-            "objective": self.objective,
-            "method": self.method,
-        }
-        store.save(folder, _KIND, arrays, params, self.fingerprint)
+        """Write to a folder that `wolfhound.load` reads; it must be new, empty, or hold a result."""
+        CODEC.save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str], atoms: object = None) -> Result:
+        """Read a result that `save` wrote.
+
+        What was proved in the run is read, not proved again: checksums tell damage, but
+        whoever can write the folder can write what he likes. To prove it, solve again.
+
+        Parameters
+        ----------
+        folder
+            Where it was saved.
+        atoms
+            Atoms, an array or a path. If given, must be the atoms of the run, else
+            StoreError is raised.
+
+        Raises
+        ------
+        StoreError
+            If the folder is damaged, or holds what no run can have given.
+        """
+        return CODEC.load(folder, atoms)
 
     def _cost(self) -> str:
         passes = f"{self.passes:.3g} {'pass' if self.passes == 1 else 'passes'}"
@@ -282,56 +303,32 @@ class Result:
         )
 
 
-def load(folder: str | PathLike[str], *, atoms: object = None) -> Result:
-    """Read a result that `Result.save` wrote.
-
-    What was proved in the run is read, not proved again: checksums tell damage, but
-    whoever can write the folder can write what he likes. To prove it, solve again.
-
-    Parameters
-    ----------
-    folder
-        Where it was saved.
-    atoms
-        Atoms, an array or a path. If given, must be the atoms of the run, else
-        StoreError is raised.
-
-    Raises
-    ------
-    StoreError
-        If the folder is damaged, or holds what no run can have given.
-    """
-    stored = store.load(folder, _KIND, mmap=False)
-    if atoms is not None:
-        store.check_fingerprint(stored, atoms)
-    with stored.reading():
-        return _read(stored)
+def _check(result: Result) -> None:
+    require(len(np.unique(result.ids)) == result.support, "ids", "distinct", "repeated ids")
+    require(float(result.weights.sum()) <= 1.0 + WEIGHTS, "weights", "of sum 1", result.weights.sum())
+    require(result.lower <= result.value, "lower", f"<= {result.value}", result.lower)
 
 
-def _read(stored: store.Stored) -> Result:
-    params, (n, d) = stored.params, stored.shape
-    value, lower, goal, passes, seconds = stored.array("numbers", np.float64, (5,)).tolist()
-    ids = stored.array("ids", np.int64, (None,), low=0, high=n - 1)
-    weights = stored.array("weights", np.float64, ids.shape, low=0.0, high=1.0 + WEIGHTS)
-    require(len(np.unique(ids)) == len(ids), "ids", "distinct", "repeated ids")
-    require(float(weights.sum()) <= 1.0 + WEIGHTS, "weights", "of sum 1", weights.sum())
-    require(lower <= value, "lower", f"<= {value}", lower)
-    names = params["names"]
-    return Result(
-        x=stored.array("x", np.float64, (d,), low=-FINITE, high=FINITE),
-        ids=ids,
-        weights=weights,
-        value=value,
-        lower=lower,
-        status=Status[params["status"]],
-        goal=goal,
-        steps=count(params["steps"], "steps"),
-        passes=number(passes, "passes", low=0.0),
-        scored=count(params["scored"], "scored"),
-        seconds=number(seconds, "seconds", low=0.0),
-        trace=Trace.read(stored),
-        names=names if names is None else tuple(names),
-        fingerprint=stored.fingerprint,
-        objective=str(params["objective"]),
-        method=str(params["method"]),
-    )
+CODEC = Codec(
+    "result",
+    Result,
+    {
+        "x": Array(shape=("d",), low=-FINITE, high=FINITE),
+        "ids": Array(shape=("k",), dtype=np.int64, low=0, below="n"),
+        "weights": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
+        "value": Plain.NUMBER,
+        "lower": Plain.NUMBER,
+        "goal": Plain.NUMBER,
+        "passes": Plain.COST,
+        "seconds": Plain.COST,
+        "steps": Plain.COUNT,
+        "scored": Plain.COUNT,
+        "status": Plain.STATUS,
+        "names": Plain.TEXTS,
+        "objective": Plain.TEXT,
+        "method": Plain.TEXT,
+        "trace": TRACE,
+    },
+    _check,
+)
+"""How results are saved."""

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import plot, store
 from wolfhound.atoms import Fingerprint, as_atoms
+from wolfhound.codec import WEIGHTS
 from wolfhound.core import Atoms, Ids, Progress, Status, Vector
 from wolfhound.herding._record import (
     Curve,
@@ -25,7 +26,7 @@ from wolfhound.herding._record import (
     saved_record,
 )
 from wolfhound.herding.kernels import Kernel
-from wolfhound.result import WEIGHTS, Trace, TraceRow
+from wolfhound.result import Trace, TraceRow
 from wolfhound.validate import count, function, kind, number, require
 
 if TYPE_CHECKING:
@@ -269,7 +270,7 @@ class HerdResult:
         store.save(folder, _KIND, arrays, params, self.fingerprint)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], *, rows: object = None) -> HerdResult:
+    def load(cls, folder: str | PathLike[str], rows: object = None) -> HerdResult:
         """Read a result that `save` wrote.
 
         Parameters

@@ -12,8 +12,9 @@ import numpy as np
 
 from wolfhound import plot, store
 from wolfhound.atoms import Fingerprint
+from wolfhound.codec import FINITE, WEIGHTS
 from wolfhound.core import Ids, Status, Vector
-from wolfhound.result import FINITE, WEIGHTS, Trace, TraceRow
+from wolfhound.result import Trace, TraceRow
 from wolfhound.validate import count, number, require
 
 if TYPE_CHECKING:

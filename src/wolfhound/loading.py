@@ -1,0 +1,62 @@
+"""`load`: one door to whatever was saved."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import importlib
+from os import PathLike
+from typing import Any
+
+from wolfhound import store
+
+KINDS = {
+    "result": "wolfhound.result:Result",
+    "herd": "wolfhound.herding.result:HerdResult",
+    "tabular policy": "wolfhound.policy.result:TabularResult",
+}
+"""Where what a folder holds is read: a class whose `load` takes the folder and the atoms.
+
+Loading runs nothing that a folder names: this table alone says what is imported.
+"""
+
+
+def load(folder: str | PathLike[str], atoms: object = None) -> Any:
+    """Read whatever was saved: a result, a herd, a policy, an agent or an index.
+
+    What was proved in a run is read, not proved again: checksums tell damage, but
+    whoever can write the folder can write what he likes. To prove it, solve again.
+    What an index proves is checked against its atoms.
+
+    Parameters
+    ----------
+    folder
+        Where it was saved.
+    atoms : (n, d) array, atoms, table, path, or a list of these
+        An index and an agent need theirs. For others: if given, they must be the
+        atoms of the run.
+
+    Returns
+    -------
+    Result, HerdResult, TabularResult, Agent or an index
+        By what the folder holds.
+
+    Raises
+    ------
+    StoreError
+        If the folder is damaged, was made from other atoms, or is of another format.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import wolfhound as wh
+    >>> run = wh.minimize(wh.SquaredDistance([0.2, 0.3]), [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run.save(folder)
+    ...     wh.load(folder).value == run.value
+    True
+    """
+    kind = store.kind(folder)
+    if kind not in KINDS:
+        raise store.StoreError(f"`folder` must hold one of {', '.join(KINDS)}. Got a {kind} in {folder}.")
+    module, _, name = KINDS[kind].partition(":")
+    return getattr(importlib.import_module(module), name).load(folder, atoms)
