@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from wolfhound import BlendedPairwise, FrankWolfe, FullyCorrective, SquaredDistance, minimize
 from wolfhound.core import Matrix, Method, Oracle
 from wolfhound.oracles.clusters import ClusterIndex
-from wolfhound.oracles.int8 import Int8Scan
+from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.quantized import QuantizedQueries
 from wolfhound.oracles.scan import Scan

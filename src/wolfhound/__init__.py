@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from wolfhound.oracles.faiss_index import Pq as Pq
     from wolfhound.oracles.hashes import CrossPolytope as CrossPolytope
     from wolfhound.oracles.hashes import SimHash as SimHash
-    from wolfhound.oracles.int8 import Int8Scan as Int8Scan
+    from wolfhound.oracles.int8.scan import Int8Scan as Int8Scan
     from wolfhound.oracles.lsh import LshIndex as LshIndex
     from wolfhound.oracles.projected import Projected as Projected
     from wolfhound.oracles.promises import Ladder as Ladder
@@ -85,7 +85,7 @@ _NAMES = {
     "oracles.clusters": ("ClusterIndex",),
     "oracles.faiss_index": ("FaissIndex", "Hnsw", "IvfPq", "Pq"),
     "oracles.hashes": ("CrossPolytope", "SimHash"),
-    "oracles.int8": ("Int8Scan",),
+    "oracles.int8.scan": ("Int8Scan",),
     "oracles.lsh": ("LshIndex",),
     "oracles.projected": ("Projected",),
     "oracles.promises": ("Ladder",),

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Run, words
 from wolfhound.cli import bench
 from wolfhound.core import Hits
-from wolfhound.oracles.int8 import Int8Scan
+from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.planning.calibration import Calibration
 
 

@@ -19,7 +19,7 @@ from wolfhound import store
 from wolfhound.cli import _progress, index
 from wolfhound.core import Hits
 from wolfhound.oracles.clusters import ClusterIndex
-from wolfhound.oracles.int8 import Int8Scan
+from wolfhound.oracles.int8.scan import Int8Scan
 
 ROWS = np.random.default_rng(3).standard_normal((3000, 6)).astype(np.float32)
 NAMES = {

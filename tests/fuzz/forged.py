@@ -29,7 +29,7 @@ from wolfhound.herding.herd import herd
 from wolfhound.herding.result import HerdResult
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
-from wolfhound.oracles.int8 import Int8Scan
+from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.policy import ACMDP, AffineTransition, QuadraticReward, fwpo, load_policy
 from wolfhound.store import StoreError

@@ -25,7 +25,7 @@ from wolfhound.core import Atoms, Matrix, Oracle
 from wolfhound.oracles import faiss_index
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
-from wolfhound.oracles.int8 import Int8Scan
+from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.store import StoreError
 

@@ -20,7 +20,7 @@ from wolfhound.oracles._order_kernels import BINS, bin_of, descending, per_unit
 from wolfhound.oracles._scale import FAR, small, unit_of
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.hashes import SimHash
-from wolfhound.oracles.int8 import Int8Scan
+from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.projected import Projected
 from wolfhound.oracles.quantized import QuantizedQueries

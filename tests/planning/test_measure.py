@@ -11,7 +11,7 @@ import pytest
 
 import wolfhound as wh
 from wolfhound.core import Hits
-from wolfhound.oracles.int8 import Int8Scan
+from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.planning.calibration import Calibration
 from wolfhound.planning.measure import Report, measure
 

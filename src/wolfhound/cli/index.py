@@ -335,7 +335,8 @@ def _print_checked(found: Checked, size: int) -> None:
 
 def _loaders() -> dict[str, Callable[[Path, Atoms], Oracle]]:
     """How what is saved is loaded, by its kind."""
-    from wolfhound.oracles import clusters, faiss_index, int8, lsh  # noqa: PLC0415 - numba, faiss
+    from wolfhound.oracles import clusters, faiss_index, lsh  # noqa: PLC0415 - numba, faiss
+    from wolfhound.oracles.int8 import scan as int8  # noqa: PLC0415
 
     return {
         int8.KIND: int8.Int8Scan.load,

@@ -9,7 +9,7 @@ import numpy as np
 
 from wolfhound.core import Ints
 from wolfhound.jit import kernel
-from wolfhound.oracles._int8_kernels import Singles
+from wolfhound.oracles.int8._kernels import Singles
 
 BINS = 256
 _STRIDE = 16

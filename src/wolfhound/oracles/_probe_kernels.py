@@ -9,7 +9,9 @@ import numpy as np
 
 from wolfhound.core import Ids, Ints
 from wolfhound.jit import kernel
-from wolfhound.oracles._block import (
+from wolfhound.oracles._order_kernels import order, order_pairs
+from wolfhound.oracles._scan_kernels import listed, push
+from wolfhound.oracles.int8._instructions import (
     GROUP,
     ROWS,
     block_of_many,
@@ -17,9 +19,7 @@ from wolfhound.oracles._block import (
     prefetch,
     rows_of_one,
 )
-from wolfhound.oracles._int8_kernels import Shorts, Singles
-from wolfhound.oracles._order_kernels import order, order_pairs
-from wolfhound.oracles._scan_kernels import listed, push
+from wolfhound.oracles.int8._kernels import Shorts, Singles
 
 _LINES = 16
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from wolfhound import store
 from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Atoms
-from wolfhound.oracles._codes import Codes
-from wolfhound.oracles._encoding import verified
+from wolfhound.oracles.int8.codes import Codes
+from wolfhound.oracles.int8.encoding import verified
 from wolfhound.validate import count, require
 
 INDEXES = ("int8 codes", "cluster index", "lsh index", "faiss index")

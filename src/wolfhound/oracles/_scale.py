@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wolfhound.atoms import finite_rows
 from wolfhound.core import Atoms, Ids, Matrix, Vector
-from wolfhound.oracles._encoding import check_norms
+from wolfhound.oracles.int8.encoding import check_norms
 
 FAR = 1e15
 """Entries beyond are cut off: squares of what is left fit into float32."""

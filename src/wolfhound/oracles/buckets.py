@@ -18,10 +18,10 @@ from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector, pulse
 from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles._asked import Asked
-from wolfhound.oracles._codes import Codes, coded
-from wolfhound.oracles._encoding import encoded
 from wolfhound.oracles._hits import offered, patched, rescore_pairs
-from wolfhound.oracles.int8 import certified
+from wolfhound.oracles.int8.codes import Codes, coded
+from wolfhound.oracles.int8.encoding import encoded
+from wolfhound.oracles.int8.scan import certified
 from wolfhound.oracles.scan import Scan
 from wolfhound.store import Stored
 from wolfhound.threads import ordered

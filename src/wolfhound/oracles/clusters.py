@@ -16,11 +16,11 @@ from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, wanted
-from wolfhound.oracles._codes import Codes, coded
-from wolfhound.oracles._encoding import encoded
 from wolfhound.oracles._kmeans import kmeans, nearest
 from wolfhound.oracles._scale import FAR, sampled, small, unit_of
 from wolfhound.oracles.buckets import CAP, Buckets, Promises, Table, doubling, filled, searched
+from wolfhound.oracles.int8.codes import Codes, coded
+from wolfhound.oracles.int8.encoding import encoded
 from wolfhound.oracles.scan import Scan
 from wolfhound.validate import count, flag, number
 

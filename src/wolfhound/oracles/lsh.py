@@ -22,7 +22,7 @@ from wolfhound.oracles._asked import Asked, asked, wanted
 from wolfhound.oracles._scale import FAR, sampled
 from wolfhound.oracles.buckets import CAP, Buckets, Round, Table, doubling, filled, searched
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, drawn
-from wolfhound.oracles.int8 import certified
+from wolfhound.oracles.int8.scan import certified
 from wolfhound.oracles.promises import Ladder, Promise
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import one_blas_thread

@@ -18,7 +18,7 @@ from wolfhound.atoms import ConcatAtoms, FileAtoms, MappedAtoms
 from wolfhound.core import Atoms, Oracle
 from wolfhound.oracles.clusters import PER_CLUSTER, ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex, IvfPq, Pq
-from wolfhound.oracles.int8 import Int8Scan
+from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.scan import SCREEN_MEMORY, Scan
 from wolfhound.oracles.subset import LEAST, RandomSubset

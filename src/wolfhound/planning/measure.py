@@ -26,7 +26,7 @@ from wolfhound.atoms import ArrayAtoms, FileAtoms
 from wolfhound.core import Oracle, Vector
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex
-from wolfhound.oracles.int8 import Int8Scan
+from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import LEAST, RandomSubset
 from wolfhound.planning import costs

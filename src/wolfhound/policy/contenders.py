@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wolfhound.core import Oracle
-from wolfhound.oracles.int8 import Int8Scan
+from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.wrappers import check_same_atoms
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.baselines import Constant, Greedy, Myopic, Random

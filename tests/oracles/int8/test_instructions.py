@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from wolfhound.oracles import _int8_kernels as kernels
-from wolfhound.oracles._block import (
+from wolfhound.oracles.int8 import _kernels as kernels
+from wolfhound.oracles.int8._instructions import (
     GROUP,
     ROWS,
     block_of_many,

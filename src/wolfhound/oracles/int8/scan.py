@@ -14,9 +14,9 @@ from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, slacks
-from wolfhound.oracles._codes import Coded, Codes, Found, coded, room, swept, tried
-from wolfhound.oracles._encoding import encoded
 from wolfhound.oracles._hits import joined, patched, settle
+from wolfhound.oracles.int8.codes import Coded, Codes, Found, coded, room, swept, tried
+from wolfhound.oracles.int8.encoding import encoded
 from wolfhound.oracles.scan import Scan
 
 KIND = "int8 codes"

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from wolfhound.atoms import block_rows, check_finite
 from wolfhound.core import Atoms, Ids, Matrix, Vector, pulse
-from wolfhound.oracles import _int8_kernels as kernels
-from wolfhound.oracles import _verify_kernels as kernels_of_proof
-from wolfhound.oracles._block import ROWS
-from wolfhound.oracles._codes import Codes, reach
+from wolfhound.oracles.int8 import _kernels as kernels
+from wolfhound.oracles.int8 import _verify_kernels as kernels_of_proof
+from wolfhound.oracles.int8._instructions import ROWS
+from wolfhound.oracles.int8.codes import Codes, reach
 from wolfhound.threads import ordered
 from wolfhound.validate import require
 

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms
 from wolfhound.core import Matrix, Vector
-from wolfhound.oracles import _codes, _encoding
-from wolfhound.oracles import _int8_kernels as kernels
 from wolfhound.oracles._asked import Asked, asked
-from wolfhound.oracles._block import ROWS
-from wolfhound.oracles._codes import Coded, Codes, coded, swept
-from wolfhound.oracles._encoding import aligned, encoded
 from wolfhound.oracles._hits import rescore
+from wolfhound.oracles.int8 import _kernels as kernels
+from wolfhound.oracles.int8 import codes as _codes
+from wolfhound.oracles.int8 import encoding as _encoding
+from wolfhound.oracles.int8._instructions import ROWS
+from wolfhound.oracles.int8.codes import Coded, Codes, coded, swept
+from wolfhound.oracles.int8.encoding import aligned, encoded
 from wolfhound.store import Stored
 
 Long = NDArray[np.longdouble]

@@ -1,7 +1,7 @@
 """Compiled loops over int8 codes: encoding, and the sweep that bounds every row.
 
 Blocks hold 16 rows: for each pair of columns the 16 pairs of codes. Addresses go
-to the emitted instructions of `_block`, so arrays must be C-ordered.
+to the emitted instructions of `_instructions`, so arrays must be C-ordered.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from wolfhound.core import UNIT, Ids, Ints, Matrix, Vector
 from wolfhound.jit import fast_kernel, kernel
-from wolfhound.oracles._block import GROUP, ROWS, block_of_many, lowest_bit, rows_of_one
 from wolfhound.oracles._scan_kernels import listed
+from wolfhound.oracles.int8._instructions import GROUP, ROWS, block_of_many, lowest_bit, rows_of_one
 
 Singles = NDArray[np.float32]
 Shorts = NDArray[np.int16]

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import TINY, Ids, Ints, Vector, gamma, pulse
-from wolfhound.oracles import _int8_kernels as kernels
 from wolfhound.oracles._asked import Asked, lengths
-from wolfhound.oracles._block import ROWS
+from wolfhound.oracles.int8 import _kernels as kernels
+from wolfhound.oracles.int8._instructions import ROWS
 from wolfhound.store import Stored
 from wolfhound.threads import ordered
 from wolfhound.validate import count, number, require
@@ -294,7 +294,7 @@ def tried(codes: Codes, queries: Coded, k: int, exclude: Ids) -> Trial:
         n=len(places),
     )
     lowest = np.where(queries.hopeless, np.inf, -np.inf).astype(np.float32)
-    found = _sweep(sample, queries, (0, _SAMPLE), max(1, k * len(places) // codes.n), exclude, lowest)
+    found = _sweep(sample, queries, (0, _SAMPLE), max(1, k * len(places) // codes.n), exclude, floors=lowest)
     left = (found.places >= 0).sum(axis=1)
     return Trial(queries.hopeless | (left > _MANY * len(places)), len(places))
 
@@ -308,13 +308,13 @@ def swept(codes: Codes, queries: Coded, k: int, exclude: Ids) -> Found:
     step = max(1, CHUNK // codes.blocks[0].nbytes)
     spans = [(start, min(start + step, blocks)) for start in range(0, blocks, step)]
     lowest = np.where(queries.hopeless, np.inf, -np.inf).astype(np.float32)
-    parts = [_sweep(codes, queries, spans[0], k, exclude, lowest)]
+    parts = [_sweep(codes, queries, spans[0], k, exclude, floors=lowest)]
     pulse(min(ROWS * step, codes.n))
     # What the first chunk tells of the k best holds for all.
     floors = np.where(parts[0].floors == np.inf, lowest, parts[0].floors)
 
     def work(span: tuple[int, int]) -> Found:
-        return _sweep(codes, queries, span, k, exclude, floors)
+        return _sweep(codes, queries, span, k, exclude, floors=floors)
 
     for span, part in zip(spans[1:], ordered(work, spans[1:], blas=False), strict=True):
         pulse(min(ROWS * span[1], codes.n) - ROWS * span[0])
@@ -328,7 +328,7 @@ def swept(codes: Codes, queries: Coded, k: int, exclude: Ids) -> Found:
 
 
 def _sweep(
-    codes: Codes, queries: Coded, span: tuple[int, int], k: int, exclude: Ids, floors: kernels.Singles
+    codes: Codes, queries: Coded, span: tuple[int, int], k: int, exclude: Ids, *, floors: kernels.Singles
 ) -> Found:
     """Sweep the blocks of a span; rows below the floors are not wanted."""
     m = len(queries.levels)

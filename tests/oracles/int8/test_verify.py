@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Vector
-from wolfhound.oracles._codes import Codes
-from wolfhound.oracles._encoding import encoded, verified
+from wolfhound.oracles.int8.codes import Codes
+from wolfhound.oracles.int8.encoding import encoded, verified
 
 ROWS = np.random.default_rng(0).standard_normal((37, 5))
 ORDER = np.random.default_rng(1).permutation(37)

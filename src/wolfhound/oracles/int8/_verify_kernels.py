@@ -9,8 +9,8 @@ import numpy as np
 
 from wolfhound.core import UNIT, Ids, Matrix, Vector
 from wolfhound.jit import fast_kernel, kernel
-from wolfhound.oracles._block import ROWS
-from wolfhound.oracles._int8_kernels import Shorts, Singles
+from wolfhound.oracles.int8._instructions import ROWS
+from wolfhound.oracles.int8._kernels import Shorts, Singles
 
 
 @kernel
