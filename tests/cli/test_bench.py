@@ -13,8 +13,8 @@ import pytest
 from tests.cli.conftest import Run, words
 from wolfhound.cli import bench
 from wolfhound.core import Hits
+from wolfhound.machine import Calibration
 from wolfhound.oracles.int8.scan import Int8Scan
-from wolfhound.planning.calibration import Calibration
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import Run, words
-from wolfhound.planning.calibration import Calibration
+from wolfhound.machine import Calibration
 from wolfhound.planning.plan import plan
 
 ROWS = np.random.default_rng(3).standard_normal((300, 6)).astype(np.float32)

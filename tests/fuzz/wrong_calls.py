@@ -18,10 +18,10 @@ import torch
 
 import wolfhound
 import wolfhound.data
+import wolfhound.machine
 import wolfhound.objectives.likelihood
 import wolfhound.oracles.quantized
 import wolfhound.oracles.transforms
-import wolfhound.planning.calibration
 import wolfhound.planning.measure
 import wolfhound.solve
 import wolfhound.theory
@@ -31,7 +31,7 @@ wh: Any = wolfhound
 likelihood: Any = wolfhound.objectives.likelihood
 quantized: Any = wolfhound.oracles.quantized
 transforms: Any = wolfhound.oracles.transforms
-calibration: Any = wolfhound.planning.calibration
+calibration: Any = wolfhound.machine
 measure: Any = wolfhound.planning.measure.measure
 limits: Any = wolfhound.solve.Limits
 theory: Any = wolfhound.theory

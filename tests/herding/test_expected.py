@@ -14,7 +14,7 @@ import pytest
 from wolfhound import FileAtoms
 from wolfhound.herding import _expected
 from wolfhound.herding.herd import Expected, expected, herd
-from wolfhound.planning.calibration import Calibration
+from wolfhound.machine import Calibration
 
 LARGE = np.random.default_rng(1).normal(size=(21_000, 2)).astype(np.float32)
 

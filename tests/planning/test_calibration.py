@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from wolfhound.planning.calibration import Calibration, CalibrationError, Origin, Speed, default_path
-from wolfhound.planning.calibration import _checksum as calibration_checksum
+from wolfhound.machine import Calibration, CalibrationError, Origin, Speed, default_path
+from wolfhound.machine import _checksum as calibration_checksum
 
 ORIGIN = Origin(
     machine="box", cores=4, date="2026-01-02T03:04:05+00:00", wolfhound="1", numpy="2", numba="3", faiss="4"

@@ -18,7 +18,7 @@ import wolfhound as wh
 from tests.planning.test_calibration import MEASURED
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Ids, Matrix
-from wolfhound.planning.calibration import Calibration, CalibrationError, Speed
+from wolfhound.machine import Calibration, CalibrationError, Speed
 from wolfhound.planning.choose import Choice, choose_oracle
 
 FIXED = Calibration()

@@ -13,8 +13,8 @@ import pytest
 
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, MappedAtoms
 from wolfhound.core import Matrix
+from wolfhound.machine import Calibration
 from wolfhound.planning import costs
-from wolfhound.planning.calibration import Calibration
 from wolfhound.planning.costs import MODELS, Estimate, Task
 
 ROWS = np.random.default_rng(0).standard_normal((5000, 11)).astype(np.float32)

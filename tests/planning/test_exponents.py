@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wolfhound.machine import Calibration
 from wolfhound.planning._exponents import Demand
-from wolfhound.planning.calibration import Calibration
 from wolfhound.planning.plan import Plan, plan
 from wolfhound.theory import Regime
 

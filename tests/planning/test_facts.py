@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from wolfhound.atoms import ArrayAtoms, FileAtoms
 from wolfhound.core import Vector
+from wolfhound.machine import Calibration
 from wolfhound.planning import _facts
 from wolfhound.planning._facts import facts, isotropic_tau
-from wolfhound.planning.calibration import Calibration
 from wolfhound.planning.plan import plan
 
 FIXED = Calibration()

@@ -11,8 +11,8 @@ import pytest
 
 import wolfhound as wh
 from wolfhound.core import Hits
+from wolfhound.machine import Calibration
 from wolfhound.oracles.int8.scan import Int8Scan
-from wolfhound.planning.calibration import Calibration
 from wolfhound.planning.measure import Report, measure
 
 SMALL: dict[str, Any] = {"rows": 1500, "columns": 6, "rounds": 2}

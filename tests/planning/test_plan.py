@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.planning.test_calibration import MEASURED
+from wolfhound.machine import Calibration, CalibrationError
 from wolfhound.planning._options import INDEXES, PASSES, RATIOS
-from wolfhound.planning.calibration import Calibration, CalibrationError
 from wolfhound.planning.costs import MODELS, hash_codes
 from wolfhound.planning.plan import Plan, plan
 from wolfhound.theory import Regime

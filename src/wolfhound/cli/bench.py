@@ -19,7 +19,7 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
 from wolfhound.cli import _progress as progress
-from wolfhound.planning.calibration import default_path
+from wolfhound.machine import default_path
 from wolfhound.planning.text import seconds_text
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from wolfhound.atoms import as_atoms
 from wolfhound.herding._arguments import LEAST, TIMES
 from wolfhound.herding._report import TOGETHER, effort
 from wolfhound.herding.embedding import BASE, FEATURES
-from wolfhound.planning.calibration import Calibration
+from wolfhound.machine import Calibration
 from wolfhound.planning.costs import in_files
 from wolfhound.planning.text import bytes_text, seconds_text
 from wolfhound.threads import get_threads

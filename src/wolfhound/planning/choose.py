@@ -12,7 +12,7 @@ from typing import final
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, Oracle
-from wolfhound.planning.calibration import Calibration, as_calibration
+from wolfhound.machine import Calibration, as_calibration
 from wolfhound.planning.costs import MODELS, Estimate, Make, Task, in_files
 from wolfhound.planning.text import (
     about_text,

@@ -16,13 +16,13 @@ from typing import TypeAlias
 
 from wolfhound.atoms import ConcatAtoms, FileAtoms, MappedAtoms
 from wolfhound.core import Atoms, Oracle
+from wolfhound.machine import Calibration, Speed
 from wolfhound.oracles.clusters import PER_CLUSTER, ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex, IvfPq, Pq
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.scan import SCREEN_MEMORY, Scan
 from wolfhound.oracles.subset import LEAST, RandomSubset
-from wolfhound.planning.calibration import Calibration, Speed
 
 Make: TypeAlias = Callable[[Atoms, int], Oracle]
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from wolfhound.atoms import ArrayAtoms, FileAtoms
 from wolfhound.core import Oracle, Vector
+from wolfhound.machine import Calibration, Origin, Speed
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex
 from wolfhound.oracles.int8.scan import Int8Scan
@@ -31,7 +32,6 @@ from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import LEAST, RandomSubset
 from wolfhound.planning import costs
 from wolfhound.planning.audit import Probe, faults, is_best, probe
-from wolfhound.planning.calibration import Calibration, Origin, Speed
 from wolfhound.threads import available, get_threads, ordered
 from wolfhound.validate import count, function
 

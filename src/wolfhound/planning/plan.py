@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, final
 from wolfhound import plot
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms
+from wolfhound.machine import Calibration, as_calibration
 from wolfhound.planning import _report as report
 from wolfhound.planning import costs
 from wolfhound.planning._exponents import Copies, Demand, Exponents
 from wolfhound.planning._facts import Facts, facts, isotropic_tau
 from wolfhound.planning._options import INDEXES, Hashing, Option, best_ratio, hashing, options
-from wolfhound.planning.calibration import Calibration, as_calibration
 from wolfhound.planning.costs import Task
 from wolfhound.validate import count, flag, number, require, within
 

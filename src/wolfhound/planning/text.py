@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from wolfhound.planning.calibration import Calibration
+from wolfhound.machine import Calibration
 
 
 def seconds_text(seconds: float) -> str:
