@@ -3,7 +3,7 @@
 Data: 10,000 random GloVe words, their first 64 principal axes, as unit vectors, in
 `ItemFeed` with its default constants; 10,000 transitions of 16 users at a time. All
 methods share networks, features of the critic, replay and training, see
-`wolfhound.policy.agent`; they differ in how they decide and how the actor learns.
+`wolfhound.policy.deep.agent`; they differ in how they decide and how the actor learns.
 
 Protocol: five seeds (`--repeats`), each with other first weights, users and
 exploration; two processes of one thread each. Tests play 128 episodes of users that no
@@ -38,14 +38,14 @@ from rig import Claim, held_threads
 import wolfhound
 from wolfhound.core import Oracle
 from wolfhound.policy import ActionSet
-from wolfhound.policy.agent import Agent, Settings
-from wolfhound.policy.baselines import Policy
-from wolfhound.policy.batch import BatchedFeed
-from wolfhound.policy.compare import evaluate
-from wolfhound.policy.contenders import feed_baselines
-from wolfhound.policy.feed import Feed, Rows, feed_features
-from wolfhound.policy.rivals import NFWPO, TD3, Wolpertinger
-from wolfhound.policy.rules import FrankWolfeRule, HullDecision, Rule
+from wolfhound.policy.deep.agent import Agent, Settings
+from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
+from wolfhound.policy.deep.rules import FrankWolfeRule, HullDecision, Rule
+from wolfhound.policy.feed.baselines import Policy
+from wolfhound.policy.feed.batch import BatchedFeed
+from wolfhound.policy.feed.compare import evaluate
+from wolfhound.policy.feed.contenders import feed_baselines
+from wolfhound.policy.feed.environment import Feed, Rows, feed_features
 
 OURS, INDEXED, PLAIN = "SFWPO", "SFWPO, index", "TD3, not refined"
 REFINED, REFERENCE = "TD3, refined", "NFWPO"

@@ -42,9 +42,9 @@ import wolfhound
 from wolfhound.core import Ids, Oracle
 from wolfhound.oracles import _faiss
 from wolfhound.policy import ActionSet
-from wolfhound.policy.agent import SFWPO
-from wolfhound.policy.batch import BatchedFeed
+from wolfhound.policy.deep.agent import SFWPO
 from wolfhound.policy.feed import Feed, feed_features
+from wolfhound.policy.feed.batch import BatchedFeed
 
 faiss: Any = untyped_faiss
 

@@ -10,7 +10,7 @@ import numpy as np
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.policy import ACMDP, ActionSet
-from wolfhound.policy.rewards import Reward
+from wolfhound.policy.tabular.rewards import Reward
 
 
 @dataclass

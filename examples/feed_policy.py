@@ -6,10 +6,10 @@ import numpy as np
 from wolfhound import ClusterIndex
 from wolfhound.data import words
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.baselines import Greedy, Myopic, Policy
-from wolfhound.policy.batch import BatchedFeed
-from wolfhound.policy.compare import evaluate
 from wolfhound.policy.feed import Feed, feed_features
+from wolfhound.policy.feed.baselines import Greedy, Myopic, Policy
+from wolfhound.policy.feed.batch import BatchedFeed
+from wolfhound.policy.feed.compare import evaluate
 
 ITEMS = 2000
 STEPS = 2000
@@ -25,7 +25,7 @@ def main() -> None:
     }
 
     try:
-        from wolfhound.policy.agent import SFWPO  # noqa: PLC0415 - torch is an extra
+        from wolfhound.policy.deep.agent import SFWPO  # noqa: PLC0415 - torch is an extra
     except ImportError as error:
         print(f"nothing is learned: {error}")
     else:

@@ -19,8 +19,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from wolfhound import SquaredDistance
-from wolfhound.policy.batch import BatchedFeed
 from wolfhound.policy.feed import Feed
+from wolfhound.policy.feed.batch import BatchedFeed
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- fragment: \S.*-->\n+)?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

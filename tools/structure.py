@@ -231,9 +231,9 @@ def calls() -> dict[str, Callable[[], object]]:
     }
     with contextlib.suppress(ImportError):  # without the extra `rl`
         from wolfhound.policy.actions import ActionSet  # noqa: PLC0415
-        from wolfhound.policy.agent import SFWPO  # noqa: PLC0415
-        from wolfhound.policy.batch import BatchedFeed  # noqa: PLC0415
+        from wolfhound.policy.deep.agent import SFWPO  # noqa: PLC0415
         from wolfhound.policy.feed import Feed  # noqa: PLC0415
+        from wolfhound.policy.feed.batch import BatchedFeed  # noqa: PLC0415
 
         feed = Feed.build(rows[:500])
         found["SFWPO.learn"] = lambda: SFWPO(BatchedFeed(feed, 4), ActionSet(feed.atoms)).learn(1200)

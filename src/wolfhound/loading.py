@@ -12,7 +12,7 @@ from wolfhound import store
 KINDS = {
     "result": "wolfhound.result:Result",
     "herd": "wolfhound.herding.result:HerdResult",
-    "tabular policy": "wolfhound.policy.result:TabularResult",
+    "tabular policy": "wolfhound.policy.tabular.result:TabularResult",
 }
 """Where what a folder holds is read: a class whose `load` takes the folder and the atoms.
 

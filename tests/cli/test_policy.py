@@ -18,7 +18,7 @@ from tests.cli.test_main import shell
 from wolfhound import store
 from wolfhound.cli import _policy
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.agent import SFWPO, Agent
+from wolfhound.policy.deep.agent import SFWPO, Agent
 from wolfhound.policy.feed import Feed, feed_features
 
 ITEMS = np.random.default_rng(5).standard_normal((200, 4)) + 0.3

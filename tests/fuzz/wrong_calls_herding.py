@@ -19,13 +19,13 @@ import wolfhound.herding.herd
 import wolfhound.herding.select
 import wolfhound.herding.sublinear
 import wolfhound.policy
-import wolfhound.policy.agent
-import wolfhound.policy.baselines
-import wolfhound.policy.batch
-import wolfhound.policy.compare
-import wolfhound.policy.contenders
+import wolfhound.policy.deep.agent
+import wolfhound.policy.deep.rivals
 import wolfhound.policy.feed
-import wolfhound.policy.rivals
+import wolfhound.policy.feed.baselines
+import wolfhound.policy.feed.batch
+import wolfhound.policy.feed.compare
+import wolfhound.policy.feed.contenders
 from tests.fuzz.wrong_calls import Wrong
 
 # Without their types: wrong calls are the point.
@@ -36,13 +36,13 @@ expected: Any = wolfhound.herding.herd.expected
 Selector: Any = wolfhound.herding.select.HerdingSelector
 Sublinear: Any = wolfhound.herding.sublinear.SublinearHerding
 pl: Any = wolfhound.policy
-ag: Any = wolfhound.policy.agent
-bl: Any = wolfhound.policy.baselines
-Batched: Any = wolfhound.policy.batch.BatchedFeed
-cmp: Any = wolfhound.policy.compare
-ct: Any = wolfhound.policy.contenders
+ag: Any = wolfhound.policy.deep.agent
+bl: Any = wolfhound.policy.feed.baselines
+Batched: Any = wolfhound.policy.feed.batch.BatchedFeed
+cmp: Any = wolfhound.policy.feed.compare
+ct: Any = wolfhound.policy.feed.contenders
 fd: Any = wolfhound.policy.feed
-rv: Any = wolfhound.policy.rivals
+rv: Any = wolfhound.policy.deep.rivals
 
 ROWS = np.random.default_rng(0).standard_normal((40, 3))
 BY = np.arange(40) % 3

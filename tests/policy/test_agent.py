@@ -19,11 +19,11 @@ import wolfhound
 from tests.policy.deep import QUICK, Bandit, cloud, corners, learner
 from wolfhound import store
 from wolfhound.policy import ActionSet
-from wolfhound.policy.agent import SFWPO, Agent, Draw, Hull, Nearest, Report, Settings
-from wolfhound.policy.envs import ID
-from wolfhound.policy.feed import Feed, Rows, feed_features
-from wolfhound.policy.rivals import Wolpertinger
-from wolfhound.policy.rules import Execution, FrankWolfeRule
+from wolfhound.policy.deep.agent import SFWPO, Agent, Draw, Hull, Nearest, Report, Settings
+from wolfhound.policy.deep.rivals import Wolpertinger
+from wolfhound.policy.deep.rules import Execution, FrankWolfeRule
+from wolfhound.policy.feed.environment import Feed, Rows, feed_features
+from wolfhound.policy.feed.item_feed import ID
 from wolfhound.store import StoreError
 
 ROUNDED = 1e-11

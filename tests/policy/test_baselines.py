@@ -11,9 +11,9 @@ import pytest
 from tests.policy.test_feed import items, states
 from wolfhound.data import words
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.baselines import Constant, Greedy, Myopic, Policy, Random
-from wolfhound.policy.batch import BatchedFeed
-from wolfhound.policy.feed import Feed, FeedParameters, Rows
+from wolfhound.policy.feed.baselines import Constant, Greedy, Myopic, Policy, Random
+from wolfhound.policy.feed.batch import BatchedFeed
+from wolfhound.policy.feed.environment import Feed, FeedParameters, Rows
 
 FEED = Feed.build(items(200, 6), users=100, seed=1)
 ACTIONS = ActionSet(FEED.atoms)

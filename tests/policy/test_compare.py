@@ -13,11 +13,11 @@ import pytest
 
 import wolfhound as wh
 from tests.policy.test_feed import items
-from wolfhound.policy.batch import BatchedFeed
-from wolfhound.policy.compare import FRESH, Comparison, Row, compare, evaluate
-from wolfhound.policy.contenders import feed_baselines, feed_learners, fresh_users
-from wolfhound.policy.feed import Feed, FeedParameters, Rows
-from wolfhound.policy.settings import Report, Settings
+from wolfhound.policy.deep.settings import Report, Settings
+from wolfhound.policy.feed.batch import BatchedFeed
+from wolfhound.policy.feed.compare import FRESH, Comparison, Row, compare, evaluate
+from wolfhound.policy.feed.contenders import feed_baselines, feed_learners, fresh_users
+from wolfhound.policy.feed.environment import Feed, FeedParameters, Rows
 
 FEED = Feed.build(items(120, 4), users=40, parameters=FeedParameters(horizon=4))
 
@@ -278,8 +278,8 @@ def test_without_torch_learners_say_what_to_install_and_baselines_work() -> None
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "import numpy as np\n"
-        "from wolfhound.policy.contenders import feed_baselines, feed_learners, fresh_users\n"
-        "from wolfhound.policy.compare import compare\n"
+        "from wolfhound.policy.feed.contenders import feed_baselines, feed_learners, fresh_users\n"
+        "from wolfhound.policy.feed.compare import compare\n"
         "from wolfhound.policy.feed import Feed\n"
         "feed = Feed.build(np.eye(4), users=3)\n"
         "print(len(compare({}, feed_baselines(feed), test=fresh_users(feed), seeds=[0]).rows))\n"

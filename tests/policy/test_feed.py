@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.data import words
-from wolfhound.policy.batch import BatchedFeed
-from wolfhound.policy.feed import (
+from wolfhound.policy.feed.batch import BatchedFeed
+from wolfhound.policy.feed.environment import (
     Feed,
     FeedParameters,
     Rows,

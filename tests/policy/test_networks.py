@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from wolfhound.policy._deep import one_torch_thread
-from wolfhound.policy.networks import Actor, Critic, follow
-from wolfhound.policy.replay import Replay
+from wolfhound.policy.deep._torch import one_torch_thread
+from wolfhound.policy.deep.networks import Actor, Critic, follow
+from wolfhound.policy.deep.replay import Replay
 
 OBS, D = 4, 3
 
@@ -180,5 +180,5 @@ def test_without_torch_it_says_what_to_install(name: str, monkeypatch: pytest.Mo
     for module in [each for each in sys.modules if each.startswith("wolfhound.policy.")]:
         monkeypatch.delitem(sys.modules, module)
     with pytest.raises(ImportError, match=r"need torch: pip install 'wolfhound\[rl\]'"):
-        importlib.import_module(f"wolfhound.policy.{name}")
+        importlib.import_module(f"wolfhound.policy.deep.{name}")
     assert importlib.import_module("wolfhound.policy").ActionSet

@@ -25,7 +25,7 @@ from wolfhound.policy import (
     random_acmdp,
     scales,
 )
-from wolfhound.policy.steps import Move, PolicyStep, short
+from wolfhound.policy.tabular.steps import Move, PolicyStep, short
 
 RULES: dict[str, PolicyStep] = {
     "per state": PerState(),

@@ -13,13 +13,13 @@ import pytest
 import wolfhound
 from tests.policy.deep import QUICK, Bandit, cloud, learner
 from wolfhound.policy import ActionSet
-from wolfhound.policy._winners import Winners
-from wolfhound.policy.agent import Agent, Draw, Hull, HullDecision
-from wolfhound.policy.baselines import Greedy, Myopic
-from wolfhound.policy.compare import evaluate
+from wolfhound.policy.deep.agent import Agent, Draw, Hull, HullDecision
+from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
+from wolfhound.policy.deep.rules import Execution, FrankWolfeRule, Rule
 from wolfhound.policy.feed import Feed
-from wolfhound.policy.rivals import NFWPO, TD3, Wolpertinger
-from wolfhound.policy.rules import Execution, FrankWolfeRule, Rule
+from wolfhound.policy.feed.baselines import Greedy, Myopic
+from wolfhound.policy.feed.compare import evaluate
+from wolfhound.policy.winners import Winners
 
 ROWS = cloud(500)
 RULES: dict[str, Rule] = {

@@ -15,9 +15,9 @@ import torch
 import wolfhound
 from tests.policy.deep import QUICK, TARGET, Bandit, D, brain_of, cloud, corners, learner, observations
 from wolfhound.policy import ActionSet
-from wolfhound.policy.agent import Agent, HullDecision
-from wolfhound.policy.rivals import NFWPO, TD3, Wolpertinger
-from wolfhound.policy.rules import GRID, FrankWolfeRule, Rule, climb, regression, tensor
+from wolfhound.policy.deep.agent import Agent, HullDecision
+from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
+from wolfhound.policy.deep.rules import GRID, FrankWolfeRule, Rule, climb, regression, tensor
 
 PLAIN = HullDecision(refine=0)
 RULES: dict[str, Rule] = {

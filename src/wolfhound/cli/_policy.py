@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wolfhound.core import Oracle
-    from wolfhound.policy.agent import Agent
+    from wolfhound.policy.deep.agent import Agent
+    from wolfhound.policy.deep.rules import Execution, Rule
     from wolfhound.policy.feed import Feed
-    from wolfhound.policy.rules import Execution, Rule
 
 _SEARCHES = 24  # of the atoms, per transition: 8 to decide, and those of the updates that are due
 _TOGETHER = 16  # queries that are asked at once, at least
@@ -79,9 +79,9 @@ def oracle_of(feed: Feed, search: Search, steps: int, ratio: float) -> Oracle | 
 
 def rule_of(method: Method, neighbours: int, refine: int) -> Rule:
     """How this method decides and learns."""
-    from wolfhound.policy.agent import HullDecision  # noqa: PLC0415 - torch
-    from wolfhound.policy.rivals import NFWPO, TD3, Wolpertinger  # noqa: PLC0415
-    from wolfhound.policy.rules import FrankWolfeRule  # noqa: PLC0415
+    from wolfhound.policy.deep.agent import HullDecision  # noqa: PLC0415 - torch
+    from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger  # noqa: PLC0415
+    from wolfhound.policy.deep.rules import FrankWolfeRule  # noqa: PLC0415
 
     decision = HullDecision(refine=refine)
     match method:
@@ -98,10 +98,10 @@ def rule_of(method: Method, neighbours: int, refine: int) -> Rule:
 def agent_of(feed: Feed, *, rule: Rule, execution: ExecutionName, oracle: Oracle | None, seed: int) -> Agent:
     """An agent that has learned nothing yet; of the class `SFWPO` where it is one."""
     from wolfhound.policy.actions import ActionSet  # noqa: PLC0415
-    from wolfhound.policy.agent import SFWPO, Agent, Draw, Hull, Nearest, Settings  # noqa: PLC0415
-    from wolfhound.policy.batch import BatchedFeed  # noqa: PLC0415
+    from wolfhound.policy.deep.agent import SFWPO, Agent, Draw, Hull, Nearest, Settings  # noqa: PLC0415
+    from wolfhound.policy.deep.rules import FrankWolfeRule  # noqa: PLC0415
     from wolfhound.policy.feed import feed_features  # noqa: PLC0415
-    from wolfhound.policy.rules import FrankWolfeRule  # noqa: PLC0415
+    from wolfhound.policy.feed.batch import BatchedFeed  # noqa: PLC0415
 
     executions: dict[ExecutionName, Execution] = {
         ExecutionName.HULL: Hull(),
@@ -126,8 +126,8 @@ def agent_of(feed: Feed, *, rule: Rule, execution: ExecutionName, oracle: Oracle
 
 def returns_of(feed: Feed, agent: Agent, episodes: int, seed: int) -> dict[str, float]:
     """Mean returns on fresh users: of the agent, and of what learns nothing."""
-    from wolfhound.policy.compare import FRESH, evaluate  # noqa: PLC0415
-    from wolfhound.policy.contenders import feed_baselines, fresh_users  # noqa: PLC0415
+    from wolfhound.policy.feed.compare import FRESH, evaluate  # noqa: PLC0415
+    from wolfhound.policy.feed.contenders import feed_baselines, fresh_users  # noqa: PLC0415
 
     test = fresh_users(feed, size=min(episodes, TESTED))
     policies: dict[str, Any] = {"agent": lambda obs: agent.predict(obs)[0]}

@@ -32,8 +32,8 @@ from wolfhound.cli._policy import (
 from wolfhound.cli.bench import shown
 
 if TYPE_CHECKING:
-    from wolfhound.policy.agent import Agent, Report
-    from wolfhound.policy.compare import Comparison
+    from wolfhound.policy.deep.agent import Agent, Report
+    from wolfhound.policy.feed.compare import Comparison
 
 TRAIN_EXAMPLES = """[bold]Examples:[/]
 
@@ -221,11 +221,11 @@ def compare(
     All see the same users, networks and features. Takes minutes: a smaller
     --steps, fewer --seeds or --only make it shorter.
     """
-    from wolfhound.policy.compare import compare as contest  # noqa: PLC0415
-    from wolfhound.policy.contenders import feed_baselines, feed_learners, fresh_users  # noqa: PLC0415
+    from wolfhound.policy.feed.compare import compare as contest  # noqa: PLC0415
+    from wolfhound.policy.feed.contenders import feed_baselines, feed_learners, fresh_users  # noqa: PLC0415
 
     output.check_path(picture, "--plot", output.PICTURES)
-    importlib.import_module("wolfhound.policy.agent")  # says what to install before any work is done
+    importlib.import_module("wolfhound.policy.deep.agent")  # says what to install before any work is done
     feed = feed_of(atoms, users, 0)
     learners = feed_learners(feed, oracle=oracle_of(feed, search, steps, ratio))
     baselines = feed_baselines(feed)
@@ -294,7 +294,7 @@ def _compared_document(found: Comparison) -> dict[str, object]:
 
 
 def _print_compared(found: Comparison, picture: Path | None) -> None:
-    from wolfhound.policy.compare import HEADINGS  # noqa: PLC0415
+    from wolfhound.policy.feed.compare import HEADINGS  # noqa: PLC0415
 
     console = output.stdout()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")

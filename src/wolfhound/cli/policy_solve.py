@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from wolfhound.core import Atoms, Oracle
     from wolfhound.policy import ACMDP, PolicyState, TabularResult
-    from wolfhound.policy.steps import PolicyStep
+    from wolfhound.policy.tabular.steps import PolicyStep
 
 EXAMPLES = """[bold]Examples:[/]
 
@@ -188,7 +188,7 @@ def _random(
 
 def _read(atoms: str, given: Given, *, gamma: float, curvature: float) -> ACMDP:
     from wolfhound.policy import ACMDP, AffineReward, AffineTransition, QuadraticReward  # noqa: PLC0415
-    from wolfhound.policy.rewards import Reward  # noqa: PLC0415
+    from wolfhound.policy.tabular.rewards import Reward  # noqa: PLC0415
 
     for name in ("reward", "transition"):
         if getattr(given, name) is None:

@@ -21,8 +21,8 @@ from wolfhound.objectives.quadratic import SquaredDistance
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.transforms import squared_min_ip_atom, squared_min_ip_query
 from wolfhound.oracles.wrappers import check_same_atoms
-from wolfhound.policy._answers import Chosen, HullPoints, Subset, first
-from wolfhound.policy._winners import Winners
+from wolfhound.policy.answers import Chosen, HullPoints, Subset, first
+from wolfhound.policy.winners import Winners
 from wolfhound.result import Result
 from wolfhound.solve import minimize
 from wolfhound.threads import one_blas_thread

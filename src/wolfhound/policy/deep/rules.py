@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Vector
-from wolfhound.policy import ActionSet, Chosen, HullPoints
-from wolfhound.policy._deep import Tensor, torch
-from wolfhound.policy.networks import Actor, Critic
+from wolfhound.policy.actions import ActionSet
+from wolfhound.policy.answers import Chosen, HullPoints
+from wolfhound.policy.deep._torch import Tensor, torch
+from wolfhound.policy.deep.networks import Actor, Critic
 from wolfhound.validate import count, kind, within
 
 Rows: TypeAlias = NDArray[np.float32]

@@ -19,12 +19,12 @@ from wolfhound import validate
 from wolfhound.atoms import as_atoms
 from wolfhound.core import UNIT, Ids, Vector
 from wolfhound.oracles.wrappers import check_same_atoms
-from wolfhound.policy._answers import Subset
-from wolfhound.policy._checks import check_affine, check_gradients, check_rows
-from wolfhound.policy._tables import table
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.rewards import AffineReward, QuadraticReward, Reward
-from wolfhound.policy.transitions import AffineTransition, Transition
+from wolfhound.policy.answers import Subset
+from wolfhound.policy.tabular.checks import check_affine, check_gradients, check_rows
+from wolfhound.policy.tabular.rewards import AffineReward, QuadraticReward, Reward
+from wolfhound.policy.tabular.tables import table
+from wolfhound.policy.tabular.transitions import AffineTransition, Transition
 
 _MIXED = 3
 """Random atoms of the point at which gradients are checked."""

@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 
 from wolfhound.core import Matrix, Vector
-from wolfhound.policy.acmdp import ACMDP, Evaluation
-from wolfhound.policy.theory import scales
+from wolfhound.policy.tabular.acmdp import ACMDP, Evaluation
+from wolfhound.policy.tabular.theory import scales
 from wolfhound.validate import number, require
 
 _TRIALS = 80
@@ -97,7 +97,7 @@ class PerState:
 
     Examples
     --------
-    >>> from wolfhound.policy.acmdp import random_acmdp
+    >>> from wolfhound.policy.tabular.acmdp import random_acmdp
     >>> acmdp = random_acmdp(3, 20, 4)
     >>> here = acmdp.evaluate(acmdp.atoms_of([0, 1, 2]))
     >>> move = Move.towards(here, acmdp.atoms_of([3, 4, 5]))

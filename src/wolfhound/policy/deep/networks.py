@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias, final
 
-from wolfhound.policy._deep import Tensor, nn, torch
+from wolfhound.policy.deep._torch import Tensor, nn, torch
 from wolfhound.validate import require
 
 Features: TypeAlias = Callable[[Tensor, Tensor], Tensor]

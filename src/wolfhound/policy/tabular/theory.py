@@ -10,7 +10,7 @@ import numpy as np
 
 from wolfhound import theory
 from wolfhound.atoms import diameter_bound, norms
-from wolfhound.policy.acmdp import ACMDP
+from wolfhound.policy.tabular.acmdp import ACMDP
 from wolfhound.validate import count, kind, number, require, within
 
 _SAMPLE = 256
@@ -51,7 +51,7 @@ def scales(acmdp: ACMDP) -> Scales:
 
     Examples
     --------
-    >>> from wolfhound.policy.acmdp import random_acmdp
+    >>> from wolfhound.policy.tabular.acmdp import random_acmdp
     >>> near, far = (scales(random_acmdp(10, 50, 4, gamma=g)).policy_smoothness for g in (0.9, 0.99))
     >>> 500.0 < far / near < 2000.0
     True
@@ -175,7 +175,7 @@ def policy_plan(acmdp: ACMDP, *, c: float, eps: float, delta: float) -> PolicyPl
 
     Examples
     --------
-    >>> from wolfhound.policy.acmdp import random_acmdp
+    >>> from wolfhound.policy.tabular.acmdp import random_acmdp
     >>> policy_plan(random_acmdp(10, 100, 4), c=0.9, eps=0.1, delta=0.01)
     PolicyPlan(... steps, side ... |q|, lambda 0.0142; copies: ... for queries fixed in advance, ... lattice)
     """

@@ -12,10 +12,10 @@ from typing import final
 import numpy as np
 
 from wolfhound.core import Ids, Matrix
-from wolfhound.policy import HullPoints
-from wolfhound.policy._deep import Tensor, torch
-from wolfhound.policy.networks import Critic
-from wolfhound.policy.rules import Brain, HullDecision, check_decision, regression, tensor
+from wolfhound.policy.answers import HullPoints
+from wolfhound.policy.deep._torch import Tensor, torch
+from wolfhound.policy.deep.networks import Critic
+from wolfhound.policy.deep.rules import Brain, HullDecision, check_decision, regression, tensor
 from wolfhound.validate import count, number
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.policy._deep import Tensor, torch
+from wolfhound.policy.deep._torch import Tensor, torch
 from wolfhound.validate import count, require
 
 Single: TypeAlias = NDArray[np.float32]

@@ -14,10 +14,10 @@ from gymnasium.utils.env_checker import check_env
 
 from tests.policy.test_feed import items
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.agent import SFWPO, Draw, Hull, Nearest
-from wolfhound.policy.envs import ID, HullSpace, ItemFeed, register
+from wolfhound.policy.deep.agent import SFWPO, Draw, Hull, Nearest
+from wolfhound.policy.deep.rules import Execution
 from wolfhound.policy.feed import Feed, FeedParameters, feed_features
-from wolfhound.policy.rules import Execution
+from wolfhound.policy.feed.item_feed import ID, HullSpace, ItemFeed, register
 
 FEED = Feed.build(items(), users=50, parameters=FeedParameters(horizon=6))
 
@@ -40,7 +40,7 @@ def test_registration_may_be_repeated() -> None:
 
 
 def test_a_name_with_its_module_needs_no_import() -> None:
-    code = f"import gymnasium; print(gymnasium.make('wolfhound.policy.envs:{ID}').action_space)"
+    code = f"import gymnasium; print(gymnasium.make('wolfhound.policy.feed.item_feed:{ID}').action_space)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "HullSpace(20000 x 100)\n"
 
@@ -129,7 +129,7 @@ def test_reset_comes_first() -> None:
 
 
 def test_without_gymnasium_the_error_says_what_to_install() -> None:
-    code = "import sys; sys.modules['gymnasium'] = None; import wolfhound.policy.envs"
+    code = "import sys; sys.modules['gymnasium'] = None; import wolfhound.policy.feed.item_feed"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "needs gymnasium: pip install 'wolfhound[rl]'" in done.stderr
@@ -140,8 +140,8 @@ def test_the_feed_itself_needs_neither_gymnasium_nor_torch() -> None:
         "import sys; sys.modules['gymnasium'] = sys.modules['torch'] = None\n"
         "import numpy as np\n"
         "from wolfhound.policy.actions import ActionSet\n"
-        "from wolfhound.policy.baselines import Myopic\n"
-        "from wolfhound.policy.batch import BatchedFeed\n"
+        "from wolfhound.policy.feed.baselines import Myopic\n"
+        "from wolfhound.policy.feed.batch import BatchedFeed\n"
         "from wolfhound.policy.feed import Feed\n"
         "feed = Feed.build(np.eye(4), users=3)\n"
         "env = BatchedFeed(feed, 2)\n"

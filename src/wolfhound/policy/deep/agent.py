@@ -1,4 +1,4 @@
-"""`Agent`: the one training loop, which every rule shares.
+"""`SFWPO`, the agent for huge action sets; `Agent`, the one training loop for all rules.
 
 What differs between methods is a `Rule`; episodes, seeds, logs and files are
 here, once.
@@ -13,24 +13,38 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import Self
+from typing import Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import store
 from wolfhound.atoms import fingerprint
-from wolfhound.policy import ActionSet, HullPoints
-from wolfhound.policy._deep import one_torch_thread
-from wolfhound.policy._kept import check_weights, execution_of, rule_of, rule_params
-from wolfhound.policy._worlds import Env, Nowhere, as_world
-from wolfhound.policy.learner import Learner
-from wolfhound.policy.networks import Features
-from wolfhound.policy.rules import Brain, Draw, Execution, Hull, Nearest, Rows, Rule, tensor
-from wolfhound.policy.settings import Listener, Report, Settings, csv_log, progress
+from wolfhound.policy.actions import ActionSet
+from wolfhound.policy.answers import HullPoints
+from wolfhound.policy.deep._torch import one_torch_thread
+from wolfhound.policy.deep.kept import check_weights, execution_of, rule_of, rule_params
+from wolfhound.policy.deep.learner import Learner
+from wolfhound.policy.deep.networks import Features
+from wolfhound.policy.deep.rules import (
+    Brain,
+    Draw,
+    Execution,
+    FrankWolfeRule,
+    Hull,
+    HullDecision,
+    Nearest,
+    Rows,
+    Rule,
+    tensor,
+)
+from wolfhound.policy.deep.settings import Listener, Report, Settings, csv_log, progress
+from wolfhound.policy.deep.worlds import Env, Nowhere, as_world
 from wolfhound.store import StoreError
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import array, count, finite, flag, function, ids, kind, real_array, require
+
+__all__ = ["SFWPO", "Agent", "Draw", "Hull", "HullDecision", "Nearest", "Report", "Settings"]
 
 KIND = "policy"
 
@@ -54,7 +68,7 @@ class Agent:
     actions
         The hull; its oracle answers every search.
     rule
-        How to decide and to learn, e.g. one of `wolfhound.policy.rivals`.
+        How to decide and to learn, e.g. one of `wolfhound.policy.deep.rivals`.
     settings
         Of the training.
     execution
@@ -65,9 +79,9 @@ class Agent:
 
     Examples
     --------
-    >>> from wolfhound.policy.batch import BatchedFeed
-    >>> from wolfhound.policy.feed import Feed, feed_features
-    >>> from wolfhound.policy.rivals import TD3
+    >>> from wolfhound.policy.feed.batch import BatchedFeed
+    >>> from wolfhound.policy.feed.environment import Feed, feed_features
+    >>> from wolfhound.policy.deep.rivals import TD3
     >>> feed = Feed.build(np.eye(3), users=5)
     >>> agent = Agent(
     ...     BatchedFeed(feed, 2), ActionSet(feed.atoms), rule=TD3(), critic_features=feed_features
@@ -383,3 +397,88 @@ class Agent:
                 won = stored.array("winners", np.int64, (2, None), low=0)
                 ids(won[0], "winners", self._actions.n)
                 learner.brain.actions.winners.restore(won, self._actions.atoms)
+
+
+@final
+class SFWPO(Agent):
+    """Sublinear Frank-Wolfe policy optimisation over the hull of many atoms.
+
+    Twin critics as in TD3. The actor is drawn to the Frank-Wolfe step from its
+    own output, so an update costs one search of the atoms and no projection.
+    At decision time that output is projected by a few Frank-Wolfe steps, then
+    improved by a few more on the critic. See `Agent` for the other methods.
+
+    Parameters
+    ----------
+    env, actions, execution, critic_features
+        See `Agent`.
+    refine
+        Frank-Wolfe steps on the critic, per decision.
+    project
+        Frank-Wolfe steps of the projection, per decision.
+    exploration
+        Largest share of the random atom that exploration mixes in.
+    learning_rate, buffer_size, learning_starts, batch_size, tau, gamma
+        See `Settings`.
+    train_freq, gradient_steps, policy_delay, hidden, seed, audit_every
+        See `Settings`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wolfhound.policy.feed.batch import BatchedFeed
+    >>> from wolfhound.policy.feed.environment import Feed, feed_features
+    >>> feed = Feed.build(np.eye(3), users=5)
+    >>> env = BatchedFeed(feed, 4)
+    >>> agent = SFWPO(env, ActionSet(feed.atoms), learning_starts=8, critic_features=feed_features)
+    >>> action, _ = agent.learn(40).predict(env.reset(0))
+    >>> bool((action >= 0.0).all()), action.sum(axis=1).round(5)
+    (True, array([1., 1., 1., 1.], dtype=float32))
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        actions: ActionSet,
+        *,
+        gamma: float = 0.9,
+        seed: int = 0,
+        execution: Execution | None = None,
+        refine: int = 3,
+        project: int = 4,
+        exploration: float = 0.4,
+        critic_features: Features | None = None,
+        learning_rate: float = 1e-3,
+        buffer_size: int = 40_000,
+        learning_starts: int = 800,
+        batch_size: int = 128,
+        tau: float = 0.02,
+        train_freq: int = 16,
+        gradient_steps: int = 4,
+        policy_delay: int = 2,
+        hidden: int = 128,
+        audit_every: int = 0,
+    ) -> None:
+        settings = Settings(
+            learning_rate=learning_rate,
+            buffer_size=buffer_size,
+            learning_starts=learning_starts,
+            batch_size=batch_size,
+            tau=tau,
+            gamma=gamma,
+            train_freq=train_freq,
+            gradient_steps=gradient_steps,
+            policy_delay=policy_delay,
+            hidden=hidden,
+            seed=seed,
+            audit_every=audit_every,
+        )
+        decision = HullDecision(project=project, refine=refine, exploration=exploration)
+        super().__init__(
+            env,
+            actions,
+            rule=FrankWolfeRule(decision=decision),
+            settings=settings,
+            execution=execution,
+            critic_features=critic_features,
+        )

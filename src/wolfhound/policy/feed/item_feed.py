@@ -1,7 +1,7 @@
 """`wolfhound/ItemFeed-v0`: the feed for one user, as a Gymnasium environment.
 
 Importing this module registers it; needs ``pip install 'wolfhound[rl]'``. The
-same feed for many users at once is `wolfhound.policy.batch.BatchedFeed`.
+same feed for many users at once is `wolfhound.policy.feed.batch.BatchedFeed`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -14,15 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.batch import ROUNDING, BatchedFeed
-from wolfhound.policy.feed import Feed, Rows
+from wolfhound.policy.feed.batch import ROUNDING, BatchedFeed
+from wolfhound.policy.feed.environment import Feed, Rows
 from wolfhound.validate import require
 
 try:
     import gymnasium
     from gymnasium.spaces import Box
 except ImportError as error:
-    raise ImportError("wolfhound.policy.envs needs gymnasium: pip install 'wolfhound[rl]'.") from error
+    raise ImportError(
+        "wolfhound.policy.feed.item_feed needs gymnasium: pip install 'wolfhound[rl]'."
+    ) from error
 
 __all__ = ["ID", "BatchedFeed", "HullSpace", "ItemFeed", "register"]
 
@@ -157,7 +159,7 @@ class ItemFeed(gymnasium.Env[NDArray[Any], NDArray[Any]]):
 def register() -> None:
     """Make `gymnasium.make("wolfhound/ItemFeed-v0")` work; done at import."""
     if ID not in gymnasium.registry:
-        gymnasium.register(ID, entry_point="wolfhound.policy.envs:ItemFeed")
+        gymnasium.register(ID, entry_point="wolfhound.policy.feed.item_feed:ItemFeed")
 
 
 register()

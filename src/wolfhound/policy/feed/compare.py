@@ -1,7 +1,7 @@
 """Policies side by side: returns on fresh users, cost, gap ratios, learning curves.
 
 Knows how to test any policy and how to train any learner, but no policy by name:
-see `wolfhound.policy.contenders`.
+see `wolfhound.policy.feed.contenders`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -16,9 +16,9 @@ import numpy as np
 
 from wolfhound import plot
 from wolfhound.core import Ints, Vector
-from wolfhound.policy.baselines import Policy
-from wolfhound.policy.batch import BatchEnv
-from wolfhound.policy.feed import Rows
+from wolfhound.policy.deep.worlds import BatchEnv
+from wolfhound.policy.feed.baselines import Policy
+from wolfhound.policy.feed.environment import Rows
 from wolfhound.validate import count, function, kind, require
 
 if TYPE_CHECKING:
@@ -198,8 +198,8 @@ def evaluate(policy: Policy, env: BatchEnv, *, episodes: int = 64, seed: int = 0
 
     Examples
     --------
-    >>> from wolfhound.policy.batch import BatchedFeed
-    >>> from wolfhound.policy.feed import Feed
+    >>> from wolfhound.policy.feed.batch import BatchedFeed
+    >>> from wolfhound.policy.feed.environment import Feed
     >>> feed = Feed.build(np.eye(3), users=5)
     >>> evaluate(lambda obs: feed.atoms[[0] * len(obs)], BatchedFeed(feed, 4), episodes=6).shape
     (6,)
@@ -254,8 +254,8 @@ def compare(
 
     Examples
     --------
-    >>> from wolfhound.policy.contenders import feed_baselines, fresh_users
-    >>> from wolfhound.policy.feed import Feed
+    >>> from wolfhound.policy.feed.contenders import feed_baselines, fresh_users
+    >>> from wolfhound.policy.feed.environment import Feed
     >>> feed = Feed.build(np.eye(3), users=5)
     >>> table = compare({}, feed_baselines(feed), test=fresh_users(feed), seeds=[0, 1])
     >>> len(table.rows), table["random"].mean < table["myopic hull"].mean

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from wolfhound.atoms import norms
 from wolfhound.core import Vector
 from wolfhound.oracles.scan import Scan
-from wolfhound.policy import ActionSet
-from wolfhound.policy._deep import Tensor, nn, torch
-from wolfhound.policy.networks import Actor, Critic, Features, follow
-from wolfhound.policy.replay import Replay
-from wolfhound.policy.rules import Brain, Rule
-from wolfhound.policy.settings import Settings
+from wolfhound.policy.actions import ActionSet
+from wolfhound.policy.deep._torch import Tensor, nn, torch
+from wolfhound.policy.deep.networks import Actor, Critic, Features, follow
+from wolfhound.policy.deep.replay import Replay
+from wolfhound.policy.deep.rules import Brain, Rule
+from wolfhound.policy.deep.settings import Settings
 from wolfhound.validate import require
 
 AUDITED = 8

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core import Vector
-from wolfhound.policy._tables import answered, longest
+from wolfhound.policy.tabular.tables import answered, longest
 from wolfhound.validate import flag, function, matrix, number, require, vector
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from wolfhound.policy.rivals import NFWPO, TD3, Wolpertinger
-from wolfhound.policy.rules import Draw, Execution, FrankWolfeRule, Hull, HullDecision, Nearest, Rule
+from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
+from wolfhound.policy.deep.rules import Draw, Execution, FrankWolfeRule, Hull, HullDecision, Nearest, Rule
 from wolfhound.store import Stored, StoreError
 
 _RULES = {rule.__name__: rule for rule in (FrankWolfeRule, NFWPO, TD3, Wolpertinger)}

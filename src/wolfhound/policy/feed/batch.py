@@ -6,34 +6,16 @@ Knows the feed; must not know gymnasium or how an action is chosen.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.policy.feed import Feed, Rows
+from wolfhound.policy.feed.environment import Feed, Rows
 from wolfhound.validate import count, finite, kind, real_array, require, rng
 
 ROUNDING = 1e-5
 """By which the float32 sum of a mixture of unit atoms may leave the unit ball."""
-
-
-class BatchEnv(Protocol):
-    """B episodes at once, all of the same length: what an agent learns from."""
-
-    @property
-    def size(self) -> int:
-        """B."""
-
-    @property
-    def obs_dim(self) -> int:
-        """Numbers in an observation."""
-
-    def reset(self, seed: int | None = None) -> Rows:
-        """Begin B episodes; give their (B, obs_dim) observations."""
-
-    def step(self, actions: NDArray[Any]) -> tuple[Rows, Rows, bool]:
-        """Take (B, d) actions; give observations, rewards, and whether all are cut off."""
 
 
 class BatchedFeed:

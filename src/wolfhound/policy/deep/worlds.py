@@ -13,10 +13,27 @@ from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.policy.batch import BatchEnv
 from wolfhound.validate import require
 
 Rows: TypeAlias = NDArray[np.float32]
+
+
+class BatchEnv(Protocol):
+    """B episodes at once, all of the same length: what an agent learns from."""
+
+    @property
+    def size(self) -> int:
+        """B."""
+
+    @property
+    def obs_dim(self) -> int:
+        """Numbers in an observation."""
+
+    def reset(self, seed: int | None = None) -> Rows:
+        """Begin B episodes; give their (B, obs_dim) observations."""
+
+    def step(self, actions: NDArray[Any]) -> tuple[Rows, Rows, bool]:
+        """Take (B, d) actions; give observations, rewards, and whether all are cut off."""
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ import numpy as np
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.feed import Feed, Rows
+from wolfhound.policy.feed.environment import Feed, Rows
 from wolfhound.validate import count, kind, rng, vector
 
 

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import validate
 from wolfhound.core import UNIT, Ids, Matrix, Status, Vector
-from wolfhound.policy._answers import Chosen, HullPoints
-from wolfhound.policy.acmdp import ACMDP, Evaluation
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.steps import Move, PolicyStep
+from wolfhound.policy.answers import Chosen, HullPoints
+from wolfhound.policy.tabular.acmdp import ACMDP, Evaluation
+from wolfhound.policy.tabular.steps import Move, PolicyStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

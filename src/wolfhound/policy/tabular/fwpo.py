@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import fingerprint
-from wolfhound.policy._answers import HullPoints
-from wolfhound.policy._search import PolicyState, Search, begun
-from wolfhound.policy.acmdp import ACMDP
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.result import TabularResult
-from wolfhound.policy.steps import PerState, PolicyStep
+from wolfhound.policy.answers import HullPoints
+from wolfhound.policy.tabular.acmdp import ACMDP
+from wolfhound.policy.tabular.result import TabularResult
+from wolfhound.policy.tabular.search import PolicyState, Search, begun
+from wolfhound.policy.tabular.steps import PerState, PolicyStep
 from wolfhound.result import Trace
 from wolfhound.solve import Limits, drive
 

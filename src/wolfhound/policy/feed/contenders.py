@@ -14,16 +14,16 @@ from wolfhound.core import Oracle
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.wrappers import check_same_atoms
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.baselines import Constant, Greedy, Myopic, Random
-from wolfhound.policy.batch import BatchedFeed
-from wolfhound.policy.compare import FRESH, Learner, LearnerMaker, PolicyMaker
-from wolfhound.policy.feed import Feed, feed_features
+from wolfhound.policy.feed.baselines import Constant, Greedy, Myopic, Random
+from wolfhound.policy.feed.batch import BatchedFeed
+from wolfhound.policy.feed.compare import FRESH, Learner, LearnerMaker, PolicyMaker
+from wolfhound.policy.feed.environment import Feed, feed_features
 from wolfhound.validate import count, kind
 from wolfhound.validate import oracle as valid_oracle
 
 if TYPE_CHECKING:
-    from wolfhound.policy.rules import Rule
-    from wolfhound.policy.settings import Settings
+    from wolfhound.policy.deep.rules import Rule
+    from wolfhound.policy.deep.settings import Settings
 
 _AUDIT = 20  # updates between audits of the gap ratio
 _BATCH = 16  # users at once in training
@@ -95,10 +95,10 @@ def feed_learners(
     >>> list(feed_learners(Feed.build(np.eye(3), users=5)))[:3]
     ['SFWPO, exact', 'NFWPO', 'TD3, refined']
     """
-    from wolfhound.policy.agent import HullDecision  # noqa: PLC0415 - torch
-    from wolfhound.policy.rivals import NFWPO, TD3, Wolpertinger  # noqa: PLC0415
-    from wolfhound.policy.rules import FrankWolfeRule  # noqa: PLC0415
-    from wolfhound.policy.settings import Settings  # noqa: PLC0415
+    from wolfhound.policy.deep.agent import HullDecision  # noqa: PLC0415 - torch
+    from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger  # noqa: PLC0415
+    from wolfhound.policy.deep.rules import FrankWolfeRule  # noqa: PLC0415
+    from wolfhound.policy.deep.settings import Settings  # noqa: PLC0415
 
     kind(feed, "feed", "a Feed", Feed)
     if settings is not None:
@@ -122,8 +122,8 @@ def feed_learners(
 
 def _maker(feed: Feed, rule: Rule, oracle: Oracle, settings: Settings | None) -> LearnerMaker:
     def make(seed: int) -> Learner:
-        from wolfhound.policy.agent import Agent  # noqa: PLC0415 - torch
-        from wolfhound.policy.settings import Settings  # noqa: PLC0415
+        from wolfhound.policy.deep.agent import Agent  # noqa: PLC0415 - torch
+        from wolfhound.policy.deep.settings import Settings  # noqa: PLC0415
 
         return Agent(
             BatchedFeed(feed, _BATCH),
