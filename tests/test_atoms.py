@@ -33,8 +33,9 @@ from wolfhound.atoms import (
     fingerprint,
     norms,
 )
-from wolfhound.core import Atoms, Matrix, Status, on_pulse
-from wolfhound.core import Cut as CutPass
+from wolfhound.core import Atoms, Matrix, Status
+from wolfhound.pulse import Cut as CutPass
+from wolfhound.pulse import on_pulse
 from wolfhound.threads import set_threads
 
 Make = Callable[[Rows], Atoms]
@@ -118,7 +119,7 @@ def test_plain_arrays_are_not_copied(dtype: str) -> None:
         (None, TypeError, "`X` must be .*None"),
     ],
 )
-def test_wrong_values_are_refused_by_name(value: object, error: type[Exception], text: str) -> None:
+def test_wrong_values_are_refused_by_name(value: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         as_atoms(value, "X")
 

@@ -48,7 +48,8 @@ from wolfhound import (
     Vanilla,
     minimize,
 )
-from wolfhound.core import UNIT, Method, Objective
+from wolfhound.core import Method, Objective
+from wolfhound.rounding import UNIT
 
 FRANK_WOLFE: tuple[Method, ...] = (
     FrankWolfe(Vanilla()),

@@ -34,22 +34,8 @@ from wolfhound import (
     Vanilla,
     minimize,
 )
-from wolfhound.core import (
-    Atoms,
-    Cut,
-    Hits,
-    Ids,
-    Matrix,
-    Method,
-    Objective,
-    Oracle,
-    Point,
-    Start,
-    State,
-    Vector,
-    on_pulse,
-    pulse,
-)
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Method, Objective, Oracle, Point, Start, State, Vector
+from wolfhound.pulse import Cut, on_pulse, pulse
 from wolfhound.solve import Limits, Run, drive
 
 DISTANCE = SquaredDistance([3.0, -1.0, 0.5, 2.0])

@@ -30,7 +30,7 @@ def inner(x):
 """
 CALLER = """\
 from wolfhound._callee import inner
-from wolfhound.core import UNIT
+from wolfhound.rounding import UNIT
 from wolfhound.jit import kernel
 
 @kernel

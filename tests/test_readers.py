@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from tests.conformance.atoms import Rows, check_atoms
-from wolfhound import _csv, readers
+from wolfhound import _csv, _formats
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
 from wolfhound.core import Atoms
 from wolfhound.readers import read_atoms, read_matrix, read_names, read_table, read_vector
@@ -83,7 +83,7 @@ WRITERS = {".npy": write_npy, ".npz": write_npz, ".csv": write_csv, ".parquet": 
 def test_every_format_conforms_on_disk_and_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, limit: int
 ) -> None:
-    monkeypatch.setattr(readers, "IN_MEMORY", limit)
+    monkeypatch.setattr(_formats, "IN_MEMORY", limit)
 
     def make(rows: Rows) -> Atoms:
         WRITERS[ending](tmp_path / f"x{ending}", rows)
@@ -160,7 +160,7 @@ def test_small_npy_files_are_loaded_and_large_ones_stay(
     path = tmp_path / "x.npy"
     np.save(path, np.asfortranarray(ROWS))
     assert isinstance(read_atoms(path), ArrayAtoms)
-    monkeypatch.setattr(readers, "IN_MEMORY", path.stat().st_size - 1)
+    monkeypatch.setattr(_formats, "IN_MEMORY", path.stat().st_size - 1)
     with pytest.raises(ValueError, match="C order"):
         read_atoms(path)
     np.save(path, ROWS)
@@ -351,7 +351,7 @@ LISTS = {
 def test_a_column_of_lists_is_the_atoms(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lists: Any, limit: int
 ) -> None:
-    monkeypatch.setattr(readers, "IN_MEMORY", limit)
+    monkeypatch.setattr(_formats, "IN_MEMORY", limit)
     path = parquet_file(tmp_path / "x.parquet", {"id": [7, 8, 9], "vector": lists, "word": ["a", "b", None]})
     table = read_table(path)
     assert table.atoms.dtype == np.float32
@@ -366,7 +366,7 @@ def test_a_column_of_lists_is_the_atoms(
 def test_numeric_columns_become_the_widest_float(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(readers, "IN_MEMORY", limit)
+    monkeypatch.setattr(_formats, "IN_MEMORY", limit)
     columns = {"a": np.arange(5, dtype=np.int8), "b": np.arange(5, dtype=np.float32) / 2, "on": [True] * 5}
     table = read_table(parquet_file(tmp_path / "x.parquet", columns))
     assert table.atoms.dtype == np.float32
@@ -400,7 +400,7 @@ def test_numeric_columns_become_the_widest_float(
 def test_columns_that_are_no_atoms_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: dict[str, Any], error: str, limit: int
 ) -> None:
-    monkeypatch.setattr(readers, "IN_MEMORY", limit)
+    monkeypatch.setattr(_formats, "IN_MEMORY", limit)
     path = parquet_file(tmp_path / "x.parquet", columns)
     with pytest.raises(ValueError, match=error):
         read_atoms(path)

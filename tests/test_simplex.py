@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, nnls
 
 from tests.problems import exact_minimum, rational, squared_distance
-from wolfhound.core import UNIT, Ints, Vector
+from wolfhound.core import Ints, Vector
+from wolfhound.rounding import UNIT
 from wolfhound.simplex import BLOCK, Corral, Dense, correct, solve
 
 NONE: Ints = np.empty(0, np.int64)

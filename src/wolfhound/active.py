@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wolfhound.core import LEAST, TINY, UNIT, Ids, Matrix, Vector, gamma
+from wolfhound.core import Ids, Matrix, Vector
+from wolfhound.rounding import LEAST, TINY, UNIT, gamma
 from wolfhound.validate import moderate, require
 
 ALL = -1

@@ -18,10 +18,14 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard, final
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound._arrays import ArrayAtoms, table
 from wolfhound._files import FileAtoms, locked, mapped_file, summary, valid_ids, widened
-from wolfhound.core import Atoms, Ids, Matrix, Vector, gamma, pulse
+from wolfhound._formats import read_files
+from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
+from wolfhound.pulse import pulse
+from wolfhound.rounding import gamma
 from wolfhound.threads import ordered
-from wolfhound.validate import count, function, kind, real_array, require
+from wolfhound.validate import count, function, kind, require
 
 __all__ = [
     "ArrayAtoms",
@@ -44,62 +48,6 @@ SAMPLE = 1024
 """Rows that a fingerprint reads."""
 
 
-def _table(value: Any, name: str) -> NDArray[Any]:
-    rows = real_array(value.to_numpy() if hasattr(value, "to_numpy") else value, name, 2)
-    require(rows.size > 0, name, "an array with at least one row and column", f"shape {rows.shape}")
-    return rows
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ArrayAtoms:
-    """Atoms in memory.
-
-    C-ordered float32 and float64 arrays are used as they are; other types and
-    layouts are converted block by block, never all at once.
-
-    Parameters
-    ----------
-    rows : (n, d) array
-        Real numbers, see `widened`. Never written to.
-
-    Examples
-    --------
-    >>> ArrayAtoms([[0, 1], [2, 3]]).take(np.array([1]))
-    array([[2., 3.]])
-    """
-
-    rows: NDArray[Any]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", _table(self.rows, "rows"))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, d)."""
-        n, d = self.rows.shape
-        return n, d
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64."""
-        return widened(self.rows.dtype, "rows")
-
-    def take(self, ids: Ids) -> Matrix:
-        """Return the rows of these ids, a fresh C-ordered array."""
-        # Not np.take: it would first copy an array that is not C-ordered.
-        return np.ascontiguousarray(self.rows[valid_ids(ids, len(self.rows))], self.dtype)
-
-    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
-        """Yield (first id, read-only block) over all rows once, in order."""
-        for first in range(0, len(self.rows), count(rows, "rows", low=1)):
-            yield first, locked(np.ascontiguousarray(self.rows[first : first + rows], self.dtype))
-
-    def __repr__(self) -> str:
-        """Shape and dtype, not the rows."""
-        return summary(self)
-
-
 @final
 class ConcatAtoms:
     """Several sets of atoms, one after the other; ids run through.
@@ -115,7 +63,7 @@ class ConcatAtoms:
 
     __slots__ = ("_starts", "parts")
 
-    def __init__(self, parts: Sequence[object]) -> None:
+    def __init__(self, parts: Sequence[AtomsLike]) -> None:
         kind(parts, "parts", "a list of atoms, arrays or paths", list, tuple)
         require(len(parts) > 0, "parts", "at least one set of atoms", "none")
         flat = [atoms for part in parts for atoms in _parts(as_atoms(part))]
@@ -214,7 +162,7 @@ def _parts(atoms: Atoms) -> tuple[Atoms, ...]:
 # ---------------------------------------------------------------- whatever the caller has
 
 
-def as_atoms(value: object, name: str = "atoms") -> Atoms:
+def as_atoms(value: AtomsLike, name: str = "atoms") -> Atoms:
     """Return atoms from atoms, an array, a table, a path, or a list of these.
 
     A memory map of a file becomes `FileAtoms`: mapped pages count as resident
@@ -235,13 +183,11 @@ def as_atoms(value: object, name: str = "atoms") -> Atoms:
     if _is_atoms(value):
         return value
     if isinstance(value, (str, os.PathLike)):
-        from wolfhound.readers import read_atoms  # noqa: PLC0415 - readers makes atoms
-
-        return read_atoms(value)
+        return join([table.atoms for table in read_files(value)])
     if isinstance(value, (list, tuple)) and value and all(map(_is_part, value)):
         return ConcatAtoms(value)
     mapped = mapped_file(value) if isinstance(value, np.memmap) else None
-    return mapped or ArrayAtoms(_table(value, name))
+    return mapped or ArrayAtoms(table(value, name))
 
 
 def _is_atoms(value: object) -> TypeGuard[Atoms]:
@@ -252,6 +198,11 @@ def _is_part(value: object) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 2
     return isinstance(value, (str, os.PathLike)) or _is_atoms(value)
+
+
+def join(parts: Sequence[Atoms]) -> Atoms:
+    """Return the only part, or all of them one after the other."""
+    return parts[0] if len(parts) == 1 else ConcatAtoms(parts)
 
 
 # ---------------------------------------------------------------- passes

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import store
-from wolfhound.core import Status
+from wolfhound.core import AtomsLike, Status
 from wolfhound.validate import count, number, require
 
 Saved = TypeVar("Saved")
@@ -146,7 +146,7 @@ class Codec(Generic[Saved]):
                     params[name] = value
         store.save(folder, self.kind, arrays, params, getattr(record, "fingerprint"))  # noqa: B009
 
-    def load(self, folder: str | PathLike[str], atoms: object = None) -> Saved:
+    def load(self, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Saved:
         """Read what `save` wrote; StoreError if it is damaged or, where given, of other atoms."""
         stored = store.load(folder, self.kind, mmap=False)
         if atoms is not None:

@@ -7,56 +7,20 @@ k answers per query (or active atoms), p the dimension of the lifted space.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import contextlib
 import enum
 import math
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Matrix: TypeAlias = NDArray[np.floating[Any]]
 Vector: TypeAlias = NDArray[np.float64]
 Ids: TypeAlias = NDArray[np.int64]
 Ints: TypeAlias = NDArray[np.int64]
-
-UNIT = 2.0**-53
-"""Unit roundoff of float64."""
-
-TINY = 2.0**-1022
-"""More than the absolute error of an operation whose result underflows."""
-
-LEAST = 2.0**-1074
-"""Smallest positive float64: twice what one product can lose to underflow."""
-
-
-def gamma(operations: int, unit: float = UNIT) -> float:
-    """Relative error bound of a sum of products, ``c u / (1 - c u)``.
-
-    Examples
-    --------
-    >>> gamma(100) < 1.2e-14
-    True
-    """
-    return operations * unit / (1.0 - operations * unit)
-
-
-def norm(vector: Matrix) -> float:
-    """Euclidean norm, also where the squares overflow or underflow.
-
-    Examples
-    --------
-    >>> f"{norm(np.array([3e200, 4e200])):g}", norm(np.zeros(0))
-    ('5e+200', 0.0)
-    """
-    top = float(np.abs(vector).max(initial=0.0))
-    if not 0.0 < top < math.inf:
-        return top
-    scaled = vector / top
-    return top * math.sqrt(float(np.vdot(scaled, scaled)))
 
 
 # ---------------------------------------------------------------- atoms and oracles
@@ -78,6 +42,10 @@ class Atoms(Protocol):
 
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Yield (first id, C-ordered block) over all rows once, in order."""
+
+
+AtomsLike: TypeAlias = Atoms | ArrayLike | os.PathLike[str] | Sequence[Atoms | ArrayLike | os.PathLike[str]]
+"""Whatever `as_atoms` takes: atoms, an array, a table, a path, or a list of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,38 +393,3 @@ class Method(Protocol):
         goal
             Wanted absolute gap, a hint for the inner accuracy.
         """
-
-
-# ---------------------------------------------------------------- inside a pass
-
-
-class Cut(Exception):
-    """Raised by a pulse to leave a pass; carries the status of the run."""
-
-    def __init__(self, status: Status) -> None:
-        super().__init__(status.value)
-        self.status = status
-
-
-_pulse: ContextVar[Callable[[int], None]] = ContextVar("pulse", default=lambda rows: None)
-
-
-def pulse(rows: int) -> None:
-    """Say that `rows` atoms were swept; may raise `Cut`. Driver thread only."""
-    _pulse.get()(rows)
-
-
-@contextlib.contextmanager
-def on_pulse(listener: Callable[[int], None]) -> Iterator[None]:
-    """Call `listener`, then any outer listener, at every pulse."""
-    outer = _pulse.get()
-
-    def both(rows: int) -> None:
-        listener(rows)
-        outer(rows)
-
-    token = _pulse.set(both)
-    try:
-        yield
-    finally:
-        _pulse.reset(token)

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any
 
 from wolfhound import store
+from wolfhound.core import AtomsLike
 
 KINDS = {
     "result": "wolfhound.result:Result",
@@ -20,7 +21,7 @@ Loading runs nothing that a folder names: this table alone says what is imported
 """
 
 
-def load(folder: str | PathLike[str], atoms: object = None) -> Any:
+def load(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Any:
     """Read whatever was saved: a result, a herd, a policy, an agent or an index.
 
     What was proved in a run is read, not proved again: checksums tell damage, but

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from wolfhound import plot, store
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Columns, Plain
-from wolfhound.core import Ids, Ints, Status, Vector
+from wolfhound.core import AtomsLike, Ids, Ints, Status, Vector
 from wolfhound.validate import count, require
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class Result:
         CODEC.save(self, folder)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], atoms: object = None) -> Result:
+    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Result:
         """Read a result that `save` wrote.
 
         What was proved in the run is read, not proved again: checksums tell damage, but

@@ -13,7 +13,8 @@ from typing import Protocol
 import numpy as np
 
 from wolfhound import _cholesky as cholesky
-from wolfhound.core import UNIT, Ints, Matrix, Vector
+from wolfhound.core import Ints, Matrix, Vector
+from wolfhound.rounding import UNIT
 from wolfhound.validate import matrix, require, vector
 
 DEPENDENT = 1e-11

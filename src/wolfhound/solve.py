@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
-from os import PathLike
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -15,21 +14,10 @@ from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import Fingerprint, as_atoms, check_finite, fingerprint
-from wolfhound.core import (
-    Atoms,
-    Cut,
-    Ids,
-    Method,
-    Objective,
-    Oracle,
-    Progress,
-    Start,
-    State,
-    Status,
-    on_pulse,
-)
+from wolfhound.core import Atoms, AtomsLike, Ids, Method, Objective, Oracle, Progress, Start, State, Status
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan
+from wolfhound.pulse import Cut, on_pulse
 from wolfhound.result import Result, Trace, TraceRow
 from wolfhound.threads import one_blas_thread
 
@@ -179,7 +167,7 @@ class _Log(Generic[P]):
 
 def minimize(
     objective: Objective,
-    atoms: Oracle | Atoms | ArrayLike | str | PathLike[str] | Sequence[Any],
+    atoms: Oracle | AtomsLike,
     *,
     method: Method | None = None,
     rtol: float = 1e-6,

@@ -40,6 +40,7 @@ from wolfhound._manifest import (
     sealed,
 )
 from wolfhound.atoms import Fingerprint, Part, as_atoms, fingerprint
+from wolfhound.core import AtomsLike
 from wolfhound.validate import path as checked_path
 
 __all__ = [
@@ -171,7 +172,7 @@ def kind(folder: str | os.PathLike[str]) -> str:
     return str(read_manifest(checked_path(folder, "folder"))["kind"])
 
 
-def check_fingerprint(stored: Stored, atoms: object) -> None:
+def check_fingerprint(stored: Stored, atoms: AtomsLike) -> None:
     """Raise StoreError, saying what differs, if it was made from other atoms.
 
     Parameters

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from wolfhound.cli._progress import Meter, Report
-from wolfhound.core import Point, State, pulse
+from wolfhound.core import Point, State
+from wolfhound.pulse import pulse
 
 
 class Clock:

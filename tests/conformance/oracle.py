@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
-from wolfhound.core import TINY, Atoms, Hits, Ids, Matrix, Oracle, gamma
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle
+from wolfhound.rounding import TINY, gamma
 from wolfhound.threads import set_threads
 
 Make = Callable[[Atoms], Oracle]

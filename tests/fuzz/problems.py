@@ -20,7 +20,8 @@ import numpy as np
 from tests.fuzz import cells, exact, hostile
 from tests.fuzz.supervise import Findings
 from wolfhound import Result, Status, minimize
-from wolfhound.core import UNIT, Method, Oracle
+from wolfhound.core import Method, Oracle
+from wolfhound.rounding import UNIT
 from wolfhound.store import StoreError
 
 RTOLS = (1e-2, 1e-4, 1e-6, 1e-9, 1e-13, 0.0)

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import wolfhound as wh
-from wolfhound.core import Matrix, Vector, on_pulse
+from wolfhound.core import Matrix, Vector
 from wolfhound.herding import Gaussian, Identity, Laplace, Linear, Stein, feature_mean, with_scores
 from wolfhound.herding import embedding as module
 from wolfhound.herding._draw import draw_ids, draw_weighted
 from wolfhound.herding.embedding import Embedding, calibrated, embed
 from wolfhound.herding.kernels import Columns, Kernel
 from wolfhound.herding.mmd import kernel_sums
+from wolfhound.pulse import on_pulse
 
 
 def rows_of(n: int, d: int, seed: int = 0, dtype: Any = np.float32) -> NDArray[Any]:

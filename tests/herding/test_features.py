@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import kstest
 
 import wolfhound as wh
-from wolfhound.core import Matrix, on_pulse
+from wolfhound.core import Matrix
 from wolfhound.herding import (
     Features,
     Gaussian,
@@ -27,6 +27,7 @@ from wolfhound.herding import (
 )
 from wolfhound.herding.features import CHUNK, normal_frequencies, row_shares
 from wolfhound.herding.kernels import Kernel
+from wolfhound.pulse import on_pulse
 
 
 def rows_of(n: int, d: int, seed: int = 0, dtype: Any = np.float64) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, State, Vector
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, State, Vector
 from wolfhound.oracles._asked import asked
 from wolfhound.oracles._hits import offered
 
@@ -98,7 +98,7 @@ class Degraded:
 class Scripted:
     """Answers as a function of (queries, k, exclude) says."""
 
-    def __init__(self, atoms: object, answer: Callable[[Matrix, int, Ids | None], Hits]) -> None:
+    def __init__(self, atoms: AtomsLike, answer: Callable[[Matrix, int, Ids | None], Hits]) -> None:
         self.atoms = as_atoms(atoms)
         self.answer = answer
 
@@ -116,7 +116,7 @@ class Scripted:
 class EveryOther:
     """An index that knows the atoms of even ids only, and notes what it is asked."""
 
-    def __init__(self, atoms: object) -> None:
+    def __init__(self, atoms: AtomsLike) -> None:
         self.atoms = as_atoms(atoms)
         self.calls: list[dict[str, Any]] = []
 

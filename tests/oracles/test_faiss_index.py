@@ -15,12 +15,13 @@ import pytest
 import wolfhound
 from tests.conformance.oracle import check_hits, check_oracle
 from wolfhound.atoms import ConcatAtoms, FileAtoms
-from wolfhound.core import Cut, Hits, Ids, Matrix, Status, Vector, on_pulse
+from wolfhound.core import AtomsLike, Hits, Ids, Matrix, Status, Vector
 from wolfhound.oracles import _faiss, faiss_index
 from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
+from wolfhound.pulse import Cut, on_pulse
 from wolfhound.threads import set_threads
 
-Make = Callable[[object], FaissIndex]
+Make = Callable[[AtomsLike], FaissIndex]
 
 
 def built(kind: Pq | IvfPq | Hnsw, seed: int = 0) -> Make:
@@ -30,7 +31,7 @@ def built(kind: Pq | IvfPq | Hnsw, seed: int = 0) -> Make:
 def wrapped(factory: str, metric: int = faiss.METRIC_INNER_PRODUCT, rerank: int = 8) -> Make:
     """Make an index as a caller would, and wrap it."""
 
-    def make(atoms: object) -> FaissIndex:
+    def make(atoms: AtomsLike) -> FaissIndex:
         mine = wolfhound.atoms.as_atoms(atoms)
         rows = mine.take(np.arange(mine.shape[0])).astype(np.float32)
         index = faiss.index_factory(rows.shape[1], factory, metric)

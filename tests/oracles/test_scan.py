@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from tests.conformance.oracle import check_hits, check_oracle, check_proof, true_scores
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms
-from wolfhound.core import Cut, Matrix, Status, on_pulse
+from wolfhound.core import Matrix, Status
 from wolfhound.oracles import _batch
 from wolfhound.oracles._asked import asked, lengths
 from wolfhound.oracles._gauge import Gauge, Norms
 from wolfhound.oracles._hits import rescore
 from wolfhound.oracles._screen import Reference, scale_of
 from wolfhound.oracles.scan import Scan
+from wolfhound.pulse import Cut, on_pulse
 
 
 @pytest.mark.parametrize("screen", [None, True, False])

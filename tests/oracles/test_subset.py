@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from tests.conformance.oracle import check_hits, check_oracle
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
-from wolfhound.core import Ids, Matrix, on_pulse
+from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.oracles._hits import rescore
 from wolfhound.oracles._scan_kernels import score_some
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset, _draw
+from wolfhound.pulse import on_pulse
 from wolfhound.threads import set_threads
 
 
@@ -175,7 +176,7 @@ def test_kinds_of_atoms_give_the_same_answers(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = rng.integers(-9, 9, (900, 6)).astype(np.int16)
     np.save(tmp_path / "rows.npy", rows.astype(np.float32))
-    kinds = [
+    kinds: list[Atoms] = [
         ArrayAtoms(rows.astype(np.float32)),
         ArrayAtoms(rows),
         ArrayAtoms(np.asfortranarray(rows.astype(np.float32))),

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from tests.conformance.oracle import locked
 from wolfhound import theory
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, MappedAtoms, norms
-from wolfhound.core import Matrix, Vector, gamma
+from wolfhound.core import Matrix, Vector
 from wolfhound.objectives.quadratic import SquaredDistance
 from wolfhound.oracles import transforms as tr
 from wolfhound.oracles.scan import Scan
+from wolfhound.rounding import gamma
 
 seeds = st.integers(0, 10**6)
 scales = st.sampled_from([1e-6, 1e-3, 1.0, 1e3, 1e6])

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from wolfhound import readers, store
+from wolfhound import store
+from wolfhound._formats import split_key
 
 
 def typed_name(param: Any) -> str:
@@ -51,7 +52,7 @@ def _files(value: Any) -> Iterator[str]:
     """Every file that a text, or one of several, may stand for."""
     for text in value if isinstance(value, list | tuple) else [value]:
         if isinstance(text, str):
-            file = readers.without_key(text)
+            file = split_key(text)[0]
             yield from [file] if os.path.exists(file) else glob.glob(file, recursive=True)
 
 

@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from wolfhound.cli._output import stderr
-from wolfhound.core import State, on_pulse
+from wolfhound.core import State
+from wolfhound.pulse import on_pulse
 
 _TERMINAL_INTERVAL = 0.1
 _LINE_INTERVAL = 1.0

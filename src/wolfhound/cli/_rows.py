@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound import _csv, readers
+from wolfhound import _csv, _formats, readers
 from wolfhound.cli import _output as output
 from wolfhound.core import Atoms, Ids, Vector
 
@@ -198,7 +198,7 @@ class ParquetSource:
     @property
     def numbers(self) -> tuple[str, ...]:
         """The one column of lists, else the columns of numbers; never a data frame's index."""
-        found = readers.numeric_columns(self._arrow.types, self._schema)
+        found = _formats.numeric_columns(self._arrow.types, self._schema)
         stored = (self._schema.metadata or {}).get(b"pandas")
         index = json.loads(stored)["index_columns"] if stored else []
         return tuple(name for name in found if name not in index)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from wolfhound.atoms import MappedAtoms, block_rows, check_finite
-from wolfhound.core import Atoms, Matrix, Vector, pulse
+from wolfhound.core import Atoms, Matrix, Vector
+from wolfhound.pulse import pulse
 from wolfhound.threads import ordered
 from wolfhound.validate import require
 

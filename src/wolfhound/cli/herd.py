@@ -22,8 +22,9 @@ from wolfhound.cli import _places as places
 from wolfhound.cli._herding import Given, Job, KernelName, read
 from wolfhound.cli._rows import write_rows
 from wolfhound.cli.bench import shown
-from wolfhound.core import Atoms, Progress, Status, on_pulse
+from wolfhound.core import Atoms, Progress, Status
 from wolfhound.planning.text import bytes_text, seconds_text
+from wolfhound.pulse import on_pulse
 
 if TYPE_CHECKING:
     from wolfhound.herding.herd import Expected

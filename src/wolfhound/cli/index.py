@@ -24,9 +24,10 @@ from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
 from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli.bench import shown
-from wolfhound.core import Atoms, Oracle, on_pulse
+from wolfhound.core import Atoms, Oracle
 from wolfhound.planning.audit import faults, probe
 from wolfhound.planning.text import bytes_text, seconds_text
+from wolfhound.pulse import on_pulse
 
 if TYPE_CHECKING:
     from wolfhound.planning.choose import Choice

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import final
 
 from wolfhound.atoms import as_atoms
+from wolfhound.core import AtomsLike
 from wolfhound.herding._arguments import LEAST, TIMES
 from wolfhound.herding._report import TOGETHER, effort
 from wolfhound.herding.embedding import BASE, FEATURES
@@ -65,7 +66,7 @@ class Expected:
 
 
 def expected(
-    rows: object,
+    rows: AtomsLike,
     m: int,
     *,
     candidates: int | None = None,

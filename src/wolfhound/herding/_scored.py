@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, Ids, Matrix
+from wolfhound.core import Atoms, AtomsLike, Ids, Matrix
 from wolfhound.validate import require
 
 
@@ -66,7 +66,7 @@ class ScoredAtoms:
             yield first, both
 
 
-def with_scores(rows: object, scores: object) -> ScoredAtoms:
+def with_scores(rows: AtomsLike, scores: AtomsLike) -> ScoredAtoms:
     """Return rows [x, score(x)] for the `Stein` kernel.
 
     Parameters

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import Fingerprint, as_atoms, fingerprint
-from wolfhound.core import Atoms, Ids, Progress, Status, Vector
+from wolfhound.core import Atoms, AtomsLike, Ids, Progress, Status, Vector
 from wolfhound.herding._arguments import shares_of
 from wolfhound.herding._by import Labels
 from wolfhound.herding._flock import Flock, Picks, states
@@ -223,9 +223,9 @@ def _none() -> None:
 
 def resumed(
     result: HerdResult,
-    rows: object,
+    rows: AtomsLike | None,
     *,
-    target: object,
+    target: AtomsLike | None,
     by: ArrayLike | None,
     row_weights: ArrayLike | None,
 ) -> Kept:
@@ -235,7 +235,10 @@ def resumed(
         raise ValueError(f"a loaded result in {result.space} cannot go on: call herd with its ids as `init`.")
     if rows is None:
         raise ValueError("`rows` must be given: this result was loaded or pickled without them.")
-    atoms, goal = as_atoms(rows, "rows"), None if target is None else as_atoms(target, "target")
+    atoms, goal = (
+        as_atoms(rows, "rows"),
+        None if target is None else as_atoms(target, "target"),
+    )
     n = atoms.shape[0]
     _same("rows", fingerprint(atoms), result.fingerprint)
     _same("target", () if goal is None else fingerprint(goal), record.target)

@@ -198,7 +198,7 @@ def _curve(trace: Trace, sizes: Ids, random: Vector) -> Curve:
     return Curve(sizes[known], np.sqrt(2.0 * trace.value[last[known]]), random[known])
 
 
-def as_features(features: object, rows: Atoms, exclude: Ids) -> tuple[Atoms, Features | None]:
+def as_features(features: Any, rows: Atoms, exclude: Ids) -> tuple[Atoms, Features | None]:
     """Return what is mapped and the map, from whatever the caller has.
 
     Parameters
@@ -219,7 +219,7 @@ def as_features(features: object, rows: Atoms, exclude: Ids) -> tuple[Atoms, Fea
         return table, None
     dim = getattr(features, "dim_out", None)
     if dim is not None:
-        return rows, features  # type: ignore[return-value] # checked where it is used
+        return rows, features
     one = np.asarray(features(rows.take(draw_ids(rows.shape[0], 1, exclude, np.random.default_rng(0)))))
     good = one.ndim == 2 and len(one) == 1
     validate.require(good, "features", "a map of (r, d) rows to (r, p)", f"shape {one.shape} for one row")

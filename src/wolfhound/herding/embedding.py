@@ -13,12 +13,13 @@ from typing import NamedTuple, final
 import numpy as np
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, Ids, Matrix, Vector, pulse
+from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.herding._columns import centre_of
 from wolfhound.herding._draw import draw_ids, draw_weighted, taken
 from wolfhound.herding.features import Features, Identity, feature_mean, row_shares
 from wolfhound.herding.kernels import Kernel, Linear
 from wolfhound.herding.mmd import kernel_sums, self_sums
+from wolfhound.pulse import pulse
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count as whole
 from wolfhound.validate import ids as valid_ids
@@ -87,12 +88,12 @@ class Embedding:
 
 
 def embed(
-    atoms: object,
+    atoms: AtomsLike,
     kernel: Kernel,
     *,
     count: int,
     features: int = FEATURES,
-    target: object | None = None,
+    target: AtomsLike | None = None,
     row_weights: Vector | None = None,
     exclude: Ids | None = None,
     rng: np.random.Generator,
@@ -169,7 +170,7 @@ def embed(
     )
 
 
-def _name(target: object | None) -> str:
+def _name(target: AtomsLike | None) -> str:
     return "atoms" if target is None else "target"
 
 

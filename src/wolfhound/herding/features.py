@@ -13,7 +13,8 @@ from typing import Protocol, final
 import numpy as np
 
 from wolfhound.atoms import as_atoms, block_rows, check_finite
-from wolfhound.core import Matrix, Vector, pulse
+from wolfhound.core import AtomsLike, Matrix, Vector
+from wolfhound.pulse import pulse
 from wolfhound.threads import one_blas_thread, ordered
 from wolfhound.validate import count, kind, matrix, require, vector
 
@@ -134,7 +135,7 @@ def normal_frequencies(dim: int, half: int, rng: np.random.Generator) -> Vector:
 
 
 def feature_mean(
-    atoms: object, features: Features, *, weights: Vector | None = None, name: str = "atoms"
+    atoms: AtomsLike, features: Features, *, weights: Vector | None = None, name: str = "atoms"
 ) -> Vector:
     """(D,) float64 mean of the features of all atoms; one pass, nothing kept.
 

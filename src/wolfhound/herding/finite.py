@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import MappedAtoms, as_atoms, finite_rows
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Start, State, Status, StepSize, Vector
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, Start, State, Status, StepSize, Vector
 from wolfhound.herding.features import Features, Identity, feature_mean
 from wolfhound.herding.sublinear import Onwards, SublinearHerding
 from wolfhound.methods.frank_wolfe import FrankWolfe
@@ -92,14 +92,14 @@ class FiniteRun:
 
 
 def in_features(
-    atoms: object,
+    atoms: AtomsLike,
     m: int,
     features: Features | None = None,
     *,
     oracle: Searched | None = None,
     step: StepSize | None = None,
     method: Steps | None = None,
-    target: object | None = None,
+    target: AtomsLike | None = None,
     row_weights: ArrayLike | None = None,
     init: FiniteRun | ArrayLike | None = None,
     exclude: ArrayLike | None = None,
@@ -193,7 +193,7 @@ def in_features(
     return _finished(run, picks, mean, passes=1.0 if target is None else 0.0)
 
 
-def mapped(atoms: object, features: Features | None) -> Atoms:
+def mapped(atoms: AtomsLike, features: Features | None) -> Atoms:
     """Return the features of atoms, as atoms: what an oracle has to search.
 
     Examples
@@ -255,7 +255,9 @@ def _built(maker: object, space: Atoms) -> Oracle:
     return made
 
 
-def _mean(rows: Atoms, features: Features | None, target: object | None, weights: ArrayLike | None) -> Vector:
+def _mean(
+    rows: Atoms, features: Features | None, target: AtomsLike | None, weights: ArrayLike | None
+) -> Vector:
     source = rows if target is None else as_atoms(target, "target")
     d, got = rows.shape[1], source.shape[1]
     validate.require(got == d, "target", f"rows of {d} entries, as the atoms have", got)

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from os import PathLike
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import validate
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, Matrix, Oracle, Progress, StepSize
+from wolfhound.core import Atoms, AtomsLike, Matrix, Oracle, Progress, StepSize
 from wolfhound.herding._arguments import (
     begun,
     check_kinds,
@@ -36,16 +35,15 @@ from wolfhound.herding.result import HerdResult
 
 __all__ = ["Expected", "expected", "herd"]
 
-Rows: TypeAlias = Atoms | ArrayLike | str | PathLike[str] | Sequence[Any]
-Phi: TypeAlias = Features | Callable[[Matrix], NDArray[Any]] | Atoms | ArrayLike | str | PathLike[str]
+Phi: TypeAlias = Features | Callable[[Matrix], NDArray[Any]] | AtomsLike
 
 
 def herd(
-    rows: Rows,
+    rows: AtomsLike,
     m: int,
     *,
     kernel: Kernel | None = None,
-    target: Rows | None = None,
+    target: AtomsLike | None = None,
     by: ArrayLike | None = None,
     balanced: bool = False,
     init: ArrayLike | None = None,

@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 
 from wolfhound.atoms import as_atoms, block_rows
-from wolfhound.core import Atoms, Ids, Matrix, Vector
+from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.herding._columns import floats
 from wolfhound.herding._draw import draw_ids, draw_weighted, taken
 from wolfhound.herding.features import Identity, check_rows, feature_mean, row_shares
@@ -125,8 +125,8 @@ def _sums_before(kernel: Kernel, rows: Matrix) -> Vector:
 
 
 def mmd(
-    left: object,
-    right: object,
+    left: AtomsLike,
+    right: AtomsLike,
     kernel: Kernel,
     *,
     left_weights: Vector | None = None,
@@ -291,7 +291,7 @@ class Reference:
     @classmethod
     def draw(
         cls,
-        atoms: object,
+        atoms: AtomsLike,
         kernel: Kernel,
         *,
         count: int = 10_000,

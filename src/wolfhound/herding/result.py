@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from wolfhound import plot, store
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS
-from wolfhound.core import Atoms, Ids, Progress, Status, Vector
+from wolfhound.core import Atoms, AtomsLike, Ids, Progress, Status, Vector
 from wolfhound.herding._record import (
     Curve,
     Record,
@@ -162,8 +162,8 @@ class HerdResult:
         self,
         m: int,
         *,
-        rows: Atoms | ArrayLike | str | PathLike[str] | None = None,
-        target: Atoms | ArrayLike | str | PathLike[str] | None = None,
+        rows: AtomsLike | None = None,
+        target: AtomsLike | None = None,
         by: ArrayLike | None = None,
         row_weights: ArrayLike | None = None,
         max_seconds: float = math.inf,
@@ -206,7 +206,7 @@ class HerdResult:
         self,
         path: str | Path | None = None,
         *,
-        rows: Atoms | ArrayLike | str | PathLike[str] | None = None,
+        rows: AtomsLike | None = None,
         title: str | None = None,
     ) -> Figure:
         """Draw the MMD against the number of rows, and the chosen among the others.
@@ -270,7 +270,7 @@ class HerdResult:
         store.save(folder, _KIND, arrays, params, self.fingerprint)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], rows: object = None) -> HerdResult:
+    def load(cls, folder: str | PathLike[str], rows: AtomsLike | None = None) -> HerdResult:
         """Read a result that `save` wrote.
 
         Parameters

@@ -13,12 +13,13 @@ from typing import final
 import numpy as np
 
 from wolfhound.active import Move
-from wolfhound.core import TINY, Hits, Objective, Oracle, Point, Start, State, Vector
+from wolfhound.core import Hits, Objective, Oracle, Point, Start, State, Vector
 from wolfhound.methods._ask import Asker
 from wolfhound.methods.directions import Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import OpenLoop
 from wolfhound.oracles.wrappers import Tiered
+from wolfhound.rounding import TINY
 from wolfhound.validate import number, require
 from wolfhound.validate import oracle as is_one
 

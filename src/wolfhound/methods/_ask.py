@@ -11,7 +11,8 @@ import math
 
 import numpy as np
 
-from wolfhound.core import TINY, UNIT, Hits, Ids, Objective, Oracle, Point, State, Status, Vector, gamma, norm
+from wolfhound.core import Hits, Ids, Objective, Oracle, Point, State, Status, Vector
+from wolfhound.rounding import TINY, UNIT, gamma, norm
 
 _TRUSTED = 1e-12
 """Relative rounding that a trusted function may have."""

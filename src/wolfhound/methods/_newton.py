@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from wolfhound.core import UNIT, Ints, Line, Objective, Point, Vector, norm, pulse
+from wolfhound.core import Ints, Line, Objective, Point, Vector
 from wolfhound.methods._curved import Curved, Hot, Near, Space
 from wolfhound.methods._pool import Pool, best_of
 from wolfhound.methods._secant import Secant
 from wolfhound.methods.steps import LineSearch
 from wolfhound.oracles._hits import rescore
+from wolfhound.pulse import pulse
+from wolfhound.rounding import UNIT, norm
 from wolfhound.simplex import BLOCK, Corral, correct
 
 HOT = 64

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from wolfhound.core import UNIT, Ints, Matrix, Objective, Point, Vector, norm, pulse
+from wolfhound.core import Ints, Matrix, Objective, Point, Vector
 from wolfhound.methods._ask import cutgap
 from wolfhound.methods._pool import Pool, best_of
 from wolfhound.oracles._hits import rescore
+from wolfhound.pulse import pulse
+from wolfhound.rounding import UNIT, norm
 from wolfhound.simplex import BLOCK, Corral, correct
 
 CLOSE = 256

@@ -12,7 +12,8 @@ import math
 
 import numpy as np
 
-from wolfhound.core import UNIT, Matrix, Point, Vector, norm
+from wolfhound.core import Matrix, Point, Vector
+from wolfhound.rounding import UNIT, norm
 
 LARGE = 1024
 """Up to this d the Hessian is a matrix, beyond it a sum of its last updates."""

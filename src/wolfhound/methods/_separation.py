@@ -11,10 +11,11 @@ from typing import Protocol, final
 
 from wolfhound import theory
 from wolfhound.atoms import diameter_bound
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Point, Status, Vector, norm
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Point, Status, Vector
 from wolfhound.methods._ask import Asker
 from wolfhound.methods.frank_wolfe import proved_best
 from wolfhound.oracles.wrappers import check_same_atoms
+from wolfhound.rounding import norm
 
 
 class Wanted(Protocol):

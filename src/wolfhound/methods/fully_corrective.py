@@ -15,26 +15,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from wolfhound.core import (
-    LEAST,
-    UNIT,
-    Cut,
-    Hits,
-    Ids,
-    Ints,
-    Objective,
-    Oracle,
-    Point,
-    Start,
-    State,
-    Status,
-    Vector,
-    gamma,
-)
+from wolfhound.core import Hits, Ids, Ints, Objective, Oracle, Point, Start, State, Status, Vector
 from wolfhound.methods._ask import Asker, noise
 from wolfhound.methods._begin import best_atom
 from wolfhound.methods._pool import Pool, best_of
 from wolfhound.oracles._hits import rescore
+from wolfhound.pulse import Cut
+from wolfhound.rounding import LEAST, UNIT, gamma
 from wolfhound.validate import count, number
 
 FLAT = 3

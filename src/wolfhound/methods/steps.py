@@ -7,7 +7,8 @@ import math
 import sys
 from dataclasses import KW_ONLY, dataclass
 
-from wolfhound.core import UNIT, Line
+from wolfhound.core import Line
+from wolfhound.rounding import UNIT
 from wolfhound.validate import number, require, within
 
 _TRIALS = 200

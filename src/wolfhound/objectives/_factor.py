@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wolfhound.core import TINY, Matrix, Vector, gamma
+from wolfhound.core import Matrix, Vector
 from wolfhound.objectives._rounding import SAFE, length
+from wolfhound.rounding import TINY, gamma
 
 _BLOCK = 4096
 _MAX_LOSS = 0.25

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound.core import TINY, UNIT, Ints, Matrix, Point, Vector, gamma
+from wolfhound.core import Ints, Matrix, Point, Vector
 from wolfhound.objectives._rounding import ELEMENTWISE, SAFE, drift_length, length
+from wolfhound.rounding import TINY, UNIT, gamma
 from wolfhound.validate import matrix, moderate
 
 _EXACT_SIDE = 1024

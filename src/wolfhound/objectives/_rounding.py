@@ -11,7 +11,8 @@ import math
 
 import numpy as np
 
-from wolfhound.core import TINY, Matrix, Vector, gamma, norm
+from wolfhound.core import Matrix, Vector
+from wolfhound.rounding import TINY, gamma, norm
 
 SAFE = 1.01
 """Factor on an error bound that covers the rounding of the bound itself."""

@@ -11,9 +11,10 @@ from typing import NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound.core import TINY, UNIT, Ids, Ints, Matrix, Point, Vector
+from wolfhound.core import Ids, Ints, Matrix, Point, Vector
 from wolfhound.objectives._line import PlainLine
 from wolfhound.objectives._rounding import SAFE, drift_length, length
+from wolfhound.rounding import TINY, UNIT
 from wolfhound.validate import ids, number, require, vector
 
 ValueAndGrad: TypeAlias = Callable[[Vector], tuple[float, ArrayLike]]

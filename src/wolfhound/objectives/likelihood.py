@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wolfhound.core import TINY, Ints, Matrix, Point, Vector, gamma
+from wolfhound.core import Ints, Matrix, Point, Vector
 from wolfhound.objectives._line import PlainLine
 from wolfhound.objectives._rounding import ELEMENTWISE, SAFE, length
+from wolfhound.rounding import TINY, gamma
 from wolfhound.validate import real_array, require
 
 _COVERED = 1e-3

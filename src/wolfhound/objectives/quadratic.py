@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound.core import TINY, Ints, Matrix, Point, Vector, gamma
+from wolfhound.core import Ints, Matrix, Point, Vector
 from wolfhound.objectives._factor import Factor, factor
 from wolfhound.objectives._line import ParabolaLine
 from wolfhound.objectives._linear import LinearModel
 from wolfhound.objectives._rounding import SAFE, drift_length, length
+from wolfhound.rounding import TINY, gamma
 from wolfhound.validate import moderate, require, vector
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from wolfhound.core import TINY, Atoms, Ids, Ints, Vector, gamma
+from wolfhound.core import Atoms, Ids, Ints, Vector
+from wolfhound.rounding import TINY, gamma
 from wolfhound.validate import array, count, matrix, real_array, require
 
 _LARGEST = 2.0**1000

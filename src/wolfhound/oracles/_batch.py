@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from wolfhound.atoms import block_rows
-from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector, gamma, pulse
+from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._asked import Asked, lengths
 from wolfhound.oracles._gauge import Gauge, Norms
+from wolfhound.pulse import pulse
+from wolfhound.rounding import gamma
 from wolfhound.threads import ordered
 
 SPARE = 128

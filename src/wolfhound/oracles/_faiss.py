@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.atoms import block_rows, check_finite
-from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector, pulse
+from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.oracles._kmeans import kmeans, nearest
+from wolfhound.pulse import pulse
 from wolfhound.threads import get_threads, ordered
 from wolfhound.validate import require
 

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.atoms import check_finite
-from wolfhound.core import TINY, UNIT, Atoms, Matrix, Vector
+from wolfhound.core import Atoms, Matrix, Vector
 from wolfhound.oracles import _scan_kernels as kernels
+from wolfhound.rounding import TINY, UNIT
 
 _SQUARES_UNDERFLOW = 1e-150
 """Norms below are known by the largest entry: their squares say too little."""

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from wolfhound.atoms import block_rows
-from wolfhound.core import Atoms, Ids, Matrix, Vector, pulse
+from wolfhound.core import Atoms, Ids, Matrix, Vector
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._best import Best
 from wolfhound.oracles._gauge import Gauge, Norms
+from wolfhound.pulse import pulse
 from wolfhound.threads import ordered
 
 _BLOCK = 32 << 20

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wolfhound import store
 from wolfhound.atoms import as_atoms, fingerprint
-from wolfhound.core import Atoms
+from wolfhound.core import Atoms, AtomsLike
 from wolfhound.oracles.int8.codes import Codes
 from wolfhound.oracles.int8.encoding import verified
 from wolfhound.validate import count, require
@@ -33,7 +33,7 @@ def save(
     store.save(folder, kind, arrays, params, fingerprint(atoms), over=INDEXES)
 
 
-def opened(folder: str | os.PathLike[str], kind: str, atoms: object) -> tuple[Atoms, store.Stored]:
+def opened(folder: str | os.PathLike[str], kind: str, atoms: AtomsLike) -> tuple[Atoms, store.Stored]:
     """Return the atoms, and what was saved of an index of them."""
     rows = as_atoms(atoms)
     stored = store.load(folder, kind)

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import TINY, UNIT, Ids, Ints, Matrix, Vector
+from wolfhound.core import Ids, Ints, Matrix, Vector
 from wolfhound.jit import fast_kernel, kernel
+from wolfhound.rounding import TINY, UNIT
 
 Singles = NDArray[np.float32]
 

@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfhound.core import TINY, UNIT, Atoms, Ids, Vector, gamma
+from wolfhound.core import Atoms, Ids, Vector
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._asked import lengths
 from wolfhound.oracles._best import Best
 from wolfhound.oracles._gauge import Norms
 from wolfhound.oracles._hits import rescore
+from wolfhound.rounding import TINY, UNIT, gamma
 
 SHARE = 0.05
 """Largest share of the atoms that is scored instead of a pass."""

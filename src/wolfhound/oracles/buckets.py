@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.atoms import block_rows
-from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector, pulse
+from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles._asked import Asked
 from wolfhound.oracles._hits import offered, patched, rescore_pairs
@@ -23,6 +23,7 @@ from wolfhound.oracles.int8.codes import Codes, coded
 from wolfhound.oracles.int8.encoding import encoded
 from wolfhound.oracles.int8.scan import certified
 from wolfhound.oracles.scan import Scan
+from wolfhound.pulse import pulse
 from wolfhound.store import Stored
 from wolfhound.threads import ordered
 from wolfhound.validate import require

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.atoms import ArrayAtoms, as_atoms
-from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, wanted
@@ -127,7 +127,7 @@ class ClusterIndex:
     @classmethod
     def build(
         cls,
-        atoms: object,
+        atoms: AtomsLike,
         *,
         clusters: int | None = None,
         budget: int | None = None,
@@ -205,7 +205,7 @@ class ClusterIndex:
         saved.save(folder, KIND, arrays, params, self._atoms)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], atoms: object) -> ClusterIndex:
+    def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> ClusterIndex:
         """Map an index that `save` wrote; the atoms must be the same.
 
         With `proof`, one pass proves that the codes are those of the atoms, as for

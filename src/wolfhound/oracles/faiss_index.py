@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from wolfhound import store
 from wolfhound.atoms import as_atoms, finite_rows
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.oracles import _faiss
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, wanted
@@ -173,7 +173,7 @@ class FaissIndex:
         self._reach = reach
 
     @classmethod
-    def build(cls, atoms: object, *, kind: Pq | IvfPq | Hnsw | None = None, seed: int = 0) -> FaissIndex:
+    def build(cls, atoms: AtomsLike, *, kind: Pq | IvfPq | Hnsw | None = None, seed: int = 0) -> FaissIndex:
         """Build an index in two passes (`IvfPq`: three) and a read of random atoms.
 
         Parameters
@@ -207,7 +207,7 @@ class FaissIndex:
         return cls(rows, _engine(index, chosen), chosen, anchor=np.zeros(frame.width, np.float32), reach=1.0)
 
     @classmethod
-    def wrap(cls, index: object, atoms: object, *, rerank: int = 64) -> FaissIndex:
+    def wrap(cls, index: object, atoms: AtomsLike, *, rerank: int = 64) -> FaissIndex:
         """Use an index that is there already, as its search is set up.
 
         An index of metric L2 is asked for the neighbours of a far point in the
@@ -302,7 +302,7 @@ class FaissIndex:
         saved.save(folder, SAVED_AS, arrays, params, self._atoms)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], atoms: object) -> FaissIndex:
+    def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> FaissIndex:
         """Read an index that `save` wrote; faiss gets only bytes whose checksum is right.
 
         Damage is refused, and so is an index of another kind or size than was saved.

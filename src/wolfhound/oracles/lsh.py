@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.oracles import _planted as planted
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, wanted
@@ -83,7 +83,7 @@ class LshIndex:
     @classmethod
     def build(
         cls,
-        atoms: object,
+        atoms: AtomsLike,
         *,
         c: float = 0.8,
         tau: float | Ladder | None = None,
@@ -304,7 +304,7 @@ class LshIndex:
         saved.save(folder, KIND, arrays, params, self._atoms)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], atoms: object) -> LshIndex:
+    def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> LshIndex:
         """Map an index that `save` wrote; the atoms must be the same.
 
         With `proof`, one pass proves that the codes are those of the atoms, as for

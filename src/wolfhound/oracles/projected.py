@@ -10,7 +10,7 @@ from typing import final
 from numpy.typing import ArrayLike
 
 from wolfhound.atoms import MappedAtoms, as_atoms
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Vector
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, Vector
 from wolfhound.oracles._asked import asked, wanted
 from wolfhound.oracles._hits import offered
 from wolfhound.validate import count, function, matrix, oracle, require
@@ -58,7 +58,7 @@ class Projected:
         self,
         index: Oracle,
         phi: Callable[[Vector], ArrayLike],
-        atoms: object = None,
+        atoms: AtomsLike | None = None,
         *,
         extra: int = 0,
         thresholds: Callable[[Vector, Vector], ArrayLike] | None = None,

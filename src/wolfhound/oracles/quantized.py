@@ -15,9 +15,10 @@ import numpy as np
 
 from wolfhound import theory, validate
 from wolfhound.atoms import norms
-from wolfhound.core import TINY, UNIT, Atoms, Hits, Ids, Ints, Matrix, Oracle, Vector
+from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Oracle, Vector
 from wolfhound.oracles._asked import asked, lengths, slacks, wanted
 from wolfhound.oracles._hits import offered
+from wolfhound.rounding import TINY, UNIT
 from wolfhound.validate import count, number, require
 
 _FINEST = 2.0**-50

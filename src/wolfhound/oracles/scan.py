@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.oracles._asked import Asked, asked, slacks
 from wolfhound.oracles._batch import candidates, group_size, product_pass
 from wolfhound.oracles._best import Best
@@ -56,7 +56,7 @@ class Scan:
     (array([[1, 2]]), array([[3., 2.]]))
     """
 
-    def __init__(self, atoms: object, *, screen: bool | None = None) -> None:
+    def __init__(self, atoms: AtomsLike, *, screen: bool | None = None) -> None:
         self._atoms = as_atoms(atoms)
         self._screen = 8 * self._atoms.shape[0] <= SCREEN_MEMORY if screen is None else flag(screen, "screen")
         # Both are replaced whole, never changed: a query of another thread may hold them.

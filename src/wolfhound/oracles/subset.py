@@ -12,11 +12,12 @@ import numpy as np
 
 from wolfhound._files import locked
 from wolfhound.atoms import as_atoms, block_rows, check_finite
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector, pulse
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.oracles._asked import Asked, asked
 from wolfhound.oracles._best import highest
 from wolfhound.oracles._hits import offered, padded, score_ids
 from wolfhound.oracles.scan import Scan
+from wolfhound.pulse import pulse
 from wolfhound.threads import alone, ordered
 from wolfhound.validate import count, require, rng
 
@@ -61,7 +62,7 @@ class RandomSubset:
     """
 
     def __init__(
-        self, atoms: object, *, size: int | None = None, seed: int | np.random.Generator = 0
+        self, atoms: AtomsLike, *, size: int | None = None, seed: int | np.random.Generator = 0
     ) -> None:
         self._atoms = as_atoms(atoms)
         n, d = self._atoms.shape

@@ -18,7 +18,9 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike
 
 from wolfhound.atoms import as_atoms, block_rows, check_finite
-from wolfhound.core import Ids, Ints, Matrix, Vector, gamma, pulse
+from wolfhound.core import AtomsLike, Ids, Ints, Matrix, Vector
+from wolfhound.pulse import pulse
+from wolfhound.rounding import gamma
 from wolfhound.threads import ordered
 from wolfhound.validate import count, finite, number, real_array, require, rng, vector, within
 
@@ -210,7 +212,9 @@ def squared_min_ip_atom(y: ArrayLike) -> Vector:
     return np.hstack([rows, _dots(rows, rows)])
 
 
-def regularized_min_ip(atoms: object, x: ArrayLike, direction: ArrayLike, alpha: float) -> tuple[int, float]:
+def regularized_min_ip(
+    atoms: AtomsLike, x: ArrayLike, direction: ArrayLike, alpha: float
+) -> tuple[int, float]:
     """(phi, alpha)-MinIP: id and value of the least <y - x, phi(x)> + alpha |x - y|.
 
     One pass, exact but for the rounding of float64; equal values give the

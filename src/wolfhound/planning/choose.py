@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, Oracle
+from wolfhound.core import Atoms, AtomsLike, Oracle
 from wolfhound.machine import Calibration, as_calibration
 from wolfhound.planning.costs import MODELS, Estimate, Make, Task, in_files
 from wolfhound.planning.text import (
@@ -164,7 +164,7 @@ class Choice:
 
 
 def choose_oracle(
-    atoms: object,
+    atoms: AtomsLike,
     *,
     queries: int = 1,
     ratio: float = 1.0,

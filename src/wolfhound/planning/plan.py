@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from wolfhound import plot
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms
+from wolfhound.core import Atoms, AtomsLike
 from wolfhound.machine import Calibration, as_calibration
 from wolfhound.planning import _report as report
 from wolfhound.planning import costs
@@ -134,7 +134,7 @@ class Plan:
 
 
 def plan(
-    atoms: object = None,
+    atoms: AtomsLike | None = None,
     *,
     rows: int | None = None,
     dim: int | None = None,
@@ -243,7 +243,7 @@ def plan(
     )
 
 
-def _size(atoms: object, rows: int | None, dim: int | None) -> tuple[Atoms | None, int, int, int]:
+def _size(atoms: AtomsLike | None, rows: int | None, dim: int | None) -> tuple[Atoms | None, int, int, int]:
     """Atoms, n, d, and the bytes of a row."""
     if atoms is not None:
         if rows is not None or dim is not None:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import ArrayAtoms, MappedAtoms, as_atoms, norms
-from wolfhound.core import Atoms, Ids, Matrix, Oracle, Vector
+from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Oracle, Vector
 from wolfhound.objectives.quadratic import SquaredDistance
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.transforms import squared_min_ip_atom, squared_min_ip_query
@@ -67,7 +67,7 @@ class ActionSet:
 
     def __init__(
         self,
-        atoms: object,
+        atoms: AtomsLike,
         *,
         oracle: Oracle | None = None,
         cache: int = 256,

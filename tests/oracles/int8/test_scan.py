@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.conformance.oracle import _same as same
 from tests.conformance.oracle import check_hits, check_oracle, check_proof, locked, true_scores
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
-from wolfhound.core import TINY, Cut, Hits, Ids, Matrix, Status, gamma, on_pulse
+from wolfhound.core import Hits, Ids, Matrix, Status
 from wolfhound.oracles._asked import lengths
 from wolfhound.oracles.int8 import codes as _codes
 from wolfhound.oracles.int8 import encoding as _encoding
@@ -23,6 +23,8 @@ from wolfhound.oracles.int8 import scan as int8
 from wolfhound.oracles.int8._instructions import GROUP
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
+from wolfhound.pulse import Cut, on_pulse
+from wolfhound.rounding import TINY, gamma
 from wolfhound.store import StoreError
 from wolfhound.threads import set_threads
 

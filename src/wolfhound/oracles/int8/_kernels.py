@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import UNIT, Ids, Ints, Matrix, Vector
+from wolfhound.core import Ids, Ints, Matrix, Vector
 from wolfhound.jit import fast_kernel, kernel
 from wolfhound.oracles._scan_kernels import listed
 from wolfhound.oracles.int8._instructions import GROUP, ROWS, block_of_many, lowest_bit, rows_of_one
+from wolfhound.rounding import UNIT
 
 Singles = NDArray[np.float32]
 Shorts = NDArray[np.int16]

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from wolfhound.core import UNIT, Ids, Matrix, Vector
+from wolfhound.core import Ids, Matrix, Vector
 from wolfhound.jit import fast_kernel, kernel
 from wolfhound.oracles.int8._instructions import ROWS
 from wolfhound.oracles.int8._kernels import Shorts, Singles
+from wolfhound.rounding import UNIT
 
 
 @kernel

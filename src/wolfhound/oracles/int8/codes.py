@@ -22,10 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import TINY, Ids, Ints, Vector, gamma, pulse
+from wolfhound.core import Ids, Ints, Vector
 from wolfhound.oracles._asked import Asked, lengths
 from wolfhound.oracles.int8 import _kernels as kernels
 from wolfhound.oracles.int8._instructions import ROWS
+from wolfhound.pulse import pulse
+from wolfhound.rounding import TINY, gamma
 from wolfhound.store import Stored
 from wolfhound.threads import ordered
 from wolfhound.validate import count, number, require

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.atoms import block_rows, check_finite
-from wolfhound.core import Atoms, Ids, Matrix, Vector, pulse
+from wolfhound.core import Atoms, Ids, Matrix, Vector
 from wolfhound.oracles.int8 import _kernels as kernels
 from wolfhound.oracles.int8 import _verify_kernels as kernels_of_proof
 from wolfhound.oracles.int8._instructions import ROWS
 from wolfhound.oracles.int8.codes import Codes, reach
+from wolfhound.pulse import pulse
 from wolfhound.threads import ordered
 from wolfhound.validate import require
 

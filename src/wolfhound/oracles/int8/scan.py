@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, slacks
 from wolfhound.oracles._hits import joined, patched, settle
@@ -50,7 +50,7 @@ class Int8Scan:
         self._scan = Scan(atoms, screen=False)
 
     @classmethod
-    def build(cls, atoms: object) -> Int8Scan:
+    def build(cls, atoms: AtomsLike) -> Int8Scan:
         """Encode the atoms in one pass, which also checks that they are finite.
 
         Parameters
@@ -88,7 +88,7 @@ class Int8Scan:
         saved.save(folder, KIND, self._codes.arrays(), self._codes.numbers(), self._atoms)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], atoms: object) -> Int8Scan:
+    def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> Int8Scan:
         """Map codes that `save` wrote, and prove in one pass that they are those of the atoms.
 
         So bounds rest on the atoms, not on the folder: one that was forged, or made

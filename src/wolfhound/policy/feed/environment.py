@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.atoms import as_atoms, block_rows, check_finite
-from wolfhound.core import Vector
+from wolfhound.core import AtomsLike, Vector
 from wolfhound.data import words
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count, kind, number, require, rng, within
@@ -128,7 +128,7 @@ class Feed:
     @classmethod
     def build(
         cls,
-        atoms: object | None = None,
+        atoms: AtomsLike | None = None,
         *,
         users: int = 20_000,
         seed: int = 0,
@@ -217,7 +217,7 @@ def _dot(left: Rows, right: Rows) -> Rows:
 # ---------------------------------------------------------------- its parts
 
 
-def unit(atoms: object) -> Rows:
+def unit(atoms: AtomsLike) -> Rows:
     """Return the atoms as (n, d) float32 rows of norm 1.
 
     A float32 array that has such rows already is used as it is.

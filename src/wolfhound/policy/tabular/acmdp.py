@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import as_atoms
-from wolfhound.core import UNIT, Ids, Vector
+from wolfhound.core import AtomsLike, Ids, Vector
 from wolfhound.oracles.wrappers import check_same_atoms
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import Subset
@@ -25,6 +25,7 @@ from wolfhound.policy.tabular.checks import check_affine, check_gradients, check
 from wolfhound.policy.tabular.rewards import AffineReward, QuadraticReward, Reward
 from wolfhound.policy.tabular.tables import table
 from wolfhound.policy.tabular.transitions import AffineTransition, Transition
+from wolfhound.rounding import UNIT
 
 _MIXED = 3
 """Random atoms of the point at which gradients are checked."""
@@ -105,7 +106,7 @@ class ACMDP:
         transition: Transition | ArrayLike,
         gamma: float,
         start: ArrayLike,
-        actions: ActionSet | object,
+        actions: ActionSet | AtomsLike,
         *,
         subsets: Sequence[ArrayLike] | None = None,
     ) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from wolfhound.atoms import block_rows
-from wolfhound.core import UNIT, Atoms, Matrix, Vector
+from wolfhound.core import Atoms, Matrix, Vector
 from wolfhound.policy.answers import Subset
 from wolfhound.policy.tabular.rewards import Reward
 from wolfhound.policy.tabular.transitions import AffineTransition, Transition
+from wolfhound.rounding import UNIT
 
 _SUM = 1e-6
 """Allowed error of a sum of probabilities: that of atoms in float32."""

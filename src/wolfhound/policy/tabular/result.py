@@ -13,7 +13,7 @@ import numpy as np
 from wolfhound import plot, store
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import FINITE, WEIGHTS
-from wolfhound.core import Ids, Status, Vector
+from wolfhound.core import AtomsLike, Ids, Status, Vector
 from wolfhound.result import Trace, TraceRow
 from wolfhound.validate import count, number, require
 
@@ -174,7 +174,7 @@ class TabularResult:
 _ARRAYS = ("policy", "ids", "weights", "values", "gaps", "bounds", "measures")
 
 
-def load_policy(folder: str | PathLike[str], *, atoms: object = None) -> TabularResult:
+def load_policy(folder: str | PathLike[str], *, atoms: AtomsLike | None = None) -> TabularResult:
     """Read a result that `TabularResult.save` wrote.
 
     What was proved in the run is read, not proved again, see `wolfhound.load`.

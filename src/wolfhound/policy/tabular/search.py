@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import validate
-from wolfhound.core import UNIT, Ids, Matrix, Status, Vector
+from wolfhound.core import Ids, Matrix, Status, Vector
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import Chosen, HullPoints
 from wolfhound.policy.tabular.acmdp import ACMDP, Evaluation
 from wolfhound.policy.tabular.steps import Move, PolicyStep
+from wolfhound.rounding import UNIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
