@@ -88,7 +88,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(
     place.parent.mkdir()
     place.touch()
     monkeypatch.setenv("WOLFHOUND_CALIBRATION", str(place.parent / blocked))
-    monkeypatch.setattr(bench, "shown", None)  # would be used to measure
+    monkeypatch.setattr(bench, "show_texts", None)  # would be used to measure
     ran = run("bench")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: ")
@@ -99,12 +99,3 @@ def test_bench_goes_on_where_the_old_file_is_damaged(run: Run, place: Path) -> N
     place.write_text("{")
     assert run("bench").code == 0
     assert Calibration.load().origin is not None
-
-
-def test_progress_is_throttled(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    now = iter([0.0, 0.4, 1.2, 1.9, 2.5])
-    monkeypatch.setattr("wolfhound.cli.bench.time.monotonic", lambda: next(now))
-    with bench.shown() as say:
-        for text in ("one", "two", "three", "four"):
-            say(0.5, text)
-    assert capsys.readouterr().err.split() == ["two", "four"]

@@ -17,7 +17,7 @@ import pytest
 from scipy.optimize import nnls
 
 from tests.cli.conftest import NAMES, Run
-from wolfhound.cli._progress import Meter
+from wolfhound.cli._progress import GapMeter
 from wolfhound.core import State
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -183,14 +183,14 @@ def test_ctrl_c_keeps_what_is_done_and_exits_with_130(
         raise KeyboardInterrupt
 
     second = itertools.count()
-    job = Meter.job
+    job = GapMeter.job
 
     @contextlib.contextmanager
-    def interrupted(meter: Meter) -> Iterator[Callable[[State], None]]:
+    def interrupted(meter: GapMeter) -> Iterator[Callable[[State], None]]:
         with job(meter) as callback:
             yield [callback, interrupt][next(second)]
 
-    monkeypatch.setattr(Meter, "job", interrupted)
+    monkeypatch.setattr(GapMeter, "job", interrupted)
     ran = run("explain", "atoms.npy", "--targets", "points.npy", "--json")
     assert ran.code == 130
     assert [document["status"] for document in documents(ran.out)] == ["GAP_REACHED", "INTERRUPTED"]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -152,9 +151,9 @@ def test_a_damaged_calibration_is_told(run: Run) -> None:
 
 
 def test_the_bar_follows_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[_progress.Report] = []
+    said: list[_progress.Reading] = []
     monkeypatch.setattr(_progress, "display", lambda: _Display(said))
-    with index._watched(1 * len(ROWS), time.monotonic()):
+    with index._watch_build(1 * len(ROWS)).job():
         Int8Scan.build(ROWS)
     assert said[-1].share == 1.0
     assert said[-1].text.startswith("building, 100 %, ")
@@ -163,10 +162,10 @@ def test_the_bar_follows_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 class _Display:
     """Shows everything at once."""
 
-    def __init__(self, said: list[_progress.Report]) -> None:
+    def __init__(self, said: list[_progress.Reading]) -> None:
         self._said = said
 
-    def __enter__(self) -> tuple[Callable[[_progress.Report], None], float]:
+    def __enter__(self) -> tuple[Callable[[_progress.Reading], None], float]:
         return self._said.append, 0.0
 
     def __exit__(self, *reason: object) -> None:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from wolfhound.cli._progress import Meter, Report
+from wolfhound.cli._progress import GapMeter, Meter, Reading, show_texts
 from wolfhound.core import Point, State
 from wolfhound.pulse import pulse
 
@@ -42,8 +42,8 @@ def state(value: float, lower: float, passes: float = 0.0) -> State:
 
 
 def test_it_counts_passes_gaps_and_time_left() -> None:
-    clock, shown = Clock(), list[Report]()
-    meter = Meter(100, rtol=1e-4, clock=clock)
+    clock, shown = Clock(), list[Reading]()
+    meter = GapMeter(100, rtol=1e-4, clock=clock)
     with meter.watch(shown.append, 0.0) as on_state:
         on_state(state(1.0, -math.inf))
         clock.now = 2.0
@@ -60,8 +60,8 @@ def test_it_counts_passes_gaps_and_time_left() -> None:
 
 
 def test_jobs_add_up() -> None:
-    clock, shown = Clock(), list[Report]()
-    meter = Meter(10, rtol=1e-2, jobs=4, clock=clock)
+    clock, shown = Clock(), list[Reading]()
+    meter = GapMeter(10, rtol=1e-2, jobs=4, clock=clock)
     with meter.watch(shown.append, 0.0):
         pass
     clock.now = 3.0
@@ -71,8 +71,8 @@ def test_jobs_add_up() -> None:
 
 
 def test_it_speaks_at_most_once_per_interval() -> None:
-    clock, shown = Clock(), list[Report]()
-    with Meter(10, rtol=1e-2, clock=clock).watch(shown.append, 1.0) as on_state:
+    clock, shown = Clock(), list[Reading]()
+    with GapMeter(10, rtol=1e-2, clock=clock).watch(shown.append, 1.0) as on_state:
         for tick in range(51):
             clock.now = tick / 10
             on_state(state(1.0, 0.0))
@@ -83,17 +83,40 @@ def test_it_speaks_at_most_once_per_interval() -> None:
 @pytest.mark.parametrize("rtol", [0.0, 1.0, 5.0])
 @pytest.mark.parametrize("gap", [0.0, 1.0, math.inf, math.nan])
 def test_odd_numbers_give_a_share_in_range(rtol: float, gap: float) -> None:
-    shown = list[Report]()
-    with Meter(10, rtol=rtol, clock=Clock()).watch(shown.append, 0.0) as on_state:
+    shown = list[Reading]()
+    with GapMeter(10, rtol=rtol, clock=Clock()).watch(shown.append, 0.0) as on_state:
         on_state(state(2.0, 0.0))
         on_state(state(gap, 0.0))
     assert [report for report in shown if not 0.0 <= report.share <= 1.0] == []
 
 
 def test_pulses_after_a_job_are_not_heard() -> None:
-    shown = list[Report]()
-    meter = Meter(10, rtol=0.1, clock=Clock())
+    shown = list[Reading]()
+    meter = GapMeter(10, rtol=0.1, clock=Clock())
     with meter.watch(shown.append, 0.0):
         pass
     pulse(5)
     assert shown == []
+
+
+def test_texts_are_shown_at_most_once_per_interval(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(Meter.__init__, "__kwdefaults__", {"intent": "", "clock": clock})
+    with show_texts() as say:
+        for now, text in ((0.4, "one"), (1.2, "two"), (1.9, "three"), (2.5, "four")):
+            clock.now = now
+            say(0.5, text)
+    assert capsys.readouterr().err.split() == ["two", "four"]
+
+
+def test_what_is_meant_is_said_once_and_first(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = list[Reading]()
+    meter = Meter(lambda meter: Reading(0.0, f"{meter.swept}"), intent="so many rows", clock=Clock())
+    with meter.watch(shown.append, 0.0):
+        assert capsys.readouterr().err == ""
+        pulse(2)
+        pulse(3)
+    assert capsys.readouterr().err == "so many rows\n"
+    assert [text for _, text in shown] == ["2", "5"]

@@ -10,7 +10,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
@@ -24,18 +24,95 @@ _LINE_INTERVAL = 1.0
 _LEAST_SHARE = 0.02  # below it, an estimate of the time left is a guess
 
 
-class Report(NamedTuple):
+class Reading(NamedTuple):
     """What is shown: the share done in [0, 1], and one line of numbers."""
 
     share: float
     text: str
 
 
-Show: TypeAlias = Callable[[Report], None]
+Show: TypeAlias = Callable[[Reading], None]
 
 
 class Meter:
-    """Watches `jobs` runs over n atoms, one after the other.
+    """Shows how far runs are, one after the other, no more often than can be read.
+
+    Parameters
+    ----------
+    read
+        What to show, from the attributes of the meter.
+    intent
+        A line that is said first, once there is something to show.
+    clock
+        Seconds since any fixed time.
+
+    Attributes
+    ----------
+    state : object
+        What the run said last; None before it has said anything.
+    rows, swept : int
+        Rows of the passes since then, and since the run began.
+    done : int
+        Runs that are over.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[Meter], Reading],
+        *,
+        intent: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read, self._intent, self._clock = read, intent, clock
+        self._begun = self._shown = clock()
+        self.state: Any = None
+        self.rows = self.swept = self.done = 0
+
+    @property
+    def seconds(self) -> float:
+        """Since the first run began."""
+        return self._clock() - self._begun
+
+    @contextlib.contextmanager
+    def job(self) -> Iterator[Callable[[Any], None]]:
+        """Show one run while the block lasts; give the callback that hears its states."""
+        with display() as (show, interval), self.watch(show, interval) as on_state:
+            yield on_state
+
+    @contextlib.contextmanager
+    def watch(self, show: Show, interval: float) -> Iterator[Callable[[Any], None]]:
+        """As `job`, but tell `show`, at most every `interval` seconds."""
+        self.state, self.rows, self.swept = None, 0, 0
+
+        def refresh() -> None:
+            if self._intent:
+                stderr().print(self._intent, markup=False, soft_wrap=True)
+                self._intent = ""
+            now = self._clock()
+            if now - self._shown >= interval:
+                self._shown = now
+                show(self._read(self))
+
+        def on_state(state: Any) -> None:
+            self.hear(state)
+            refresh()
+
+        def on_rows(rows: int) -> None:
+            self.rows += rows
+            self.swept += rows
+            refresh()
+
+        with on_pulse(on_rows):
+            yield on_state
+        self.done += 1
+
+    def hear(self, state: Any) -> None:
+        """Remember a state; what was swept before it is now part of its passes."""
+        self.state, self.rows = state, 0
+
+
+class GapMeter(Meter):
+    """Watches `jobs` runs over n atoms whose gap falls.
 
     Parameters
     ----------
@@ -47,63 +124,46 @@ class Meter:
     jobs
         Runs.
     clock
-        Seconds since any fixed time.
+        As for `Meter`.
     """
 
     def __init__(
         self, n: int, *, rtol: float, jobs: int = 1, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._n, self._rtol, self._jobs, self._clock = n, rtol, jobs, clock
-        self._begun = self._shown = clock()
-        self._done = self._rows = 0
-        self._passes = 0.0
-        self._first = self._gap = math.inf
+        super().__init__(lambda _: self.read(), clock=clock)
+        self._n, self._rtol, self._jobs = n, rtol, jobs
+        self._first = math.inf
 
-    @contextlib.contextmanager
-    def job(self) -> Iterator[Callable[[State], None]]:
-        """Show one run while the block lasts; give the callback for `minimize`."""
-        with display() as (show, interval), self.watch(show, interval) as on_state:
-            yield on_state
+    def hear(self, state: State) -> None:
+        """Remember the first gap that is known, too."""
+        if self.state is None:
+            self._first = math.inf
+        super().hear(state)
+        self._first = state.gap if math.isinf(self._first) else self._first
 
-    @contextlib.contextmanager
-    def watch(self, show: Show, interval: float) -> Iterator[Callable[[State], None]]:
-        """As `job`, but tell `show`, at most every `interval` seconds."""
-        self._rows, self._passes, self._first, self._gap = 0, 0.0, math.inf, math.inf
-
-        def refresh() -> None:
-            now = self._clock()
-            if now - self._shown >= interval:
-                self._shown = now
-                show(self.report())
-
-        def on_state(state: State) -> None:
-            # What was swept since the last state is now part of its passes.
-            self._gap, self._passes, self._rows = state.gap, state.passes, 0
-            self._first = min(self._first, state.gap) if math.isinf(self._first) else self._first
-            refresh()
-
-        def on_rows(rows: int) -> None:
-            self._rows += rows
-            refresh()
-
-        with on_pulse(on_rows):
-            yield on_state
-        self._done += 1
-
-    def report(self) -> Report:
+    def read(self) -> Reading:
         """Say where we are."""
-        share = min((self._done + self._share()) / self._jobs, 1.0)
-        seconds = self._clock() - self._begun
-        parts = [f"{self._done + 1} of {self._jobs}"] if self._jobs > 1 else []
-        parts += [f"gap {self._gap:.1e}"] if math.isfinite(self._gap) else []
-        parts += [f"{self._passes + self._rows / self._n:.2f} passes", f"{seconds:.0f} s"]
+        passes = self.rows / self._n + (0.0 if self.state is None else self.state.passes)
+        gap = math.inf if self.state is None else self.state.gap
+        share = min((self.done + self._share(gap)) / self._jobs, 1.0)
+        seconds = self.seconds
+        parts = [f"{self.done + 1} of {self._jobs}"] if self._jobs > 1 else []
+        parts += [f"gap {gap:.1e}"] if math.isfinite(gap) else []
+        parts += [f"{passes:.2f} passes", f"{seconds:.0f} s"]
         parts += [f"about {seconds * (1.0 - share) / share:.0f} s left"] if share > _LEAST_SHARE else []
-        return Report(share, ", ".join(parts))
+        return Reading(share, ", ".join(parts))
 
-    def _share(self) -> float:
-        if not (0.0 < self._rtol < 1.0 and 0.0 < self._gap < self._first < math.inf):
+    def _share(self, gap: float) -> float:
+        if not (0.0 < self._rtol < 1.0 and 0.0 < gap < self._first < math.inf):
             return 0.0
-        return min(math.log(self._first / self._gap) / math.log(1.0 / self._rtol), 0.99)
+        return min(math.log(self._first / gap) / math.log(1.0 / self._rtol), 0.99)
+
+
+@contextlib.contextmanager
+def show_texts() -> Iterator[Callable[[float, str], None]]:
+    """Give a function that shows the share that is done and a text."""
+    with Meter(lambda meter: meter.state or Reading(0.0, "starting")).job() as on_state:
+        yield lambda share, text: on_state(Reading(share, text))
 
 
 @contextlib.contextmanager
@@ -113,7 +173,7 @@ def display() -> Iterator[tuple[Show, float]]:
         with _bar(console) as show:
             yield show, _TERMINAL_INTERVAL
     else:
-        yield lambda report: console.print(report.text, markup=False, soft_wrap=True), _LINE_INTERVAL
+        yield lambda reading: console.print(reading.text, markup=False, soft_wrap=True), _LINE_INTERVAL
 
 
 @contextlib.contextmanager
@@ -132,4 +192,4 @@ def _bar(console: Console) -> Iterator[Show]:
 
     with bar, on_compile(say):
         task = bar.add_task("starting", total=1.0)
-        yield lambda report: bar.update(task, completed=report.share, description=report.text)
+        yield lambda reading: bar.update(task, completed=reading.share, description=reading.text)

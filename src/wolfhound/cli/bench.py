@@ -3,10 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import contextlib
 import math
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +15,7 @@ from rich.table import Table
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
-from wolfhound.cli import _progress as progress
+from wolfhound.cli._progress import show_texts
 from wolfhound.machine import default_path
 from wolfhound.planning.text import seconds_text
 
@@ -49,7 +46,7 @@ def bench(
     from wolfhound.planning.measure import measure  # noqa: PLC0415 - numba, faiss
 
     path = _writable(default_path()) if save else None
-    with shown() as say:
+    with show_texts() as say:
         report = measure(rows=ROWS, columns=COLUMNS, rounds=ROUNDS, say=say)
     # Speeds of wrong answers are worth nothing.
     saved = report.calibration.save(path) if path is not None and report.passed else None
@@ -58,22 +55,6 @@ def bench(
     else:
         _print(output.stdout(), report, saved)
     raise typer.Exit(0 if report.passed else 1)
-
-
-@contextlib.contextmanager
-def shown() -> Iterator[Callable[[float, str], None]]:
-    """Show the share that is done and a text, no more often than can be read."""
-    last = time.monotonic()
-    with progress.display() as (show, interval):
-
-        def say(share: float, text: str) -> None:
-            nonlocal last
-            now = time.monotonic()
-            if now - last >= interval:
-                last = now
-                show(progress.Report(share, text))
-
-        yield say
 
 
 def _writable(path: Path) -> Path:

@@ -15,7 +15,7 @@ from rich.table import Table
 import wolfhound as wh
 from wolfhound import data, plot
 from wolfhound.cli import _output as output
-from wolfhound.cli._progress import Meter
+from wolfhound.cli._progress import GapMeter
 from wolfhound.cli.explain import Explanation, print_explanation
 from wolfhound.core import Atoms, Ids, Method, Status, Vector
 from wolfhound.result import Result
@@ -94,7 +94,7 @@ def _problems(words: data.Words) -> list[Problem]:
 def _race(console: Console, words: data.Words) -> list[Race]:
     atoms = wh.ArrayAtoms(words.vectors)
     problems = _problems(words)
-    meter = Meter(len(words.names), rtol=_RTOL, jobs=2 * len(problems) + 1)
+    meter = GapMeter(len(words.names), rtol=_RTOL, jobs=2 * len(problems) + 1)
     with meter.job():
         _warm_up(atoms, problems[0])
     races = []

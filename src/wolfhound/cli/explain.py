@@ -18,7 +18,7 @@ import wolfhound as wh
 from wolfhound import plot, readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.cli._progress import Meter
+from wolfhound.cli._progress import GapMeter
 from wolfhound.core import Atoms, Status, Vector
 from wolfhound.result import Result
 
@@ -151,7 +151,7 @@ def _explain_all(
     # One oracle for all: what it learns of the atoms in a first pass is kept.
     oracle = wh.Scan(atoms)
     end = time.monotonic() + max_seconds
-    meter = Meter(atoms.shape[0], rtol=rtol, jobs=len(targets))
+    meter = GapMeter(atoms.shape[0], rtol=rtol, jobs=len(targets))
     for target in targets:
         with meter.job() as callback:
             result = wh.minimize(

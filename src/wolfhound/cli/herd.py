@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -20,11 +19,10 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
 from wolfhound.cli._herding import Given, Job, KernelName, read
+from wolfhound.cli._progress import Meter, Reading
 from wolfhound.cli._rows import write_rows
-from wolfhound.cli.bench import shown
-from wolfhound.core import Atoms, Progress, Status
+from wolfhound.core import Atoms, Status
 from wolfhound.planning.text import bytes_text, seconds_text
-from wolfhound.pulse import on_pulse
 
 if TYPE_CHECKING:
     from wolfhound.herding.herd import Expected
@@ -46,8 +44,6 @@ wolfhound herd rows.csv -m 100 --columns age,income --standardize --weights --js
 _WHAT = "What stands for what"
 _HOW = "How it is chosen"
 _SHOWN = 8
-
-Watch: TypeAlias = Callable[[Progress], None]
 
 
 def herd(
@@ -173,8 +169,8 @@ def herd(
     as_taken = job.prepared(standardize=False)
     labels = 1 if as_taken.by is None else len(np.unique(as_taken.by))
     cost = expected(as_taken.rows, m, candidates=candidates, labels=labels, swap=swap, weights=weights)
-    intent = None if as_json else _intent(job, m, cost)
-    with _too_late(as_json=as_json), _watched(job.rows.shape[0], m, swap, intent) as watch:
+    meter = _meter(job.rows.shape[0], m, swap, _intent(job, m, cost))
+    with _too_late(as_json=as_json), contextlib.nullcontext() if as_json else meter.job() as watch:
         ready = job.prepared(standardize=standardize)
         result = choose(
             ready.rows,
@@ -212,37 +208,18 @@ def _intent(job: Job, m: int, cost: Expected) -> str:
     return f"{m:,} of {n:,} rows by {d:,} columns{counted}: {taken}, {measured}"
 
 
-@contextlib.contextmanager
-def _watched(n: int, m: int, swap: bool, intent: str | None) -> Iterator[Watch | None]:
-    """Say what will be done when it begins, then the passes and rows; without intent nothing."""
-    if intent is None:
-        yield None
-        return
-    begin, swept, steps, said = time.monotonic(), 0, 0, False
-    with shown() as say:
+def _meter(n: int, m: int, swap: bool, intent: str) -> Meter:
+    """Shows the passes before the first row, then the rows."""
 
-        def tell() -> None:
-            nonlocal said
-            if not said:  # a mistake that is found first is all there is to say
-                output.stderr().print(intent, markup=False, soft_wrap=True)
-                said = True
-            # Which half of the work is longer depends on n and m.
-            share = 0.5 * min(swept / n, 1.0) if not steps else 0.5 + 0.5 * steps / ((2 if swap else 1) * m)
-            where = _where(m, steps) if steps else f"{output.passes_text(swept / n)} over all rows"
-            say(min(share, 1.0), f"{where}, {time.monotonic() - begin:.0f} s")
+    def read(meter: Meter) -> Reading:
+        # Rows of --init are there from the start.
+        steps = 0 if meter.state is None or meter.state.kind == "start" else meter.state.t
+        # Which half of the work is longer depends on n and m.
+        share = 0.5 * min(meter.swept / n, 1.0) if not steps else 0.5 + 0.5 * steps / ((2 if swap else 1) * m)
+        where = _where(m, steps) if steps else f"{output.passes_text(meter.swept / n)} over all rows"
+        return Reading(min(share, 1.0), f"{where}, {meter.seconds:.0f} s")
 
-        def on_rows(rows: int) -> None:
-            nonlocal swept
-            swept += rows
-            tell()
-
-        def on_state(state: Progress) -> None:
-            nonlocal steps
-            steps = 0 if state.kind == "start" else state.t  # rows of --init are there from the start
-            tell()
-
-        with on_pulse(on_rows):
-            yield on_state
+    return Meter(read, intent=intent)
 
 
 def _where(m: int, steps: int) -> str:

@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import contextlib
 import os
 import statistics
 import time
@@ -23,11 +22,10 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
 from wolfhound.cli._frame import Command, Commands
-from wolfhound.cli.bench import shown
+from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Atoms, Oracle
 from wolfhound.planning.audit import faults, probe
 from wolfhound.planning.text import bytes_text, seconds_text
-from wolfhound.pulse import on_pulse
 
 if TYPE_CHECKING:
     from wolfhound.planning.choose import Choice
@@ -135,7 +133,7 @@ def build(
     if plan.choice is not None and not as_json:
         output.stdout().print(f"{plan.choice}\n", markup=False, soft_wrap=True)
     begin = time.monotonic()
-    with _watched(rows.shape[0] * _PASSES[plan.name], begin):
+    with _watch_build(rows.shape[0] * _PASSES[plan.name]).job():
         index: Index = plan.make(rows, seed)
     index.save(out)
     seconds = time.monotonic() - begin
@@ -169,20 +167,14 @@ def _hnsw(rows: Atoms, seed: int) -> Index:
     return wh.FaissIndex.build(rows, kind=wh.Hnsw(), seed=seed)
 
 
-@contextlib.contextmanager
-def _watched(sweeps: int, begin: float) -> Iterator[None]:
-    """Show how many of the rows that a build reads it has read."""
-    done = 0
-    with shown() as say:
+def _watch_build(sweeps: int) -> Meter:
+    """Shows how many of the rows that a build reads it has read."""
 
-        def on_rows(rows: int) -> None:
-            nonlocal done
-            done += rows
-            share = min(done / sweeps, 1.0)
-            say(share, f"building, {100 * share:.0f} %, {time.monotonic() - begin:.0f} s")
+    def read(meter: Meter) -> Reading:
+        share = min(meter.swept / sweeps, 1.0)
+        return Reading(share, f"building, {100 * share:.0f} %, {meter.seconds:.0f} s")
 
-        with on_pulse(on_rows):
-            yield
+    return Meter(read)
 
 
 # ---------------------------------------------------------------- info

@@ -29,7 +29,7 @@ from wolfhound.cli._policy import (
     returns_of,
     rule_of,
 )
-from wolfhound.cli.bench import shown
+from wolfhound.cli._progress import show_texts
 
 if TYPE_CHECKING:
     from wolfhound.policy.deep.agent import Agent, Report
@@ -139,7 +139,7 @@ def train(
 def _learn(agent: Agent, steps: int, log: Path | None) -> bool:
     """Train, showing how far it is; False if it was interrupted."""
     begin = time.monotonic()
-    with shown() as say:
+    with show_texts() as say:
 
         def told(report: Report) -> None:
             seconds = time.monotonic() - begin
@@ -233,7 +233,7 @@ def compare(
     learners = {name: make for name, make in learners.items() if name in chosen}
     baselines = {name: make for name, make in baselines.items() if name in chosen}
     done, total = 0, seeds * len(chosen)
-    with shown() as say:
+    with show_texts() as say:
 
         def told(name: str, seed: int) -> None:
             nonlocal done

@@ -19,7 +19,7 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
 from wolfhound.cli._policy import Search
-from wolfhound.cli._progress import Meter
+from wolfhound.cli._progress import GapMeter
 from wolfhound.core import Status
 from wolfhound.validate import number, require
 
@@ -270,7 +270,7 @@ def _run(
     from wolfhound.policy import fwpo, sfwpo  # noqa: PLC0415
 
     most, seconds = limits
-    with Meter(model.actions.n, rtol=rtol).job() as meter:
+    with GapMeter(model.actions.n, rtol=rtol).job() as meter:
         # A meter looks at the gap and the passes only, which all states have.
         callback = cast("Callable[[PolicyState], None]", meter)
         if ratio is None:

@@ -18,7 +18,7 @@ from wolfhound import readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
-from wolfhound.cli._progress import Meter
+from wolfhound.cli._progress import GapMeter
 from wolfhound.core import Method, Objective, StepSize
 from wolfhound.methods.directions import Direction
 from wolfhound.result import Result
@@ -156,7 +156,7 @@ def solve(
     f = make_objective(objective, Given(target, design, response, labels, delta))
     mover = make_method(method, step, lazy, smoothness=f.smoothness)
     rows, known = opt.read_atoms(atoms, names)
-    with Meter(rows.shape[0], rtol=rtol).job() as callback:
+    with GapMeter(rows.shape[0], rtol=rtol).job() as callback:
         result = wh.minimize(
             f,
             rows,
