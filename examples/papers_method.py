@@ -12,7 +12,7 @@ def main() -> None:
     mean = glove.vectors.mean(axis=0, dtype=np.float64)
     # An audit is a pass that tells the true gap: the trace has the share of it that the index found.
     index = Audited(LshIndex.build(glove.vectors, c=0.8), every=20)
-    result = minimize(SquaredDistance(mean), index, method=SublinearFrankWolfe(c=0.8), rtol=1e-3)
+    result = minimize(SquaredDistance(mean), index, method=SublinearFrankWolfe(ratio=0.8), rtol=1e-3)
     print(result)
     c = result.trace.ratio
     probed = (result.scored - result.passes * len(glove)) / result.steps

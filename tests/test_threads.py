@@ -22,7 +22,7 @@ from wolfhound.oracles.quantized import QuantizedQueries
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset
 from wolfhound.oracles.wrappers import Audited, Tiered
-from wolfhound.threads import Tally, available, get_threads, one_blas_thread, ordered, set_threads
+from wolfhound.threads import Tally, available, get_threads, map_ordered, one_blas_thread, set_threads
 
 THREADS = [1, 2, 4]
 
@@ -46,7 +46,7 @@ def test_results_are_the_same_bits_in_order(threads: int) -> None:
     with one_blas_thread():
         expected = [block @ query for block in rows]
     set_threads(threads)
-    for got, wanted in zip(ordered(lambda block: block @ query, rows), expected, strict=True):
+    for got, wanted in zip(map_ordered(lambda block: block @ query, rows), expected, strict=True):
         np.testing.assert_array_equal(got, wanted)
 
 
@@ -62,13 +62,13 @@ def test_a_slow_task_keeps_its_place() -> None:
         later.set()
         return 2
 
-    assert list(ordered(lambda task: task(), [first, second])) == [1, 2]
+    assert list(map_ordered(lambda task: task(), [first, second])) == [1, 2]
 
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_no_tasks_give_no_results(threads: int) -> None:
     set_threads(threads)
-    assert list(ordered(str, [])) == []
+    assert list(map_ordered(str, [])) == []
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -76,22 +76,22 @@ def test_errors_of_work_and_tasks_reach_the_caller(threads: int) -> None:
     set_threads(threads)
     got: list[float] = []
     with pytest.raises(ZeroDivisionError):
-        got.extend(ordered(lambda task: 1 / task, [1, 2, 0, 4]))
+        got.extend(map_ordered(lambda task: 1 / task, [1, 2, 0, 4]))
 
     def broken() -> Iterator[int]:
         yield 1
         raise OSError("gone")
 
     with pytest.raises(OSError, match="gone"):
-        list(ordered(str, broken()))
-    assert list(ordered(str, range(3))) == ["0", "1", "2"]
+        list(map_ordered(str, broken()))
+    assert list(map_ordered(str, range(3))) == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_tasks_are_taken_only_a_little_ahead(threads: int) -> None:
     set_threads(threads)
     taken = count()
-    results = ordered(str, taken)
+    results = map_ordered(str, taken)
     assert list(islice(results, 5)) == ["0", "1", "2", "3", "4"]
     assert next(taken) <= 5 + 2 * threads
 
@@ -109,7 +109,7 @@ def test_leaving_early_waits_and_frees_blas(threads: int) -> None:
         running.discard(task)
         return inside
 
-    results = ordered(work, count())
+    results = map_ordered(work, count())
     assert next(results) == {1}
     results.close()  # type: ignore[attr-defined]
     assert running == set()
@@ -179,7 +179,7 @@ def test_blas_may_be_let_go_in_any_order() -> None:
 
 def test_work_that_comes_back_does_not_wait_for_itself() -> None:
     set_threads(2)
-    nested = ordered(lambda task: sum(ordered(lambda x: x * task, range(50))), range(20))
+    nested = map_ordered(lambda task: sum(map_ordered(lambda x: x * task, range(50))), range(20))
     assert list(nested) == [1225 * task for task in range(20)]
 
 

@@ -203,8 +203,8 @@ class Silent:
     "value", ["a\nb", np.zeros((9, 9)), pd.DataFrame({"a": range(9)}), "x" * 999, Silent()]
 )
 def test_what_is_shown_is_one_short_line(value: object) -> None:
-    assert "\n" not in validate.shown(value)
-    assert len(validate.shown(value)) < 220
+    assert "\n" not in validate.describe(value)
+    assert len(validate.describe(value)) < 220
     with pytest.raises(TypeError) as raised:
         validate.function(value, "a")
     assert "\n" not in str(raised.value)

@@ -13,7 +13,7 @@ import numpy as np
 
 from wolfhound.core import Ids, Matrix, Vector
 from wolfhound.rounding import LEAST, TINY, UNIT, gamma
-from wolfhound.validate import moderate, require
+from wolfhound.validate import require, require_moderate
 
 ALL = -1
 """Instead of one atom: all active atoms in proportion, that is x itself."""
@@ -78,7 +78,7 @@ class ActiveSet:
         ok = bool((weights >= 0.0).all()) and (len(ids) == 0 or 0.0 < weights.sum() < np.inf)
         require(ok, "weights", "non-negative, finite and not all zero", weights)
         require(len(np.unique(ids)) == len(ids), "ids", "distinct ids", "repeated ids")
-        moderate(rows, "atoms")
+        require_moderate(rows, "atoms")
         self._ids = np.array(ids, np.int64)
         self._weights = np.array(weights, np.float64)
         self._rows = np.array(rows, np.float64, order="C")
@@ -116,7 +116,7 @@ class ActiveSet:
         if k == len(self._ids):
             self._grow(max(8, 2 * k))
         self._ids[k], self._weights[k], self._rows[k] = atom, 0.0, row
-        moderate(self._rows[k], "atoms")
+        require_moderate(self._rows[k], "atoms")
         np.maximum(self._peak, np.abs(self._rows[k]), out=self._peak)
         self._size = k + 1
         return k

@@ -24,7 +24,7 @@ from wolfhound._formats import read_files
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.pulse import pulse
 from wolfhound.rounding import gamma
-from wolfhound.threads import ordered
+from wolfhound.threads import map_ordered
 from wolfhound.validate import count, function, kind, require
 
 __all__ = [
@@ -266,13 +266,13 @@ def _lengths(rows: Matrix) -> Vector:
 def _each(atoms: Atoms, work: Callable[[Matrix], Vector]) -> Iterator[tuple[int, Vector]]:
     """Yield (first id, work(block)) over one pass, blocks checked to be finite."""
 
-    def checked(task: tuple[int, Matrix]) -> tuple[int, int, Vector]:
+    def check_and_work(task: tuple[int, Matrix]) -> tuple[int, int, Vector]:
         first, block = task
         check_finite(block, first)
         with np.errstate(over="ignore", invalid="ignore"):  # huge atoms: inf is a true bound
             return first, len(block), work(block)
 
-    for first, rows, value in ordered(checked, atoms.blocks(block_rows(atoms))):
+    for first, rows, value in map_ordered(check_and_work, atoms.blocks(block_rows(atoms))):
         pulse(rows)
         yield first, value
 

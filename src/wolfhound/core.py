@@ -231,18 +231,18 @@ class Objective(Protocol):
     def begin(self, rows: Matrix) -> Vector | None:
         """Weights of a good start on these rows; None: the best single row."""
 
-    def uncovered(self, rows: Matrix) -> Ints:
+    def find_uncovered(self, rows: Matrix) -> Ints:
         """Coordinates that these rows leave outside the domain of f."""
 
 
 class StepSize(Protocol):
-    """Chooses s on a line. Its memory is one number (an adaptive estimate)."""
+    """Chooses s on a line. What it remembers is one number, its estimate."""
 
-    def init(self) -> float:
-        """Memory before the first step."""
+    def begin(self) -> float:
+        """Estimate before the first step."""
 
-    def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
-        """Return (s in [0, end], new memory) for step t = 0, 1, ..."""
+    def __call__(self, line: Line, end: float, t: int, estimate: float) -> tuple[float, float]:
+        """Return (s in [0, end], new estimate) for step t = 0, 1, ..."""
 
 
 # ---------------------------------------------------------------- runs

@@ -40,7 +40,7 @@ _KERNELS = re.compile(rb"^(from|import) wolfhound\b.*\bjit\b", re.MULTILINE)
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile to machine code, cached on disk, without the GIL, IEEE semantics."""
-    return _cached(function, numba.njit(nogil=True, error_model="numpy"))
+    return _compile(function, numba.njit(nogil=True, error_model="numpy"))
 
 
 def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -48,7 +48,7 @@ def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
     The order is fixed at compile time: the same machine gives the same bits.
     """
-    return _cached(function, numba.njit(nogil=True, error_model="numpy", fastmath=_REASSOCIATE))
+    return _compile(function, numba.njit(nogil=True, error_model="numpy", fastmath=_REASSOCIATE))
 
 
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,7 +57,7 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     return emitted
 
 
-def _cached(function: Callable[P, R], compile_: Any) -> Callable[P, R]:
+def _compile(function: Callable[P, R], compile_: Any) -> Callable[P, R]:
     compiled: Any = compile_(function)
     if compiled is not function:  # NUMBA_DISABLE_JIT leaves it as it is
         compiled._cache = _Cache(function)

@@ -260,7 +260,7 @@ def _check_kinds(objective: object, method: object, start: object, callback: obj
     if start is not None:
         validate.kind(start, "start", "a Result, or (ids, weights)", Result, tuple, list)
         pair = isinstance(start, Result) or len(start) == 2  # type: ignore[arg-type] # a tuple or list
-        validate.require(pair, "start", "a Result, or (ids, weights)", validate.shown(start))
+        validate.require(pair, "start", "a Result, or (ids, weights)", validate.describe(start))
     if callback is not None:
         validate.function(callback, "callback", "a function of a State")
 
@@ -272,7 +272,7 @@ def _as_names(names: Any, n: int) -> Sequence[str] | None:
     rule = f"{n} strings, one per atom"
     unordered = (str, bytes, Mapping)
     if isinstance(names, unordered) or not (hasattr(names, "__len__") and hasattr(names, "__getitem__")):
-        raise TypeError(f"`names` must be {rule}. Got {validate.shown(names)}.")
+        raise TypeError(f"`names` must be {rule}. Got {validate.describe(names)}.")
     given: Sequence[str] = names.to_numpy() if hasattr(names, "to_numpy") else names
     validate.require(len(given) == n, "names", rule, len(given))
     return given

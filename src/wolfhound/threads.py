@@ -118,7 +118,7 @@ def _blas(loaded: tuple[bool, ...]) -> tuple[tuple[LibController, ...], tuple[Li
     return tuple(each for each in every if each not in of_thread), of_thread
 
 
-def _loaded_blas() -> tuple[tuple[LibController, ...], tuple[LibController, ...]]:
+def _find_blas() -> tuple[tuple[LibController, ...], tuple[LibController, ...]]:
     """Libraries that count threads per process, and those that do per thread, as OpenMP does."""
     return _blas(tuple(name in sys.modules for name in _BRING_BLAS))
 
@@ -188,7 +188,7 @@ def one_blas_thread() -> Iterator[None]:
 
     Any number of threads may; what was set comes back when the last one leaves.
     """
-    of_process, of_thread = _loaded_blas()
+    of_process, of_thread = _find_blas()
     with alone:
         _holds.take((*of_process, *of_thread))
     _local.holds += 1
@@ -203,7 +203,7 @@ def one_blas_thread() -> Iterator[None]:
 
 def _hold_openmp() -> None:
     """Hold the BLAS that counts threads per thread on this thread of ours, for good."""
-    libraries = _loaded_blas()[1]
+    libraries = _find_blas()[1]
     if _local.held is not libraries:
         for each in libraries:
             each.set_num_threads(1)
@@ -232,7 +232,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
-def ordered(work: Callable[[T], R], tasks: Iterable[T], *, blas: bool = True) -> Iterator[R]:
+def map_ordered(work: Callable[[T], R], tasks: Iterable[T], *, blas: bool = True) -> Iterator[R]:
     """Yield ``work(task)`` in the order of the tasks, run on our threads.
 
     At most two tasks per thread are taken ahead. Leaving the iterator early
@@ -246,7 +246,7 @@ def ordered(work: Callable[[T], R], tasks: Iterable[T], *, blas: bool = True) ->
             yield from map(work, tasks)
             return
 
-        def held(task: T) -> R:
+        def run(task: T) -> R:
             if blas:
                 _hold_openmp()
             return work(task)
@@ -255,7 +255,7 @@ def ordered(work: Callable[[T], R], tasks: Iterable[T], *, blas: bool = True) ->
         pool = _executor(threads, os.getpid())
         try:
             for task in tasks:
-                pending.append(pool.submit(held, task))
+                pending.append(pool.submit(run, task))
                 if len(pending) >= 2 * threads:
                     yield pending.popleft().result()
             while pending:

@@ -34,12 +34,12 @@ def require(ok: bool, name: str, rule: str, got: object) -> None:
         raise ValueError(f"`{name}` must be {rule}. Got {_line(str(got))}.")
 
 
-def shown(value: object) -> str:
+def describe(value: object) -> str:
     """Say in one line what a value is.
 
     Examples
     --------
-    >>> shown(dict), shown(np.zeros((2, 3))), shown("5")
+    >>> shown(dict), shown(np.zeros((2, 3))), describe("5")
     ('the class dict', 'an array of float64, shape (2, 3)', "'5'")
     """
     if isinstance(value, type):
@@ -90,13 +90,13 @@ def _float(value: Any, name: str, rule: str) -> float:
     if not isinstance(value, (str, bytes, bool, np.bool_)) and getattr(value, "ndim", 0) == 0:
         with contextlib.suppress(TypeError, ValueError, OverflowError, RuntimeError):
             return math.nan if value is np.ma.masked else float(value)
-    raise TypeError(f"`{name}` must be {rule}. Got {shown(value)}.")
+    raise TypeError(f"`{name}` must be {rule}. Got {describe(value)}.")
 
 
 def count(value: Any, name: str, *, low: int = 0) -> int:
     """Return an integer >= low."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"`{name}` must be an integer >= {low}. Got {shown(value)}.")
+        raise TypeError(f"`{name}` must be an integer >= {low}. Got {describe(value)}.")
     require(bool(value >= low), name, f"an integer >= {low}", value)
     return int(value)
 
@@ -107,7 +107,7 @@ def real_array(value: Any, name: str, ndim: int) -> np.ndarray[Any, np.dtype[Any
         raise TypeError(f"`{name}` must be a dense array. Got a scipy.sparse {type(value).__name__}.")
     out = array(value, name, "an array of real numbers")
     if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:
-        got = f"dtype {out.dtype}" if out.ndim else shown(value)
+        got = f"dtype {out.dtype}" if out.ndim else describe(value)
         raise TypeError(f"`{name}` must be an array of real numbers. Got {got}.")
     require(out.ndim == ndim, name, f"an array with {ndim} axes", f"shape {out.shape}")
     return out
@@ -131,7 +131,7 @@ def vector(value: Any, name: str, *, size: int | None = None) -> Vector:
     out = np.ascontiguousarray(real_array(value, name, 1), np.float64)
     if size is not None:
         require(len(out) == size, name, f"a vector of length {size}", f"length {len(out)}")
-    finite(out, name)
+    require_finite(out, name)
     return out
 
 
@@ -139,11 +139,11 @@ def matrix(value: Any, name: str) -> Vector:
     """Return a finite, non-empty, C-ordered float64 matrix."""
     out = np.ascontiguousarray(real_array(value, name, 2), np.float64)
     require(out.size > 0, name, "non-empty", f"shape {out.shape}")
-    finite(out, name)
+    require_finite(out, name)
     return out
 
 
-def finite(value: np.ndarray[Any, Any], name: str) -> None:
+def require_finite(value: np.ndarray[Any, Any], name: str) -> None:
     """Raise if an entry is nan or infinite, naming the first."""
     bad = ~np.isfinite(value)
     if bad.any():
@@ -156,7 +156,7 @@ LARGEST = 1e150
 """Numbers up to this have squares that can be summed."""
 
 
-def moderate(value: Matrix | float, name: str) -> None:
+def require_moderate(value: Matrix | float, name: str) -> None:
     """Raise if a number is so large that squares overflow."""
     size = float(np.abs(value).max(initial=0.0))
     require(size <= LARGEST, name, f"at most {LARGEST:g} in size; scale the problem", f"{size:g}")
@@ -168,7 +168,7 @@ def ids(value: Any, name: str, n: int) -> Ids:
     if out.size == 0:
         return np.empty(0, np.int64)
     if out.dtype.kind not in "iu" or out.ndim != 1:
-        got = f"{out.dtype}, shape {out.shape}" if out.ndim else shown(value)
+        got = f"{out.dtype}, shape {out.shape}" if out.ndim else describe(value)
         raise TypeError(f"`{name}` must be a vector of integer ids. Got {got}.")
     out = out.astype(np.int64)
     require(bool(out.min() >= 0 and out.max() < n), name, f"ids in [0, {n})", f"{out.min()} .. {out.max()}")
@@ -179,7 +179,7 @@ def ids(value: Any, name: str, n: int) -> Ids:
 def path(value: Any, name: str) -> Path:
     """Return a path that names something: no None, no bytes, not "", which would be where we are."""
     if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
-        raise TypeError(f"`{name}` must be a path. Got {shown(value)}.")
+        raise TypeError(f"`{name}` must be a path. Got {describe(value)}.")
     text = os.fspath(value)
     require(text != "" and "\0" not in text, name, "a path", repr(text))
     return Path(text)
@@ -198,14 +198,14 @@ def rng(seed: int | np.random.Generator, name: str = "seed") -> np.random.Genera
 def flag(value: Any, name: str) -> bool:
     """Return True or False; a string or a number is neither."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"`{name}` must be True or False. Got {shown(value)}.")
+        raise TypeError(f"`{name}` must be True or False. Got {describe(value)}.")
     return bool(value)
 
 
 def function(value: Any, name: str, rule: str = "a function") -> None:
     """Raise TypeError if a value cannot be called."""
     if not callable(value):
-        raise TypeError(f"`{name}` must be {rule}. Got {shown(value)}.")
+        raise TypeError(f"`{name}` must be {rule}. Got {describe(value)}.")
 
 
 def kind(value: Any, name: str, rule: str, *members: str | type) -> None:
@@ -229,7 +229,7 @@ def kind(value: Any, name: str, rule: str, *members: str | type) -> None:
     names = [each for each in members if isinstance(each, str)]
     known = isinstance(value, types) or (bool(names) and all(hasattr(value, each) for each in names))
     if not known or isinstance(value, type):
-        raise TypeError(f"`{name}` must be {rule}. Got {shown(value)}.")
+        raise TypeError(f"`{name}` must be {rule}. Got {describe(value)}.")
 
 
 def is_oracle(value: Any) -> TypeGuard[Oracle]:
@@ -241,5 +241,5 @@ def is_oracle(value: Any) -> TypeGuard[Oracle]:
 def oracle(value: Any, name: str) -> Oracle:
     """Return an oracle, or raise TypeError."""
     if not is_oracle(value):
-        raise TypeError(f"`{name}` must be an oracle such as Scan(atoms). Got {shown(value)}.")
+        raise TypeError(f"`{name}` must be an oracle such as Scan(atoms). Got {describe(value)}.")
     return value

@@ -103,7 +103,7 @@ def _check_rows(objective: Objective, rows: Matrix) -> None:
     values = objective.values(rows)
     expected = [objective.at(row.astype(np.float64)).value for row in rows]
     np.testing.assert_allclose(values, expected, rtol=1e-12)
-    missing = objective.uncovered(rows)
+    missing = objective.find_uncovered(rows)
     assert missing.dtype == np.int64
     objective.begin(rows)
     objective.lift(rows)

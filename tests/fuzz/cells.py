@@ -208,7 +208,7 @@ METHODS: dict[str, Callable[[Rng], Method]] = {
     "BlendedPairwise": lambda rng: FrankWolfe(BlendedPairwise()),
     "lazy BlendedPairwise": lambda rng: FrankWolfe(BlendedPairwise(), lazy=True),
     "SublinearFrankWolfe": lambda rng: SublinearFrankWolfe(
-        c=float(rng.choice([0.5, 0.8, 1.0])), confirm=bool(rng.random() < 0.8)
+        ratio=float(rng.choice([0.5, 0.8, 1.0])), confirm=bool(rng.random() < 0.8)
     ),
 }
 

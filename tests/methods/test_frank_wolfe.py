@@ -373,11 +373,11 @@ class _Share:
 
     share: float
 
-    def init(self) -> float:
+    def begin(self) -> float:
         return 0.0
 
-    def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
-        return self.share * end, memory
+    def __call__(self, line: Line, end: float, t: int, estimate: float) -> tuple[float, float]:
+        return self.share * end, estimate
 
 
 def test_after_a_null_step_inside_the_oracle_is_asked() -> None:

@@ -83,7 +83,7 @@ def test_an_inner_solve_survives_a_growing_and_moving_pool(
         ids = pool.ids[inner.positions].copy()
         before = dict(zip(ids.tolist(), inner.weights.tolist(), strict=True))
         kept = np.union1d(inner.positions, np.arange(0, pool.size, 3))
-        inner.moved(pool.keep(kept))
+        inner.renumber(pool.keep(kept))
         after = dict(zip(pool.ids[inner.positions].tolist(), inner.weights.tolist(), strict=True))
         assert after == before
         pool.add(np.arange(first, first + 300), rows, np.arange(first, first + 300))
@@ -198,7 +198,7 @@ def test_only_new_atoms_are_scored_after_a_pass(
     inner.improve(stop=-math.inf, tol=1e-6, budget=math.inf)
     assert sizes[0] == 1000
     assert pool_gap(objective, pool, inner) <= 1.01e-6
-    inner.moved(pool.keep(np.union1d(inner.positions, np.arange(2500))))
+    inner.renumber(pool.keep(np.union1d(inner.positions, np.arange(2500))))
     sizes.clear()
     inner.improve(stop=-math.inf, tol=1e-9, budget=math.inf)
     assert sizes[0] == pool.size

@@ -64,7 +64,7 @@ def test_the_printed_tau_stops_at_once_and_the_corrected_does_not() -> None:
     assert eps < 1e-6
 
     def run(tau: float) -> tuple[Status, int, float]:
-        method = SublinearFrankWolfe(c=0.9, tau=tau)
+        method = SublinearFrankWolfe(ratio=0.9, tau=tau)
         result = minimize(
             case.objective, rows, method=method, rtol=0.0, atol=eps, start=(ids, weights), max_steps=400
         )
@@ -79,7 +79,7 @@ def test_the_printed_tau_stops_at_once_and_the_corrected_does_not() -> None:
 
 def test_a_confirmed_none_is_a_proof_and_an_unconfirmed_one_is_not() -> None:
     case = cases()[1]
-    method = SublinearFrankWolfe(c=0.9, tau=0.05, diameter=case.diameter)
+    method = SublinearFrankWolfe(ratio=0.9, tau=0.05, diameter=case.diameter)
     proved = minimize(case.objective, EveryOther(case.rows), method=method, rtol=0.0)
     assert proved.status is Status.FINISHED
     assert case.objective.floor < proved.lower <= case.least <= proved.value
@@ -95,7 +95,7 @@ def test_a_confirmed_none_is_a_proof_and_an_unconfirmed_one_is_not() -> None:
 
 def test_a_proved_none_below_the_goal_reaches_it() -> None:
     case = cases()[1]
-    method = SublinearFrankWolfe(c=0.9, tau=0.05, diameter=case.diameter)
+    method = SublinearFrankWolfe(ratio=0.9, tau=0.05, diameter=case.diameter)
     result = minimize(case.objective, EveryOther(case.rows), method=method, rtol=0.0, atol=1.0)
     assert result.status is Status.GAP_REACHED
     assert result.gap <= 1.0
@@ -111,7 +111,7 @@ def test_a_proved_none_below_the_goal_reaches_it() -> None:
 def test_lower_is_below_the_exact_minimum(seed: int, c: float, tau: float | Halving, confirm: bool) -> None:
     rows = cloud(9, 2, seed)
     case = projection(2.0 * cloud(1, 2, seed + 1)[0], rows)
-    method = SublinearFrankWolfe(c=c, tau=tau, confirm=confirm)
+    method = SublinearFrankWolfe(ratio=c, tau=tau, confirm=confirm)
     result = minimize(case.objective, EveryOther(rows), method=method, rtol=1e-2, max_steps=40, seed=seed)
     assert result.lower <= case.least * (1.0 + 1e-14) + 1e-300
     assert case.least <= result.value
@@ -137,7 +137,7 @@ def test_an_index_that_misses_everything() -> None:
 def test_proving_oracles_need_no_second_pass() -> None:
     rows = cloud(2000, 6)
     f, unused = SquaredDistance(np.full(6, 3.0)), Scripted(rows, never)
-    method = SublinearFrankWolfe(c=0.8, exact=unused)
+    method = SublinearFrankWolfe(ratio=0.8, exact=unused)
     oracles = (
         Scan(rows, screen=False),
         Tiered(EveryOther(rows)),
@@ -157,7 +157,7 @@ def test_halving_wants_half_of_the_gap_that_was_proved() -> None:
     """Where there is no lower bound to go by: inf at first, then half of each proved gap."""
     case = not_convex()[1]
     asked = Reluctant(case.rows)
-    method = SublinearFrankWolfe(c=0.5, schedule=ShortStep(case.objective.smoothness))
+    method = SublinearFrankWolfe(ratio=0.5, schedule=ShortStep(case.objective.smoothness))
     states = follow(method, case, always(asked), states=40)
     halved = itertools.accumulate(
         states, lambda phi, state: 0.5 * case.gap(state) if state.kind == "none" else phi, initial=math.inf
@@ -173,7 +173,7 @@ def test_the_best_atom_is_good_enough_whatever_rounding_says() -> None:
     case = far()
     point = case.objective.at(case.worst.rows[0])
     bound = float(Scan(case.rows).query(-point.grad[None]).bounds[0])
-    method = SublinearFrankWolfe(c=1.0, tau=Halving(bound + float(point.grad @ point.x)), confirm=False)
+    method = SublinearFrankWolfe(ratio=1.0, tau=Halving(bound + float(point.grad @ point.x)), confirm=False)
     states = follow(method, case, always(Scan(case.rows)), states=2)
     assert [state.kind for state in states] == ["start", "forward"]
 
@@ -197,7 +197,7 @@ def test_a_fixed_tau_is_a_share_of_the_gradient_and_the_radius() -> None:
     """Phi = tau |q| R with R = D / 2, and c Phi above <q, w> will do."""
     case = cases()[0]
     asked = Reluctant(case.rows)
-    method = SublinearFrankWolfe(c=0.5, tau=0.02, diameter=6.0)
+    method = SublinearFrankWolfe(ratio=0.5, tau=0.02, diameter=6.0)
     states = follow(method, case, always(asked), states=20)
     moved = [state for state in states if state.kind == "forward"]
     assert len(moved) == len(states) - 1
@@ -242,7 +242,7 @@ def test_a_fixed_tau_ends_after_the_steps_of_the_theorem() -> None:
         diameter: float | None = case.diameter,
         max_steps: float = math.inf,
     ) -> Result:
-        method = SublinearFrankWolfe(c=0.7, tau=ANY, diameter=diameter)
+        method = SublinearFrankWolfe(ratio=0.7, tau=ANY, diameter=diameter)
         return minimize(
             case.objective,
             oracle,
@@ -266,7 +266,7 @@ def test_a_fixed_tau_ends_after_the_steps_of_the_theorem() -> None:
 def test_without_smoothness_there_is_no_number_of_steps_and_a_pass_ends_the_run() -> None:
     """Nothing proves the goal, and no schedule is over: after some steps below the goal a pass looks."""
     f = Custom(lambda x: (float(x @ x), 2.0 * x), convex=True, floor=-1.0)
-    method = SublinearFrankWolfe(c=0.9, tau=ANY, diameter=1.0)
+    method = SublinearFrankWolfe(ratio=0.9, tau=ANY, diameter=1.0)
     result = minimize(f, EveryOther(cloud(20, 2)), method=method, atol=0.5, max_steps=500)
     assert result.status is Status.GAP_REACHED
     assert result.steps < 100

@@ -58,7 +58,7 @@ def barrier(wall: float) -> Curve:
 
 
 def length(step: StepSize, line: Line, end: float = 1.0, t: int = 0) -> float:
-    s, _ = step(line, end, t, step.init())
+    s, _ = step(line, end, t, step.begin())
     return s
 
 

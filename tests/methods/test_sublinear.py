@@ -53,10 +53,10 @@ SHARES = (0.5, 0.7, 0.9, 1.0)
 @pytest.mark.parametrize(
     "method",
     [
-        SublinearFrankWolfe(c=1.0),
-        SublinearFrankWolfe(c=0.8, schedule=Clipped(0.8)),
-        SublinearFrankWolfe(c=0.9, tau=ANY),
-        On(SublinearFrankWolfe(c=0.7), EveryOther),
+        SublinearFrankWolfe(ratio=1.0),
+        SublinearFrankWolfe(ratio=0.8, schedule=Clipped(0.8)),
+        SublinearFrankWolfe(ratio=0.9, tau=ANY),
+        On(SublinearFrankWolfe(ratio=0.7), EveryOther),
     ],
 )
 def test_conformance(method: Method) -> None:
@@ -75,11 +75,11 @@ class Printed:
     def at(self, t: int) -> float:
         return 2.0 / (self.c * (t + 2))
 
-    def init(self) -> float:
+    def begin(self) -> float:
         return 0.0
 
-    def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
-        return self.at(t), memory
+    def __call__(self, line: Line, end: float, t: int, estimate: float) -> tuple[float, float]:
+        return self.at(t), estimate
 
 
 @pytest.mark.parametrize("c", [0.5, 0.65, 0.7, 0.99])
@@ -102,7 +102,7 @@ def test_clipped_is_the_printed_step_up_to_one() -> None:
     assert [Clipped(1.0).at(t) for t in range(9)] == [Printed(1.0).at(t) for t in range(9)]
     line = SquaredDistance([1.0]).line(SquaredDistance([1.0]).at(np.zeros(1)), np.ones(1))
     assert Clipped(0.5)(line, 0.25, 0, 7.0) == (0.25, 7.0)
-    with pytest.raises(ValueError, match=r"`c` must be in \(0, 1\]"):
+    with pytest.raises(ValueError, match=r"`ratio` must be in \(0, 1\]"):
         Clipped(1.5)
 
 
@@ -113,7 +113,7 @@ def test_clipped_is_the_printed_step_up_to_one() -> None:
     ids=["corrected", "clipped"],
 )
 def test_the_gap_never_exceeds_the_theory(c: float, clipped: bool, bound: Callable[..., float]) -> None:
-    method = SublinearFrankWolfe(c=c, tau=ANY, diameter=1.0, schedule=Clipped(c) if clipped else None)
+    method = SublinearFrankWolfe(ratio=c, tau=ANY, diameter=1.0, schedule=Clipped(c) if clipped else None)
     ratios: list[float] = []
     for case in (far(), *cases()):
         states = follow(method, case, degraded(case, c, ratios), states=201)
@@ -129,7 +129,7 @@ def test_the_gap_never_exceeds_the_theory(c: float, clipped: bool, bound: Callab
 def test_the_printed_bound_forgets_the_start(schedule: Clipped | None) -> None:
     """2 beta D^2 / (c^2 (t+1)) has no h_0, which is what is left of a far target."""
     case = far()
-    method = SublinearFrankWolfe(c=0.5, tau=ANY, diameter=1.0, schedule=schedule)
+    method = SublinearFrankWolfe(ratio=0.5, tau=ANY, diameter=1.0, schedule=schedule)
     states = follow(method, case, degraded(case, 0.5, []), states=3)
     assert states[1].value - case.least > 2.0 * case.curvature / (0.5**2 * 2.0)
 
@@ -140,7 +140,7 @@ def test_the_printed_bound_forgets_the_start(schedule: Clipped | None) -> None:
 )
 def test_halving_keeps_half_of_the_share(c: float, begin: Callable[[Case], Start]) -> None:
     """Each answer has c/2 of h_t, so h_t <= ((a-1) h_0 + (2C/c^2)(1/a + ln(1+t/a))) / (t+a-1), a = 2/c."""
-    method, a = SublinearFrankWolfe(c=c), 2.0 / c
+    method, a = SublinearFrankWolfe(ratio=c), 2.0 / c
     for case in cases():
         states = follow(method, case, always(Reluctant(case.rows)), start=begin(case), states=150)
         steps = [(p, q) for p, q in itertools.pairwise(states) if q.kind == "forward"]
@@ -159,7 +159,7 @@ def test_with_an_exact_oracle_it_is_the_classical_method(c: float) -> None:
     for case in cases():
         scan = always(Scan(case.rows))
         classical = follow(FrankWolfe(Vanilla(), OpenLoop(2.0 / c)), case, scan, states=61)
-        mine = follow(SublinearFrankWolfe(c=c), case, scan, states=90)
+        mine = follow(SublinearFrankWolfe(ratio=c), case, scan, states=90)
         moved = [state for state in mine if state.kind != "none"][:61]
         assert len(moved) == 61
         assert_array_equal([state.point.x for state in moved], [state.point.x for state in classical])
@@ -178,11 +178,11 @@ def test_halving_reaches_a_proof_with_any_index(make: Callable[[Matrix], Oracle]
     rows = cloud(3000, 8)
     f = SquaredDistance(rows.mean(axis=0) + far)
     exact = minimize(f, rows, rtol=1e-9)
-    result = minimize(f, make(rows), method=SublinearFrankWolfe(c=0.8), rtol=1e-3, max_steps=20_000)
+    result = minimize(f, make(rows), method=SublinearFrankWolfe(ratio=0.8), rtol=1e-3, max_steps=20_000)
     assert result.status is Status.GAP_REACHED
     assert exact.lower <= result.value <= exact.value + result.goal
     assert result.lower <= exact.value
-    again = minimize(f, make(rows), method=SublinearFrankWolfe(c=0.8), rtol=1e-3, max_steps=20_000)
+    again = minimize(f, make(rows), method=SublinearFrankWolfe(ratio=0.8), rtol=1e-3, max_steps=20_000)
     assert_array_equal(again.x, result.x)
     assert_array_equal(again.trace.value, result.trace.value)
 
@@ -200,7 +200,7 @@ def test_interior_targets_need_no_pass(confirm: bool) -> None:
 
 def test_the_trace_has_the_audited_ratio() -> None:
     case, ratios = cases()[1], list[float]()
-    method = SublinearFrankWolfe(c=0.7, tau=ANY, diameter=1.0)
+    method = SublinearFrankWolfe(ratio=0.7, tau=ANY, diameter=1.0)
     states = follow(method, case, lambda f: Audited(degraded(case, 0.7, ratios)(f), every=1), states=60)
     assert_allclose([state.ratio for state in states[1:]], ratios, rtol=1e-9)
     assert all(state.lower > 0.0 for state in states[1:])
@@ -223,7 +223,7 @@ def test_an_audit_is_about_the_index_even_if_a_pass_takes_its_place() -> None:
 def test_short_steps_find_a_small_gap_without_convexity(c: float) -> None:
     """min g_t <= (1/c) max(2 h_0 / (T+1), sqrt(2 beta D^2 h_0 / (T+1))), and no lower bound."""
     for case in not_convex():
-        method = SublinearFrankWolfe(c=c, schedule=ShortStep(case.objective.smoothness))
+        method = SublinearFrankWolfe(ratio=c, schedule=ShortStep(case.objective.smoothness))
         states = follow(method, case, degraded(case, c, []), states=120)
         gaps = np.minimum.accumulate([case.gap(state) for state in states])
         more, first = np.array([state.t + 1.0 for state in states]), states[0].value - case.least
@@ -286,8 +286,8 @@ def test_other_starts() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"c": 0.0}, r"`c` must be in \(0, 1\]. Got 0.0."),
-        ({"c": 1.5}, r"`c` must be in \(0, 1\]"),
+        ({"ratio": 0.0}, r"`ratio` must be in \(0, 1\]. Got 0.0."),
+        ({"ratio": 1.5}, r"`ratio` must be in \(0, 1\]"),
         ({"tau": 0.0}, r"`tau` must be in \(0, 1\]"),
         ({"tau": 1.5}, r"`tau` must be in \(0, 1\]"),
         ({"tau": "high"}, r"`tau` must be a number in \(0, 1\]. Got 'high'."),

@@ -108,10 +108,10 @@ def test_begin_survives_observations_that_no_row_explains() -> None:
 
 def test_uncovered_are_the_observations_that_no_row_explains() -> None:
     rows = np.array([[1.0, 1e-4, 0.5, 0.0], [0.5, 9e-4, 1.0, 2e-3]], np.float32)
-    found = F.uncovered(rows)
+    found = F.find_uncovered(rows)
     np.testing.assert_array_equal(found, [1])
     assert found.dtype == np.int64
-    np.testing.assert_array_equal(F.uncovered(rows[:0]), [0, 1, 2, 3])
+    np.testing.assert_array_equal(F.find_uncovered(rows[:0]), [0, 1, 2, 3])
 
 
 def test_dimension_is_free() -> None:

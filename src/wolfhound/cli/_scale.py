@@ -10,7 +10,7 @@ import numpy as np
 from wolfhound.atoms import MappedAtoms, block_rows, check_finite
 from wolfhound.core import Atoms, Matrix, Vector
 from wolfhound.pulse import pulse
-from wolfhound.threads import ordered
+from wolfhound.threads import map_ordered
 from wolfhound.validate import require
 
 _ROUNDING = 1e-12
@@ -58,7 +58,9 @@ def unit_variance(atoms: Atoms) -> Scaling:
     """
     mean, squares, done = np.zeros(atoms.shape[1]), np.zeros(atoms.shape[1]), 0
     extent = np.zeros(atoms.shape[1])
-    for rows, block_mean, block_squares, block_extent in ordered(_moments, atoms.blocks(block_rows(atoms))):
+    for rows, block_mean, block_squares, block_extent in map_ordered(
+        _moments, atoms.blocks(block_rows(atoms))
+    ):
         extent = np.maximum(extent, np.maximum(block_extent, np.abs(block_mean - mean) if done else 0.0))
         _check_extent(extent.max(), "at most 1e+150", extent.max() <= _LARGE)
         # Chan, Golub and LeVeque: sums of squares about the means, so nothing cancels.

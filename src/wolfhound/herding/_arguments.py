@@ -36,11 +36,11 @@ def check_kinds(
     for name, value in switches.items():
         validate.flag(value, name)
     if step is not None:
-        validate.kind(step, "step", "a step such as LineSearch()", "init", "__call__")
+        validate.kind(step, "step", "a step such as LineSearch()", "begin", "__call__")
     if oracle is not None and not validate.is_oracle(oracle):
         validate.function(oracle, "oracle", "an oracle such as Scan(atoms), or what makes one, such as Scan")
     if isinstance(features, type):
-        raise TypeError(f"`features` must be a map of rows, or an array. Got {validate.shown(features)}.")
+        raise TypeError(f"`features` must be a map of rows, or an array. Got {validate.describe(features)}.")
     if callback is not None:
         validate.function(callback, "callback", "a function of a state")
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from wolfhound.atoms import widened
 from wolfhound.core import Ids, Matrix, Vector
-from wolfhound.validate import array, finite, require
+from wolfhound.validate import array, require, require_finite
 
 SAMPLE = 1000
 """Rows whose distances give the median."""
@@ -51,7 +51,7 @@ def median_distance(rows: Matrix, *, absolute: bool = False) -> float:
     """
     from scipy.spatial.distance import pdist  # noqa: PLC0415 - takes 0.1 s to load
 
-    finite(np.asarray(rows), "rows")
+    require_finite(np.asarray(rows), "rows")
     chosen = np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).round().astype(np.int64)
     sample = rows[chosen].astype(np.float64)
     found = pdist(sample, "cityblock" if absolute else "euclidean")

@@ -23,7 +23,7 @@ from wolfhound.core import Ids, Ints, Matrix, Vector
 from wolfhound.herding._greedy_kernels import absolute_distances, best, shift, squared_distances
 from wolfhound.herding.embedding import Embedding
 from wolfhound.herding.kernels import Gaussian, Kernel, Laplace
-from wolfhound.threads import ordered
+from wolfhound.threads import map_ordered
 
 KernelRow: TypeAlias = Callable[[Matrix], Matrix]
 """(d,) row -> (N,) kernel values with all candidates, in a buffer that is used again."""
@@ -68,7 +68,9 @@ def _exponential(
             np.exp(part, out=part)
 
         firsts = range(0, len(rows), step)
-        done: Iterable[None] = map(fill, firsts) if step == len(rows) else ordered(fill, firsts, blas=False)
+        done: Iterable[None] = (
+            map(fill, firsts) if step == len(rows) else map_ordered(fill, firsts, blas=False)
+        )
         for _ in done:
             pass
         return out

@@ -15,7 +15,7 @@ import numpy as np
 from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import AtomsLike, Matrix, Vector
 from wolfhound.pulse import pulse
-from wolfhound.threads import one_blas_thread, ordered
+from wolfhound.threads import map_ordered, one_blas_thread
 from wolfhound.validate import count, kind, matrix, require, vector
 
 CHUNK = 1024
@@ -170,7 +170,7 @@ def feature_mean(
         check_rows(block, first, name)
         return len(block), _sum(block, first, features, shares, name)
 
-    for swept, part in ordered(work, rows.blocks(block_rows(rows))):
+    for swept, part in map_ordered(work, rows.blocks(block_rows(rows))):
         pulse(swept)
         total += part
     return total if shares is not None else total / rows.shape[0]

@@ -231,7 +231,7 @@ def _loop(method: object | None, step: StepSize | None, m: int) -> Steps:
         return FrankWolfe(Onwards(), rule, patience=max(FrankWolfe().patience, m))
     if not isinstance(method, (FrankWolfe, SublinearFrankWolfe, SublinearHerding)):
         names = "FrankWolfe, SublinearFrankWolfe or SublinearHerding"
-        raise TypeError(f"`method` must be a {names}. Got {validate.shown(method)}.")
+        raise TypeError(f"`method` must be a {names}. Got {validate.describe(method)}.")
     validate.require(step is None, "step", "left out where `method` is given, which has its own", step)
     return method
 
@@ -251,7 +251,7 @@ def _built(maker: object, space: Atoms) -> Oracle:
     validate.function(maker, "oracle", rule)
     made = maker(space)  # type: ignore[operator] # is a function
     if not validate.is_oracle(made):
-        raise TypeError(f"`oracle` must be {rule}. Got what makes {validate.shown(made)}.")
+        raise TypeError(f"`oracle` must be {rule}. Got what makes {validate.describe(made)}.")
     return made
 
 

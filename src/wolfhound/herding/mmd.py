@@ -20,7 +20,7 @@ from wolfhound.herding._columns import floats
 from wolfhound.herding._draw import draw_ids, draw_weighted, taken
 from wolfhound.herding.features import Identity, check_rows, feature_mean, row_shares
 from wolfhound.herding.kernels import Kernel, Linear, check_kernel
-from wolfhound.threads import ordered
+from wolfhound.threads import map_ordered
 from wolfhound.validate import count as whole
 from wolfhound.validate import flag, kind, require
 from wolfhound.validate import ids as valid_ids
@@ -58,7 +58,7 @@ def kernel_sums(
             total += _product(tile, weights[begin : begin + WIDE])
         return total
 
-    return np.concatenate([np.empty(0), *ordered(work, range(0, len(left), TALL))])
+    return np.concatenate([np.empty(0), *map_ordered(work, range(0, len(left), TALL))])
 
 
 def _product(tile: Matrix, weights: Vector) -> Matrix:
@@ -98,7 +98,7 @@ def self_sums(kernel: Kernel, rows: Matrix, weights: Vector, *, single: bool = T
         return first, out
 
     total = np.zeros(len(rows))
-    for first, part in ordered(work, range(0, len(rows), WIDE)):
+    for first, part in map_ordered(work, range(0, len(rows), WIDE)):
         total[first:] += part
     return total
 
@@ -118,7 +118,7 @@ def _sums_before(kernel: Kernel, rows: Matrix) -> Vector:
             total += _product(tile, np.ones(len(there)))
         return total
 
-    return np.concatenate([np.empty(0), *ordered(work, range(0, len(rows), TALL))])
+    return np.concatenate([np.empty(0), *map_ordered(work, range(0, len(rows), TALL))])
 
 
 # ---------------------------------------------------------------- two sets

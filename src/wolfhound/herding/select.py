@@ -16,7 +16,7 @@ from wolfhound.core import Ids, Vector
 from wolfhound.herding.herd import herd
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.result import HerdResult
-from wolfhound.validate import array, count, finite, require, shown
+from wolfhound.validate import array, count, describe, require, require_finite
 
 try:
     from sklearn.base import BaseEstimator
@@ -196,7 +196,7 @@ class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has n
         """Return the classes of y as codes; None if they do not count."""
         by: object = self.by_label
         if not (by is None or isinstance(by, (bool, np.bool_))):
-            raise TypeError(f"`by_label` must be True, False or None. Got {shown(by)}.")
+            raise TypeError(f"`by_label` must be True, False or None. Got {describe(by)}.")
         if y is None:
             return None
         labels = array(y, "y", "an array, an entry per row of X")
@@ -205,7 +205,7 @@ class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has n
             return None
         labels = labels.ravel() if labels.shape == (n, 1) else labels
         if labels.dtype.kind == "f":
-            finite(labels, "y")
+            require_finite(labels, "y")
         kind = _kind(labels)
         if by is None and (kind in _CARRIED or _many(labels)):
             return None
@@ -221,7 +221,7 @@ class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has n
             return int(check_random_state(self.random_state).randint(_SEEDS))
         except ValueError:
             rule = "an integer >= 0, a RandomState or None"
-            raise TypeError(f"`random_state` must be {rule}. Got {shown(self.random_state)}.") from None
+            raise TypeError(f"`random_state` must be {rule}. Got {describe(self.random_state)}.") from None
 
 
 def _kind(labels: NDArray[Any]) -> str:

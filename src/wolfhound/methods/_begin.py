@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from wolfhound.core import Ints, Objective, Start, Vector
-from wolfhound.validate import moderate, require
+from wolfhound.validate import require, require_moderate
 
 _TRIED = 256
 """Pool atoms whose f is computed."""
@@ -70,7 +70,7 @@ def random_mixture(objective: Objective, start: Start, rng: np.random.Generator,
 def _own_weights(objective: Objective, start: Start) -> Vector | None:
     """Weights that the objective itself gives to the pool, if any."""
     require(len(start.pool_ids) > 0, "start", "a start with ids or a pool", "neither")
-    moderate(start.pool, "atoms")
+    require_moderate(start.pool, "atoms")
     return objective.begin(start.pool)
 
 

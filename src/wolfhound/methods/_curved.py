@@ -79,14 +79,14 @@ class Curved:
         self._objective = objective
         self._curvature = self._hessian = self._root = np.empty(0)
         self._design: Vector | None = None
-        lifted, d = self._lifted(x[None]), len(x)
+        lifted, d = self._lift(x[None]), len(x)
         self.diagonal = np.shares_memory(lifted, x) and np.array_equal(lifted, x[None])
         if d <= SMALL and TALL * d <= lifted.shape[1] <= LARGEST // d:
-            self._design = self._lifted(np.eye(d))
+            self._design = self._lift(np.eye(d))
             self._root = np.empty_like(self._design)
         self.cheap = self.diagonal or self._design is not None
 
-    def _lifted(self, rows: Matrix) -> Vector:
+    def _lift(self, rows: Matrix) -> Vector:
         lifted = self._objective.lift(rows)
         if lifted is None:
             raise TypeError("a Newton model needs an objective with a lift")
@@ -94,7 +94,7 @@ class Curved:
 
     def lift(self, rows: Matrix) -> Vector:
         """(r, p) float64 rows in the space."""
-        return self._lifted(rows) if self._design is None else rows.astype(np.float64, copy=False)
+        return self._lift(rows) if self._design is None else rows.astype(np.float64, copy=False)
 
     def move(self, point: Point) -> None:
         """Take the curvature at this point."""

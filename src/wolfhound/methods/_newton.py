@@ -64,7 +64,7 @@ class NewtonInner:
     objective
         With a lift.
     pool
-        Shared with the caller, who may add atoms; see `moved`.
+        Shared with the caller, who may add atoms; see `renumber`.
     point
         The start, whose `positions` in the pool carry `weights`.
     """
@@ -117,7 +117,7 @@ class NewtonInner:
             out[self._virtual[0]] += self._weights[~real].sum() * self._virtual[1]
         return out
 
-    def moved(self, where: Ints) -> None:
+    def renumber(self, where: Ints) -> None:
         """The pool's positions changed: old position -> new."""
         real = self._active >= 0
         self._active[real] = where[self._active[real]]

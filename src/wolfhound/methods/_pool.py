@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from wolfhound.core import Ids, Ints, Matrix, Vector
-from wolfhound.validate import moderate
+from wolfhound.validate import require_moderate
 
 
 class Pool:
@@ -21,7 +21,7 @@ class Pool:
     """
 
     def __init__(self, ids: Ids, rows: Matrix) -> None:
-        moderate(rows, "atoms")
+        require_moderate(rows, "atoms")
         self._ids = ids.copy()
         self._rows = np.ascontiguousarray(rows)
         self.size = len(ids)
@@ -52,7 +52,7 @@ class Pool:
             self._grow(end + end // 2)
         self._ids[self.size : end] = ids[fresh]
         self._rows[self.size : end] = rows[slots[fresh]]
-        moderate(self._rows[self.size : end], "atoms")
+        require_moderate(self._rows[self.size : end], "atoms")
         self.size = end
         return len(fresh)
 

@@ -38,7 +38,7 @@ class QuadraticInner:
     objective
         Quadratic.
     pool
-        Shared with the caller, who may add atoms; see `moved`.
+        Shared with the caller, who may add atoms; see `renumber`.
     point
         The start, whose `positions` in the pool carry `weights`.
     """
@@ -99,7 +99,7 @@ class QuadraticInner:
         self._close = self._close[:0]
         return correct(self._corral, self)
 
-    def moved(self, where: Ints) -> None:
+    def renumber(self, where: Ints) -> None:
         """The pool's positions changed: old position -> new."""
         self._corral.labels[:] = where[self._corral.labels]
         slots = self._slot[self._slot >= 0]

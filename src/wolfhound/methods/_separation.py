@@ -13,7 +13,7 @@ from wolfhound import theory
 from wolfhound.atoms import diameter_bound
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Point, Status, Vector
 from wolfhound.methods._ask import Asker
-from wolfhound.methods.frank_wolfe import proved_best
+from wolfhound.methods.frank_wolfe import is_proved_best
 from wolfhound.oracles.wrappers import check_same_atoms
 from wolfhound.rounding import norm
 
@@ -95,17 +95,17 @@ class Fixed:
         In (0, 1].
     diameter
         2R; None: measured at the first step.
-    c
+    ratio
         Share of the gap that answers have, for T.
-    eps
+    atol
         Wanted f(w_T) - min f, for T; 0: no T.
     """
 
-    def __init__(self, tau: float, diameter: float | None, *, c: float, eps: float) -> None:
+    def __init__(self, tau: float, diameter: float | None, *, ratio: float, atol: float) -> None:
         self._tau = tau
         self._diameter = diameter
-        self._c = c
-        self._eps = eps
+        self._ratio = ratio
+        self._atol = atol
         self._steps: float | None = None
 
     @property
@@ -120,7 +120,7 @@ class Fixed:
             ask.passes += 2.0
         if self._steps is None:
             curvature = ask.objective.smoothness * self._diameter**2
-            self._steps = self._needed(curvature, point.upper - ask.lower)
+            self._steps = self._count_steps(curvature, point.upper - ask.lower)
         return self._tau * norm(point.grad) * 0.5 * self._diameter
 
     def none(self, proved: float) -> Status:
@@ -135,11 +135,11 @@ class Fixed:
         """Finished after T steps."""
         return Status.FINISHED if t >= self.steps else None
 
-    def _needed(self, curvature: float, first: float) -> float:
+    def _count_steps(self, curvature: float, first: float) -> float:
         """T, inf if something that it depends on is unknown."""
-        if not (self._eps > 0.0 and curvature < math.inf and first < math.inf):
+        if not (self._atol > 0.0 and curvature < math.inf and first < math.inf):
             return math.inf
-        return theory.steps(self._eps, c=self._c, curvature=curvature, first=first)
+        return theory.steps(self._atol, c=self._ratio, curvature=curvature, first=first)
 
 
 @final
@@ -152,16 +152,16 @@ class Separation:
         Whose oracle is `Confirmed`, if `confirm`.
     wanted
         Phi.
-    c
+    ratio
         In (0, 1].
     confirm
         Whether to make a pass where too little is found and nothing proved.
     """
 
-    def __init__(self, ask: Asker, wanted: Wanted, *, c: float, confirm: bool) -> None:
+    def __init__(self, ask: Asker, wanted: Wanted, *, ratio: float, confirm: bool) -> None:
         self.ask = ask
         self._wanted = wanted
-        self._c = c
+        self._ratio = ratio
         self._confirm = confirm
         self._held: Hits | None = None
         self._end: Status | None = None
@@ -179,15 +179,15 @@ class Separation:
         if best:
             return self.ask(point)
         phi = self._wanted.at(point, self.ask)
-        hits = self._answer(point, self._c * phi)
+        hits = self._answer(point, self._ratio * phi)
         found, proved = _gaps(point, hits)
-        sure = proved_best(hits, self.ask.slack)
+        sure = is_proved_best(hits, self.ask.slack)
         if proved < phi:
             self._end = self._wanted.none(proved)
             # The next Phi is smaller, and this atom may have it: it is not asked for twice.
-            self._held = hits if sure or found >= self._c * self._wanted.at(point, self.ask) else None
+            self._held = hits if sure or found >= self._ratio * self._wanted.at(point, self.ask) else None
             return None
-        if sure or found >= self._c * phi or self._wanted.guess(found / self._c):
+        if sure or found >= self._ratio * phi or self._wanted.guess(found / self._ratio):
             return hits
         self._end = Status.NOT_FOUND
         return None
@@ -199,7 +199,7 @@ class Separation:
     def _answer(self, point: Point, wanted: float) -> Hits:
         """Ask the oracle; where it finds too little and proves nothing, make a pass."""
         hits = self.ask(point, wanted=wanted)
-        if not self._confirm or _gaps(point, hits)[0] >= wanted or proved_best(hits, self.ask.slack):
+        if not self._confirm or _gaps(point, hits)[0] >= wanted or is_proved_best(hits, self.ask.slack):
             return hits
         audited = self.ask.ratio
         hits = self.ask(point)

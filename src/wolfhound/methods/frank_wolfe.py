@@ -97,7 +97,7 @@ class FrankWolfe:
         count(self.patience, "patience", low=1)
         flag(self.lazy, "lazy")
         kind(self.direction, "direction", "a direction such as Away()", "inside", "choose")
-        kind(self.step, "step", "a step size such as LineSearch()", "init", "__call__")
+        kind(self.step, "step", "a step size such as LineSearch()", "begin", "__call__")
 
     def begin(self, objective: Objective, start: Start, rng: np.random.Generator) -> Start:
         """Begin at the best atom of the pool."""
@@ -121,7 +121,7 @@ class FrankWolfe:
         # The origin need not lie in the hull: there f bounds nothing.
         first = point if len(active) else replace(point, value_error=math.inf)
         yield ask.state(start.t, first, active.ids, active.weights, kind="start")
-        memory, tries = self.step.init(), _Tries(self.patience)
+        estimate, tries = self.step.begin(), _Tries(self.patience)
         for t in itertools.count(start.t):
             move, hit, proved = None, -1, False
             if self.lazy and not tries.tired and len(active):
@@ -139,7 +139,7 @@ class FrankWolfe:
                     if end is not None:
                         return
                 move, hit, proved = self._towards(hits, ask, active, point)
-            s, memory = self._length(objective, active, point, move=move, t=t, memory=memory)
+            s, estimate = self._length(objective, active, point, move=move, t=t, estimate=estimate)
             tries.nulls = 0 if s > 0.0 else tries.nulls + 1
             if s > 0.0:
                 active.step(move, s, fresh=asked)
@@ -170,7 +170,7 @@ class FrankWolfe:
         rounding = best and point.upper - ask.lower <= 2.0 * ask.slack < math.inf
         if len(active) and (rounding or ask.stationary(point)):
             return Move(0.0), hit, True  # nothing is left but rounding
-        proved = proved_best(hits, ask.slack)
+        proved = is_proved_best(hits, ask.slack)
         scores, here = _scores(active, point)
         if hit < 0:
             return self.direction.inside(scores, here) if len(active) else Move(0.0), hit, proved
@@ -180,18 +180,18 @@ class FrankWolfe:
         return self.direction.choose(scores, here, position, score), hit, proved
 
     def _length(
-        self, objective: Objective, active: ActiveSet, point: Point, *, move: Move, t: int, memory: float
+        self, objective: Objective, active: ActiveSet, point: Point, *, move: Move, t: int, estimate: float
     ) -> tuple[float, float]:
-        """Return the step along a move, 0 if it leads nowhere, and the new memory."""
+        """Return the step along a move, 0 if it leads nowhere, and the new estimate."""
         if not active.weights.any():
-            return (0.0 if move.up == ALL else 1.0), memory  # from the origin straight into the hull
+            return (0.0 if move.up == ALL else 1.0), estimate  # from the origin straight into the hull
         end = active.end(move)
         if not (move.gap > 0.0 and end > 0.0):
-            return 0.0, memory
+            return 0.0, estimate
         line = objective.line(point, active.direction(move))
-        s, memory = self.step(line, end, t, memory)
+        s, estimate = self.step(line, end, t, estimate)
         require(0.0 <= s <= end, "step", f"a rule that answers in [0, {end:g}]", s)
-        return step_back(line, s), memory
+        return step_back(line, s), estimate
 
 
 @dataclass(slots=True)
@@ -243,7 +243,7 @@ class _HalfOfWhatIsLeft:
         return
 
 
-def proved_best(hits: Hits, slack: float) -> bool:
+def is_proved_best(hits: Hits, slack: float) -> bool:
     """Whether no atom is better than the first hit, up to rounding.
 
     A finite bound alone does not say so: it may come from an audit.

@@ -54,7 +54,7 @@ class Inner(Protocol):
     def improve(self, *, stop: float, tol: float, budget: float) -> int:
         """Move until f <= stop, the pool's gap < tol, or work > budget."""
 
-    def moved(self, where: Ints) -> None:
+    def renumber(self, where: Ints) -> None:
         """The pool's positions changed: old position -> new."""
 
 
@@ -156,7 +156,7 @@ class FullyCorrective:
             return
         scores = -rescore(pool.rows, point.grad)
         scores[inner.positions] = math.inf
-        inner.moved(pool.keep(np.sort(best_of(scores, max(self.pool // 2, 5 * active)))))
+        inner.renumber(pool.keep(np.sort(best_of(scores, max(self.pool // 2, 5 * active)))))
 
 
 class Spot(NamedTuple):
@@ -254,7 +254,7 @@ def _cover(objective: Objective, ask: Asker, pool: Pool) -> bool:
     """
     brought, asked = False, np.empty(0, np.int64)
     while True:
-        missing = np.setdiff1d(objective.uncovered(pool.rows), asked)[:COVERED]
+        missing = np.setdiff1d(objective.find_uncovered(pool.rows), asked)[:COVERED]
         if len(missing) == 0:
             return brought
         queries = np.zeros((len(missing), pool.rows.shape[1]))

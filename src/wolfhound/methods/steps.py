@@ -42,13 +42,13 @@ class OpenLoop:
         """Step of time t = 0, 1, ..."""
         return self.ell / (t + self.ell)
 
-    def init(self) -> float:
-        """No memory."""
+    def begin(self) -> float:
+        """Nothing to estimate."""
         return 0.0
 
-    def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
+    def __call__(self, line: Line, end: float, t: int, estimate: float) -> tuple[float, float]:
         """Follow the schedule, up to the end of the line."""
-        return min(end, self.at(t)), memory
+        return min(end, self.at(t)), estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Clipped:
 
     Parameters
     ----------
-    c
-        Share of the gap that every answer has, in (0, 1].
+    ratio
+        c, the share of the gap that every answer has, in (0, 1].
 
     Examples
     --------
@@ -71,22 +71,22 @@ class Clipped:
     [1.0, 1.0, 0.5]
     """
 
-    c: float
+    ratio: float
 
     def __post_init__(self) -> None:
-        within(self.c, "c", "(0, 1]")
+        within(self.ratio, "ratio", "(0, 1]")
 
     def at(self, t: int) -> float:
         """Step of time t = 0, 1, ..."""
-        return min(1.0, 2.0 / (self.c * (t + 2)))
+        return min(1.0, 2.0 / (self.ratio * (t + 2)))
 
-    def init(self) -> float:
-        """No memory."""
+    def begin(self) -> float:
+        """Nothing to estimate."""
         return 0.0
 
-    def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
+    def __call__(self, line: Line, end: float, t: int, estimate: float) -> tuple[float, float]:
         """Follow the schedule, up to the end of the line."""
-        return min(end, self.at(t)), memory
+        return min(end, self.at(t)), estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +111,13 @@ class ShortStep:
         number(self.smoothness, "smoothness", low=0.0, strict=True)
         require(math.isfinite(self.smoothness), "smoothness", "finite", self.smoothness)
 
-    def init(self) -> float:
-        """No memory."""
+    def begin(self) -> float:
+        """Nothing to estimate."""
         return 0.0
 
-    def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
+    def __call__(self, line: Line, end: float, t: int, estimate: float) -> tuple[float, float]:
         """Minimise the quadratic model on [0, end]."""
-        return _model_step(line.slope(0.0), self.smoothness * line.sq_length, end), memory
+        return _model_step(line.slope(0.0), self.smoothness * line.sq_length, end), estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +146,16 @@ class Adaptive:
         within(self.shrink, "shrink", "(0, 1]")
         require(1.0 < number(self.grow, "grow") < math.inf, "grow", "finite and > 1", self.grow)
 
-    def init(self) -> float:
-        """Return the first estimate; it is the memory."""
+    def begin(self) -> float:
+        """Return the first estimate of the constant."""
         return self.smoothness
 
-    def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
+    def __call__(self, line: Line, end: float, t: int, estimate: float) -> tuple[float, float]:
         """Backtrack until the model lies above f."""
         slope, sq_length = line.slope(0.0), line.sq_length
         # Near the optimum the fall of f drowns in its rounding: without this the estimate explodes.
         rounding = _rounding(line)
-        smoothness = max(self.shrink * memory, sys.float_info.min)
+        smoothness = max(self.shrink * estimate, sys.float_info.min)
         while math.isfinite(smoothness):
             curvature = smoothness * sq_length
             s = _model_step(slope, curvature, end)
@@ -163,7 +163,7 @@ class Adaptive:
             if line.value(s) <= model + rounding:
                 return s, smoothness
             smoothness *= self.grow
-        return 0.0, memory
+        return 0.0, estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,25 +186,25 @@ class LineSearch:
     def __post_init__(self) -> None:
         number(self.rtol, "rtol", low=0.0)
 
-    def init(self) -> float:
-        """No memory."""
+    def begin(self) -> float:
+        """Nothing to estimate."""
         return 0.0
 
-    def __call__(self, line: Line, end: float, t: int, memory: float) -> tuple[float, float]:
+    def __call__(self, line: Line, end: float, t: int, estimate: float) -> tuple[float, float]:
         """Find where f stops falling."""
         first, last = line.slope(0.0), _slope(line, end)
         if not first < 0.0:
-            return 0.0, memory
+            return 0.0, estimate
         s = end if last <= 0.0 else _root(line, (0.0, first), (end, last), self.rtol * -first)
-        return _halved(line, s, line.start.value + _rounding(line)), memory
+        return _halve(line, s, line.start.value + _rounding(line)), estimate
 
 
 def step_back(line: Line, s: float) -> float:
     """Return s, or the first of its halves where f is finite: a schedule may leave the domain."""
-    return _halved(line, s, sys.float_info.max)
+    return _halve(line, s, sys.float_info.max)
 
 
-def _halved(line: Line, s: float, most: float) -> float:
+def _halve(line: Line, s: float, most: float) -> float:
     """The first of s, s/2, s/4, ... where phi is at most this; 0 if none is."""
     for _ in range(_TRIALS):
         if s == 0.0 or line.value(s) <= most:

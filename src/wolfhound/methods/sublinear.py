@@ -70,8 +70,8 @@ class SublinearFrankWolfe:
 
     Parameters
     ----------
-    c
-        Share of the wanted gap that an answer must have, in (0, 1].
+    ratio
+        c, the share of the wanted gap that an answer must have, in (0, 1].
     tau
         `Halving()`, or one tau in (0, 1] for the whole run, as in the paper:
         ``Phi = tau |q| R``, R half the diameter, so that tau is what an index of
@@ -98,13 +98,13 @@ class SublinearFrankWolfe:
     --------
     >>> from wolfhound import RandomSubset, SquaredDistance, minimize
     >>> rows = np.random.default_rng(0).standard_normal((5000, 4))
-    >>> method = SublinearFrankWolfe(c=0.5)
+    >>> method = SublinearFrankWolfe(ratio=0.5)
     >>> result = minimize(SquaredDistance(rows[0]), RandomSubset(rows, size=500), method=method, rtol=1e-2)
     >>> result.success, result.passes < result.steps
     (True, True)
     """
 
-    c: float = 0.8
+    ratio: float = 0.8
     tau: float | Halving = field(default_factory=Halving)
     schedule: StepSize | None = None
     confirm: bool = True
@@ -113,11 +113,11 @@ class SublinearFrankWolfe:
     mixed: int = 16
 
     def __post_init__(self) -> None:
-        within(self.c, "c", "(0, 1]")
+        within(self.ratio, "ratio", "(0, 1]")
         if not isinstance(self.tau, Halving):
             within(self.tau, "tau", "(0, 1]")
         if self.schedule is not None:
-            kind(self.schedule, "schedule", "a step size such as Clipped(0.8)", "init", "__call__")
+            kind(self.schedule, "schedule", "a step size such as Clipped(0.8)", "begin", "__call__")
         if self.exact is not None:
             oracle(self.exact, "exact")
         if self.diameter is not None:
@@ -139,12 +139,14 @@ class SublinearFrankWolfe:
         if self.confirm:
             oracle = Confirmed(oracle, Scan(oracle.atoms) if self.exact is None else self.exact)
         ask = Asker(objective, oracle, start.exclude, goal=goal)
-        loop = FrankWolfe(Vanilla(), OpenLoop(2.0 / self.c) if self.schedule is None else self.schedule)
-        return loop.walk(Separation(ask, self._wanted(start, goal), c=self.c, confirm=self.confirm), start)
+        loop = FrankWolfe(Vanilla(), OpenLoop(2.0 / self.ratio) if self.schedule is None else self.schedule)
+        return loop.walk(
+            Separation(ask, self._choose_gap(start, goal), ratio=self.ratio, confirm=self.confirm), start
+        )
 
-    def _wanted(self, start: Start, goal: float) -> Wanted:
+    def _choose_gap(self, start: Start, goal: float) -> Wanted:
         if isinstance(self.tau, Halving):
             return Halved(self.tau.first, trusted=self.confirm)
         # The number of steps is that of the default schedule, from its beginning.
-        eps = goal if self.schedule is None and start.t == 0 else 0.0
-        return Fixed(self.tau, self.diameter, c=self.c, eps=eps)
+        atol = goal if self.schedule is None and start.t == 0 else 0.0
+        return Fixed(self.tau, self.diameter, ratio=self.ratio, atol=atol)

@@ -45,7 +45,7 @@ class Proof:
     size: float
     loss: float
 
-    def projected(self, g: Vector, error: float) -> float:
+    def project(self, g: Vector, error: float) -> float:
         """Upper bound on |P v| for every v with |A'v - g| <= error."""
         d = len(g)
         missed = self.size * (gamma(d) * length(g) + error) + d * d * TINY
@@ -77,7 +77,7 @@ class Factor:
         """Upper bound on g'(A'A)^-1 g for |g - grad| <= grad_error, or inf."""
         if self.proof is None:
             return math.inf
-        size = self.proof.projected(grad, grad_error)
+        size = self.proof.project(grad, grad_error)
         return size * size * (1.0 + gamma(4))
 
 
@@ -126,7 +126,7 @@ def _floor(proof: Proof, a: Matrix, b: Vector, y: Vector) -> float:
     v = b - a @ y
     size_a, size_v = length(a), length(v)
     error = SAFE * (gamma(d + 2) * size_a * length(y) + gamma(2) * length(b) + m * d * TINY)
-    inside = proof.projected(v @ a, SAFE * (gamma(m) * size_a * size_v + d * m * TINY))
+    inside = proof.project(v @ a, SAFE * (gamma(m) * size_a * size_v + d * m * TINY))
     squares = float(v @ v) * (1.0 - gamma(m + 4)) - inside * inside * (1.0 + gamma(4)) - m * TINY
     away = math.sqrt(squares) * (1.0 - gamma(4)) - error if squares > 0.0 else 0.0
     return 0.5 * away * away * (1.0 - gamma(4)) if away > 0.0 else 0.0

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from wolfhound.core import Ints, Matrix, Point, Vector
 from wolfhound.objectives._rounding import ELEMENTWISE, SAFE, drift_length, length
 from wolfhound.rounding import TINY, UNIT, gamma
-from wolfhound.validate import matrix, moderate
+from wolfhound.validate import matrix, require_moderate
 
 _EXACT_SIDE = 1024
 _STALE = 4.0
@@ -46,7 +46,7 @@ class LinearModel(abc.ABC):
     def _keep(self, design: ArrayLike) -> None:
         object.__setattr__(self, "design", matrix(design, "design"))
         object.__setattr__(self, "_size", length(self.design))
-        moderate(self._size, "design")
+        require_moderate(self._size, "design")
         object.__setattr__(self, "_spectral", math.nan)
 
     def __repr__(self) -> str:
@@ -98,7 +98,7 @@ class LinearModel(abc.ABC):
     def smoothness(self) -> float:
         """c B |A|_2^2, rounded up (|A|_F instead if min(m, d) > 1024)."""
         if math.isnan(self._spectral):
-            object.__setattr__(self, "_spectral", _squared_norm(self.design, self._size))
+            object.__setattr__(self, "_spectral", _sq_spectral(self.design, self._size))
         return self._scale * self._bend * self._spectral * (1.0 + gamma(4))
 
     def at(self, x: Vector, drift: Vector | float = 0.0) -> Point:
@@ -121,7 +121,7 @@ class LinearModel(abc.ABC):
         """None: start at the best single row."""
         return None
 
-    def uncovered(self, rows: Matrix) -> Ints:
+    def find_uncovered(self, rows: Matrix) -> Ints:
         """None: f is finite everywhere."""
         return np.empty(0, np.int64)
 
@@ -138,7 +138,7 @@ class LinearModel(abc.ABC):
 
     def _check(self, size: float) -> None:
         """Raise if the image of such an x, or a gradient there, could overflow."""
-        moderate(self._size * max(1.0, self._size) * size, "design @ atom")
+        require_moderate(self._size * max(1.0, self._size) * size, "design @ atom")
 
     def _image_of(self, point: Point) -> Vector:
         return self._image(point.x) if point.cache is None else point.cache
@@ -197,7 +197,7 @@ class _ImageLine:
         model = self._model
         x = self.start.x + s * self._direction
         fresh = model._fresh_error(length(x))
-        error = self._moved_error(s)
+        error = self._error_at(s)
         if error > _STALE * fresh:
             return model._point(x, model._image(x))
         return model._point(x, np.append(self._move(s), error))
@@ -205,7 +205,7 @@ class _ImageLine:
     def _move(self, s: float) -> Vector:
         return self._from[:-1] + s * self._along[:-1]
 
-    def _moved_error(self, s: float) -> float:
+    def _error_at(self, s: float) -> float:
         # Both x + s d and z + s A d are rounded: gamma_2 of the parts each.
         size, far = self._model._size, abs(s) * length(self._direction)
         images = length(self._from[:-1]) + abs(s) * length(self._along[:-1])
@@ -215,7 +215,7 @@ class _ImageLine:
         return (float(self._from[-1]) + SAFE * added) * (1.0 + 4.0 * UNIT)
 
 
-def _squared_norm(a: Matrix, size: float) -> float:
+def _sq_spectral(a: Matrix, size: float) -> float:
     """Upper bound on |A|_2^2 from the smaller Gram matrix."""
     side, other = sorted(a.shape)
     if side > _EXACT_SIDE:

@@ -147,7 +147,7 @@ class Custom:
         """None: start at the best single row."""
         return None
 
-    def uncovered(self, rows: Matrix) -> Ints:
+    def find_uncovered(self, rows: Matrix) -> Ints:
         """None: nothing is known of the domain."""
         return np.empty(0, np.int64)
 

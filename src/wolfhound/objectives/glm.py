@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import Matrix, Point, Vector
 from wolfhound.objectives._linear import LinearModel
-from wolfhound.validate import moderate, number, require, vector
+from wolfhound.validate import number, require, require_moderate, vector
 
 _LEAST_CURVATURE = 1e-6
 _TAIL_CURVATURE = 0.01
@@ -132,9 +132,9 @@ class Huber(_MeanLoss):
     def __init__(self, design: ArrayLike, response: ArrayLike, *, delta: float = 1.0) -> None:
         self._keep(design)
         found = vector(response, "response", size=len(self.design))
-        moderate(found, "response")
+        require_moderate(found, "response")
         width = number(delta, "delta", low=0.0, strict=True)
-        moderate(width, "delta")
+        require_moderate(width, "delta")
         object.__setattr__(self, "response", found)
         object.__setattr__(self, "delta", width)
 

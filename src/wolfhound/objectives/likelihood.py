@@ -75,7 +75,7 @@ class MixtureLikelihood:
             x=x,
             value=-float(logs.sum()) / d,
             grad=grad,
-            value_error=SAFE * (lost + _drifted(x, drift) + TINY),
+            value_error=SAFE * (lost + _drift_error(x, drift) + TINY),
             grad_error=gamma(4) * length(grad),
         )
 
@@ -125,7 +125,7 @@ class MixtureLikelihood:
         weights[weights < _NEGLIGIBLE / len(weights)] = 0.0
         return np.asarray(weights / weights.sum())
 
-    def uncovered(self, rows: Matrix) -> Ints:
+    def find_uncovered(self, rows: Matrix) -> Ints:
         """Observations that no row explains: maximum below 1e-3."""
         return np.flatnonzero(rows.max(axis=0, initial=0.0) < _COVERED).astype(np.int64)
 
@@ -170,7 +170,7 @@ def likelihood_atoms(log_likelihoods: Matrix) -> tuple[Matrix, Vector]:
     return atoms, offsets
 
 
-def _drifted(x: Vector, drift: Vector | float) -> float:
+def _drift_error(x: Vector, drift: Vector | float) -> float:
     """Upper bound on |f(x') - f(x)| for all |x' - x| <= drift."""
     if not np.any(drift):
         return 0.0

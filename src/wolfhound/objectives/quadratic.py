@@ -15,7 +15,7 @@ from wolfhound.objectives._line import ParabolaLine
 from wolfhound.objectives._linear import LinearModel
 from wolfhound.objectives._rounding import SAFE, drift_length, length
 from wolfhound.rounding import TINY, gamma
-from wolfhound.validate import moderate, require, vector
+from wolfhound.validate import require, require_moderate, vector
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
@@ -41,7 +41,7 @@ class SquaredDistance:
     def __init__(self, target: ArrayLike) -> None:
         found = vector(target, "target")
         require(len(found) > 0, "target", "non-empty", "length 0")
-        moderate(found, "target")
+        require_moderate(found, "target")
         object.__setattr__(self, "target", found)
 
     def __repr__(self) -> str:
@@ -118,7 +118,7 @@ class SquaredDistance:
         """None: start at the best single row."""
         return None
 
-    def uncovered(self, rows: Matrix) -> Ints:
+    def find_uncovered(self, rows: Matrix) -> Ints:
         """None: f is finite everywhere."""
         return np.empty(0, np.int64)
 
@@ -151,7 +151,7 @@ class LeastSquares(LinearModel):
     def __init__(self, design: ArrayLike, response: ArrayLike) -> None:
         self._keep(design)
         found = vector(response, "response", size=len(self.design))
-        moderate(length(found) * max(1.0, self._size), "response")
+        require_moderate(length(found) * max(1.0, self._size), "response")
         object.__setattr__(self, "response", found)
         object.__setattr__(self, "_factor", factor(self.design, found))
 

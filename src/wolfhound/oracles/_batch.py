@@ -19,7 +19,7 @@ from wolfhound.oracles._asked import Asked, lengths
 from wolfhound.oracles._gauge import Gauge, Norms
 from wolfhound.pulse import pulse
 from wolfhound.rounding import gamma
-from wolfhound.threads import ordered
+from wolfhound.threads import map_ordered
 
 SPARE = 128
 """Candidates beyond k: more near-ties than this are left to the float64 loop."""
@@ -118,7 +118,7 @@ def product_pass(atoms: Atoms, gauge: Gauge, ask: Asked, size: int) -> tuple[Ids
         _multiply(block, first, gauge.measure(first, block), low, ask.exclude, part)
         return len(block), part
 
-    for rows, part in ordered(work, atoms.blocks(block_rows(atoms))):
+    for rows, part in map_ordered(work, atoms.blocks(block_rows(atoms))):
         pulse(rows)
         kernels.merge_best(heaps.keys, heaps.ids, heaps.fill, heaps.floors, part.keys, part.ids, part.fill)
 

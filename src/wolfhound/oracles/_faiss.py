@@ -19,7 +19,7 @@ from wolfhound.atoms import block_rows, check_finite
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.oracles._kmeans import kmeans, nearest
 from wolfhound.pulse import pulse
-from wolfhound.threads import get_threads, ordered
+from wolfhound.threads import get_threads, map_ordered
 from wolfhound.validate import require
 
 VERSION: str = faiss.__version__
@@ -102,7 +102,7 @@ def frame(atoms: Atoms, columns: int) -> Frame:
             return block.sum(axis=0, dtype=np.float64) / n, float(np.abs(block).max()), len(block)
 
     mean, largest = np.zeros(d), 0.0
-    for share, high, rows in ordered(work, atoms.blocks(block_rows(atoms))):
+    for share, high, rows in map_ordered(work, atoms.blocks(block_rows(atoms))):
         mean += share
         largest = max(largest, high)
         pulse(rows)
@@ -118,7 +118,7 @@ def _blocks(atoms: Atoms, frame: Frame) -> Iterator[tuple[slice, Single]]:
         first, block = task
         return slice(first, first + len(block)), frame.rows(block)
 
-    for where, rows in ordered(work, atoms.blocks(block_rows(atoms))):
+    for where, rows in map_ordered(work, atoms.blocks(block_rows(atoms))):
         yield where, rows
         pulse(len(rows))
 
@@ -316,7 +316,7 @@ def _spread(search: Callable[[Single], T], points: Single) -> list[T]:
             return search(points[start : start + _BLOCK])
 
     starts = range(0, len(points), _BLOCK)
-    return list(ordered(work, starts) if len(starts) > 1 else map(work, starts))
+    return list(map_ordered(work, starts) if len(starts) > 1 else map(work, starts))
 
 
 def _counts() -> int:

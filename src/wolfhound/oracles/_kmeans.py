@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from wolfhound.core import Ids, Ints
-from wolfhound.threads import ordered
-from wolfhound.validate import count, finite, real_array, require
+from wolfhound.threads import map_ordered
+from wolfhound.validate import count, real_array, require, require_finite
 
 _TILE = 1 << 22
 """Scores of a block of rows against all centres: 16 MB."""
@@ -109,7 +109,7 @@ def nearest(centres: NDArray[Any], rows: NDArray[Any]) -> tuple[Ids, Single]:
             return ids, squares.astype(np.float32)
 
     step = max(1, min(_TILE // len(centres), 1 << 16))
-    parts = list(ordered(assign, (rows[at : at + step] for at in range(0, len(rows), step))))
+    parts = list(map_ordered(assign, (rows[at : at + step] for at in range(0, len(rows), step))))
     ids, distances = (np.concatenate(part) for part in zip(*parts, strict=True))
     return ids, distances
 
@@ -131,5 +131,5 @@ def _largest(rows: Single) -> float:
 def _table(value: NDArray[Any], name: str) -> Single:
     out = np.ascontiguousarray(real_array(value, name, 2), np.float32)
     require(out.size > 0, name, "non-empty", f"shape {out.shape}")
-    finite(out, name)
+    require_finite(out, name)
     return out

@@ -18,7 +18,7 @@ from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._best import Best
 from wolfhound.oracles._gauge import Gauge, Norms
 from wolfhound.pulse import pulse
-from wolfhound.threads import ordered
+from wolfhound.threads import map_ordered
 
 _BLOCK = 32 << 20
 """Bytes of a block: with smaller ones too much time goes between two blocks."""
@@ -97,7 +97,7 @@ def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch]) -> Norms:
         spare.append(room)
         return len(block), picked
 
-    for size, picked in ordered(work, atoms.blocks(rows), blas=False):
+    for size, picked in map_ordered(work, atoms.blocks(rows), blas=False):
         pulse(size)
         for watch, part in zip(watches, picked, strict=True):
             watch.best.add(*part)

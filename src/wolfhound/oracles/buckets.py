@@ -25,7 +25,7 @@ from wolfhound.oracles.int8.scan import certified
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import pulse
 from wolfhound.store import Stored
-from wolfhound.threads import ordered
+from wolfhound.threads import map_ordered
 from wolfhound.validate import require
 
 ENOUGH = 4
@@ -157,7 +157,7 @@ def _lengths(block: Matrix, centre: Matrix) -> Vector:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(np.linalg.norm(block[start : start + _PART] - centre, axis=1))
 
-    parts = ordered(work, range(0, len(block), _PART), blas=False)
+    parts = map_ordered(work, range(0, len(block), _PART), blas=False)
     return np.concatenate([np.empty(0), *parts])
 
 
@@ -278,7 +278,7 @@ class _Probe:
         if len(parts) == 1:
             self._go_on(which, budget)
             return
-        for _ in ordered(lambda part: self._go_on(part, budget), parts, blas=False):
+        for _ in map_ordered(lambda part: self._go_on(part, budget), parts, blas=False):
             pulse(0)
 
     def _go_on(self, which: Ints, budget: int) -> None:

@@ -21,7 +21,7 @@ from wolfhound.oracles import _hash_kernels as kernels
 from wolfhound.oracles._scale import small, unit_of
 from wolfhound.oracles.buckets import Promises
 from wolfhound.store import Stored
-from wolfhound.threads import ordered
+from wolfhound.threads import map_ordered
 from wolfhound.validate import number, require
 
 Singles = NDArray[np.float32]
@@ -189,7 +189,7 @@ class Hash:
     def assign(self, rows: Matrix) -> Ints:
         """Return the bucket of each row."""
         starts = range(0, len(rows), _BLOCK)
-        parts = ordered(lambda start: self.place(self.small(rows[start : start + _BLOCK])), starts)
+        parts = map_ordered(lambda start: self.place(self.small(rows[start : start + _BLOCK])), starts)
         return np.concatenate([np.empty(0, np.int64), *parts])
 
     def place(self, rows: Singles) -> Ints:

@@ -18,7 +18,7 @@ from wolfhound.oracles._best import highest
 from wolfhound.oracles._hits import offered, padded, score_ids
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import pulse
-from wolfhound.threads import alone, ordered
+from wolfhound.threads import alone, map_ordered
 from wolfhound.validate import count, require, rng
 
 LEAST = 1000
@@ -195,7 +195,7 @@ def _scores(sample: _Sample, queries: Vector) -> Vector:
         return len(ids)
 
     tasks = range(0, len(sample.ids), step)
-    for size in ordered(work, tasks) if len(tasks) > 1 else map(work, tasks):
+    for size in map_ordered(work, tasks) if len(tasks) > 1 else map(work, tasks):
         pulse(size)
     _check_scores(sample, scores)
     return scores

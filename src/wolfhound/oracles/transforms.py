@@ -21,8 +21,8 @@ from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import AtomsLike, Ids, Ints, Matrix, Vector
 from wolfhound.pulse import pulse
 from wolfhound.rounding import gamma
-from wolfhound.threads import ordered
-from wolfhound.validate import count, finite, number, real_array, require, rng, vector, within
+from wolfhound.threads import map_ordered
+from wolfhound.validate import count, number, real_array, require, require_finite, rng, vector, within
 
 
 def shift_query(x: ArrayLike, grad: ArrayLike) -> Vector:
@@ -239,7 +239,7 @@ def regularized_min_ip(
         return len(block), first + place, float(values[place])
 
     best = (-1, math.inf)
-    for size, atom, value in ordered(least, table.blocks(block_rows(table))):
+    for size, atom, value in map_ordered(least, table.blocks(block_rows(table))):
         pulse(size)
         best = (atom, value) if value < best[1] else best
     return best
@@ -271,7 +271,7 @@ def johnson_lindenstrauss(d: int, dim: int, seed: int | np.random.Generator = 0)
 def _rows(value: Any, name: str) -> Vector:
     """Return finite float64 rows; there may be none."""
     rows = np.ascontiguousarray(real_array(value, name, 2), np.float64)
-    finite(rows, name)
+    require_finite(rows, name)
     return rows
 
 

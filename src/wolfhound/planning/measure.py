@@ -32,7 +32,7 @@ from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import LEAST, RandomSubset
 from wolfhound.planning import costs
 from wolfhound.planning.audit import Probe, faults, is_best, probe
-from wolfhound.threads import available, get_threads, ordered
+from wolfhound.threads import available, get_threads, map_ordered
 from wolfhound.validate import count, function
 
 Say: TypeAlias = Callable[[float, str], None]
@@ -284,7 +284,7 @@ def _reads(table: Single, rounds: int) -> tuple[float, float, float]:
         atoms = FileAtoms(path)
         scan, query = Scan(atoms, screen=False), table[:1].astype(np.float64)
         for some in ids:
-            plain.append(_seconds(lambda: list(ordered(np.max, parts))))
+            plain.append(_seconds(lambda: list(map_ordered(np.max, parts))))
             passes.append(_seconds(partial(scan.query, query)))
             fetches.append(_seconds(partial(atoms.take, some)))
     seconds = [_typical(each) for each in (plain, passes, fetches)]

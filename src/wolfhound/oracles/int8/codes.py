@@ -29,7 +29,7 @@ from wolfhound.oracles.int8._instructions import ROWS
 from wolfhound.pulse import pulse
 from wolfhound.rounding import TINY, gamma
 from wolfhound.store import Stored
-from wolfhound.threads import ordered
+from wolfhound.threads import map_ordered
 from wolfhound.validate import count, number, require
 
 _SINGLE = 2.0**-24
@@ -318,7 +318,7 @@ def swept(codes: Codes, queries: Coded, k: int, exclude: Ids) -> Found:
     def work(span: tuple[int, int]) -> Found:
         return _sweep(codes, queries, span, k, exclude, floors=floors)
 
-    for span, part in zip(spans[1:], ordered(work, spans[1:], blas=False), strict=True):
+    for span, part in zip(spans[1:], map_ordered(work, spans[1:], blas=False), strict=True):
         pulse(min(ROWS * span[1], codes.n) - ROWS * span[0])
         parts.append(part)
     return Found(

@@ -16,7 +16,7 @@ from wolfhound.oracles.int8 import _verify_kernels as kernels_of_proof
 from wolfhound.oracles.int8._instructions import ROWS
 from wolfhound.oracles.int8.codes import Codes, reach
 from wolfhound.pulse import pulse
-from wolfhound.threads import ordered
+from wolfhound.threads import map_ordered
 from wolfhound.validate import require
 
 _SAMPLE = 4096
@@ -108,7 +108,7 @@ class _Draft:
             return len(block), math.ldexp(top, self.exponent), height, error
 
         found = []
-        for rows, *tops in ordered(work, self._atoms.blocks(block_rows(self._atoms))):
+        for rows, *tops in map_ordered(work, self._atoms.blocks(block_rows(self._atoms))):
             pulse(rows)
             found.append(tops)
         top, self.height, self.error = (float(max(column)) for column in zip(*found, strict=True))
@@ -147,7 +147,7 @@ def verified(codes: Codes, atoms: Atoms) -> int | None:
         given = (codes.blocks, codes.scales, codes.errors, codes.height, codes.zero)
         return len(block), kernels_of_proof.verify(block, mine, first, centre, unit, *given)
 
-    for rows, wrong in ordered(work, atoms.blocks(block_rows(atoms))):
+    for rows, wrong in map_ordered(work, atoms.blocks(block_rows(atoms))):
         pulse(rows)
         if wrong >= 0:
             return wrong

@@ -42,7 +42,7 @@ from wolfhound.policy.deep.settings import Listener, Report, Settings, csv_log, 
 from wolfhound.policy.deep.worlds import Env, Nowhere, as_world
 from wolfhound.store import StoreError
 from wolfhound.threads import one_blas_thread
-from wolfhound.validate import array, count, finite, flag, function, ids, kind, real_array, require
+from wolfhound.validate import array, count, flag, function, ids, kind, real_array, require, require_finite
 
 __all__ = ["SFWPO", "Agent", "Draw", "Hull", "HullDecision", "Nearest", "Report", "Settings"]
 
@@ -301,7 +301,7 @@ class Agent:
         obs = real_array(obs, "observation", 1 if obs.ndim == 1 else 2)
         width = self._world.obs_dim
         require(obs.shape[-1] == width, "observation", f"of {width} numbers each", f"shape {obs.shape}")
-        finite(obs, "observation")
+        require_finite(obs, "observation")
         return np.ascontiguousarray(obs.reshape(-1, width), np.float32)
 
     # ------------------------------------------------------------ files

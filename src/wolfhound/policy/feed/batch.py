@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.policy.feed.environment import Feed, Rows
-from wolfhound.validate import count, finite, kind, real_array, require, rng
+from wolfhound.validate import count, kind, real_array, require, require_finite, rng
 
 ROUNDING = 1e-5
 """By which the float32 sum of a mixture of unit atoms may leave the unit ball."""
@@ -80,7 +80,7 @@ class BatchedFeed:
         shown = real_array(actions, "actions", 2).astype(np.float32)
         shape = (self._size, self.feed.dim)
         require(shown.shape == shape, "actions", f"an array of shape {shape}", f"shape {shown.shape}")
-        finite(shown, "actions")
+        require_finite(shown, "actions")
         longest = float(np.linalg.norm(shown, axis=1).max())
         require(longest <= 1.0 + ROUNDING, "actions", "points of the hull of unit atoms", f"norm {longest:g}")
         self._obs, rewards = self.feed.step(self._obs, shown, self._rng)

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.core import Vector
-from wolfhound.validate import finite, real_array, require
+from wolfhound.validate import real_array, require, require_finite
 
 
 def table(value: ArrayLike, name: str, ndim: int) -> Vector:
     """Return finite float64 numbers with `ndim` axes."""
     out = np.ascontiguousarray(real_array(value, name, ndim), np.float64)
     require(out.size > 0, name, "non-empty", f"shape {out.shape}")
-    finite(out, name)
+    require_finite(out, name)
     return out
 
 
