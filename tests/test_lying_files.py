@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.test_readers import write_parquet
-from wolfhound import _formats
+from wolfhound import _npy
 from wolfhound.readers import read_array, read_atoms, read_matrix
 
 
@@ -64,7 +64,7 @@ def test_files_that_lie_are_refused_before_anything_is_allocated(
 def test_an_archive_whose_array_is_packed_too_well_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_formats, "_HARMLESS", 1 << 20)
+    monkeypatch.setattr(_npy, "_HARMLESS", 1 << 20)
     np.savez_compressed(tmp_path / "x.npz", a=np.zeros((1 << 15, 64)), b=np.ones(3))
     with pytest.raises(ValueError, match=r"packed at most 200 times.*Got 16,777,344 bytes in a.npy of"):
         read_atoms(tmp_path / "x.npz")

@@ -1,7 +1,6 @@
-"""Files of comma-separated text: names, columns of numbers, the other columns.
+"""Tables in .csv files: names, columns of numbers, and cells that are carried as they stand.
 
-Private: `wolfhound.readers` makes atoms of them. Uses pyarrow when it is there,
-for speed.
+Uses pyarrow when it is there, for speed.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -10,12 +9,15 @@ from __future__ import annotations
 import array
 import csv
 import importlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound._arrays import ArrayAtoms
+from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import require
 
 SAMPLE = 1000
@@ -29,10 +31,82 @@ class Layout(NamedTuple):
     header: int  # lines before the first row of data
     numeric: tuple[int, ...]
 
+    def rows(self, path: str) -> Iterator[tuple[int, list[str]]]:
+        """Yield (line it ends on, cells) of every row of data."""
+        return ((line, cells) for line, cells in rows(path) if line > self.header)
 
-def read(path: str, layout: Layout) -> tuple[NDArray[Any], Mapping[str, NDArray[Any]]]:
-    """Return the columns of numbers as a matrix, and the others by name."""
-    return by_arrow(path, layout) or by_rows(path, layout)
+
+class CsvTable:
+    """One or several .csv files with the same columns in the same order."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self._layouts = [(file, find_layout(file)) for file in files]
+        self._layout = self._layouts[0][1]
+        for file, layout in self._layouts:  # cells are found by their place
+            same = layout.names == self._layout.names
+            require(same, "path", f"files with the columns of {files[0]}", f"other columns in {file}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns, in order."""
+        return self._layout.names
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns of numbers, as the first rows have it."""
+        return tuple(self.names[i] for i in self._layout.numeric)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The other columns."""
+        return tuple(name for name in self.names if name not in self.numbers)
+
+    def parts(self, columns: Sequence[str] | None) -> list[Atoms]:
+        """Rows of these columns, of each file, in memory."""
+        if columns is None:
+            for file, layout in self._layouts:
+                same = layout.numeric == self._layout.numeric
+                others = f"other columns of numbers in {file}"
+                require(same, "path", f"files with the columns of {self._layouts[0][0]}", others)
+        wanted = self.numbers if columns is None else columns
+        check_columns(wanted, self.names)
+        places = [self.names.index(name) for name in wanted]
+        return [ArrayAtoms(read(file, layout, places)) for file, layout in self._layouts]
+
+    def column(self, name: str, missing: str | None = None) -> NDArray[Any]:
+        """Cells of one column, as text; none is ever missing."""
+        at = self.names.index(name)
+        return np.concatenate([read_texts(file, layout, at) for file, layout in self._layouts])
+
+    def rows(self, ids: Ids, ending: str) -> dict[str, NDArray[Any]]:
+        """Cells of these rows: as they stand for .csv, else as numbers where they are."""
+        wanted = set(ids.tolist())
+        upto = itertools.islice(self._cells(), int(ids.max()) + 1)
+        found = {i: cells for i, cells in enumerate(upto) if i in wanted}
+        chosen = [found[i] for i in ids.tolist()]
+        columns = {name: np.array([row[i] for row in chosen]) for i, name in enumerate(self.names)}
+        if ending == ".csv":
+            return columns
+        return {name: _parse(texts) if name in self.numbers else texts for name, texts in columns.items()}
+
+    def _cells(self) -> Iterator[list[str]]:
+        for file, layout in self._layouts:
+            yield from (cells for _, cells in layout.rows(file))
+
+
+def _parse(texts: NDArray[Any]) -> NDArray[Any]:
+    for dtype in (np.int64, np.float64):
+        try:
+            return texts.astype(dtype)
+        except (ValueError, OverflowError):
+            continue
+    return texts
+
+
+def check_columns(columns: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse names that no column has."""
+    missing = [name for name in columns if name not in names]
+    require(not missing, "columns", f"among {', '.join(names)}", ", ".join(missing))
 
 
 def rows(path: str) -> Iterator[tuple[int, list[str]]]:
@@ -57,8 +131,8 @@ def number(cell: str) -> float | None:
 # ---------------------------------------------------------------- what the columns are
 
 
-def layout(path: str, columns: Sequence[str] | None) -> Layout:
-    """Read the first rows; without names of columns, those of numbers are the atoms.
+def find_layout(path: str) -> Layout:
+    """Read the first rows.
 
     A column is of numbers if at least half of its cells are: a blank cell says
     nothing, and one that is no number is a mistake to be told, not a reason to
@@ -81,23 +155,14 @@ def layout(path: str, columns: Sequence[str] | None) -> Layout:
     names = tuple(first) if header else tuple(f"column {i}" for i in range(1, len(first) + 1))
     twice = sorted({name for name in names if names.count(name) > 1})
     require(not twice, "path", "a .csv file whose names are distinct", f"{', '.join(twice)} twice in {path}")
-    if columns is None:
-        numeric = [i for i, is_numeric in enumerate(below.numeric) if is_numeric]
-    else:
-        numeric = [names.index(name) for name in chosen(columns, names)]
+    numeric = tuple(i for i, is_numeric in enumerate(below.numeric) if is_numeric)
     require(bool(numeric), "path", "a comma-separated file with numeric columns", f"none in {path}")
-    return Layout(names, line if header else 0, tuple(numeric))
+    return Layout(names, line if header else 0, numeric)
 
 
 def _counts(numbers: list[float]) -> bool:
     """Whether these are 0, 1, 2, ... or 1, 2, 3, ..., two at least."""
     return len(numbers) > 1 and numbers in ([*range(len(numbers))], [*range(1, len(numbers) + 1)])
-
-
-def chosen(columns: Sequence[str], names: Sequence[str]) -> Sequence[str]:
-    missing = [name for name in columns if name not in names]
-    require(not missing, "columns", f"among {', '.join(names)}", ", ".join(missing))
-    return columns
 
 
 class _Tally:
@@ -128,26 +193,25 @@ class _Tally:
 # ---------------------------------------------------------------- two ways to read it
 
 
-def by_rows(path: str, layout: Layout) -> tuple[NDArray[Any], Mapping[str, NDArray[Any]]]:
+def read(path: str, layout: Layout, places: Sequence[int]) -> Matrix:
+    """Return the columns at these places, which must be numbers."""
+    plain = read_plain(path, layout, places)
+    return read_rows(path, layout, places) if plain is None else plain
+
+
+def read_rows(path: str, layout: Layout, places: Sequence[int]) -> Matrix:
     """Read with the standard library; errors name line and column."""
     values = array.array("d")
-    carried = [i for i in range(len(layout.names)) if i not in layout.numeric]
-    texts: list[list[str]] = [[] for _ in carried]
-    for line, cells in rows(path):
-        if line <= layout.header:
-            continue
+    for line, cells in layout.rows(path):
         where = f"line {line} of {path}"
         require(len(cells) == len(layout.names), where, f"{len(layout.names)} cells", f"{len(cells)}")
-        for i in layout.numeric:
+        for i in places:
             value = number(cells[i])
             if value is None or not np.isfinite(value):
                 told = f"Column {layout.names[i]!r} in {where} must be a finite number. Got {cells[i]!r}"
                 raise ValueError(told + _remedy(cells[i], first=line == 1))
             values.append(value)
-        for text, i in zip(texts, carried, strict=True):
-            text.append(cells[i])
-    columns = {layout.names[i]: np.array(text, object) for text, i in zip(texts, carried, strict=True)}
-    return np.array(values).reshape(-1, len(layout.numeric)), columns
+    return np.array(values).reshape(-1, len(places))
 
 
 def _remedy(cell: str, *, first: bool) -> str:
@@ -155,26 +219,41 @@ def _remedy(cell: str, *, first: bool) -> str:
     return missing + ("; names in line 1 must not be numbers." if first else ".")
 
 
-def by_arrow(path: str, layout: Layout) -> tuple[NDArray[Any], Mapping[str, NDArray[Any]]] | None:
+def read_plain(path: str, layout: Layout, places: Sequence[int]) -> Matrix | None:
     """Read with pyarrow; None if it is not there or the file is not perfectly plain."""
+    types = {i: "float64" if i in places else "string" for i in range(len(layout.names))}
+    table = _read_arrow(path, layout, types)
+    if table is None:
+        return None
+    values = np.column_stack([table[str(i)].to_numpy() for i in places])
+    return values if np.isfinite(values).all() else None
+
+
+def read_texts(path: str, layout: Layout, place: int) -> NDArray[Any]:
+    """Return the cells of one column, as text."""
+    table = _read_arrow(path, layout, {place: "string"})
+    if table is None:
+        return np.array([cells[place] for _, cells in layout.rows(path)], np.str_)
+    return table[str(place)].to_numpy().astype(np.str_)  # type: ignore[no-any-return]
+
+
+def _read_arrow(path: str, layout: Layout, types: Mapping[int, str]) -> Any:
+    """Return a table of pyarrow with these columns, by place; None if it cannot be had."""
     try:
         arrow = importlib.import_module("pyarrow")
         reader = importlib.import_module("pyarrow.csv")
     except ImportError:
         return None
+    named = {str(i): getattr(arrow, kind)() for i, kind in types.items()}
     keys = [str(i) for i in range(len(layout.names))]
-    types = {key: arrow.float64() if int(key) in layout.numeric else arrow.string() for key in keys}
     try:
-        table = reader.read_csv(
+        return reader.read_csv(
             path,
             read_options=reader.ReadOptions(column_names=keys, skip_rows=layout.header),
             parse_options=reader.ParseOptions(newlines_in_values=True),
-            convert_options=reader.ConvertOptions(column_types=types, null_values=[]),
+            convert_options=reader.ConvertOptions(
+                column_types=named, include_columns=list(named), null_values=[]
+            ),
         )
     except arrow.ArrowInvalid:
         return None
-    values = np.column_stack([table[keys[i]].to_numpy() for i in layout.numeric])
-    columns = {
-        layout.names[int(key)]: table[key].to_numpy() for key in keys if int(key) not in layout.numeric
-    }
-    return (values, columns) if np.isfinite(values).all() else None

@@ -6,38 +6,23 @@ Private: import the names from `wolfhound.atoms`.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import io
 import itertools
-import math
 import os
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
-from tokenize import TokenError
-from typing import Any, BinaryIO, Literal, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound._npy import Header, check_holds, npy_header
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import count, require
 
-NOT_NPY = (
-    *(ValueError, KeyError, TypeError, EOFError, SyntaxError, TokenError),
-    *(RecursionError, MemoryError, OverflowError, UnicodeError, AttributeError, IndexError),
-)
-"""What numpy raises on a damaged .npy header."""
-
-_HEADERS: dict[tuple[int, int], tuple[int, Any]] = {
-    (1, 0): (2, np.lib.format.read_array_header_1_0),
-    (2, 0): (4, np.lib.format.read_array_header_2_0),
-}
-"""By version: bytes of the header's length, and what reads the rest; later ones are for tables."""
-
-_LONGEST = 10_000
-"""Bytes of a header that numpy trusts itself to parse."""
+IN_MEMORY = 64 << 20
+"""Bytes of a .npy file, or of the rows of a .parquet file, that are still loaded."""
 
 _NEAR = 16 << 10
 """Bytes that are read in about the time of one more call to the system."""
@@ -189,81 +174,6 @@ class FileAtoms:
     def __repr__(self) -> str:
         """Shape, dtype and path."""
         return summary(self, str(self.path))
-
-
-class Header(NamedTuple):
-    """What a .npy file says of itself.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    dtype : dtype
-        Without Python objects.
-    fortran : bool
-        Whether columns are contiguous, not rows.
-    offset : int
-        Bytes before the values.
-    """
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    fortran: bool
-    offset: int
-
-    @property
-    def end(self) -> int:
-        """Bytes that a file with these values has, at least."""
-        return self.offset + math.prod(self.shape) * self.dtype.itemsize
-
-    def values(self, file: BinaryIO, *, mapped: bool = False) -> NDArray[Any]:
-        """Load or map the values of a plain file that is known not to end before them."""
-        order: Literal["F", "C"] = "F" if self.fortran else "C"
-        if not math.prod(self.shape):  # nothing can be mapped of an empty array
-            return np.empty(self.shape, self.dtype, order)
-        if mapped:
-            return np.memmap(file, self.dtype, "r", self.offset, self.shape, order)
-        file.seek(self.offset)
-        flat = np.fromfile(file, self.dtype, math.prod(self.shape))
-        return flat.reshape(self.shape, order=order)
-
-
-def npy_header(file: BinaryIO) -> Header:
-    """Read the header of a .npy file; nothing is allocated that it asks for.
-
-    Raises
-    ------
-    ValueError
-        If it is none, or of Python objects.
-    """
-    try:
-        start = _read(file, len(np.lib.format.MAGIC_PREFIX) + 2)
-        version = np.lib.format.read_magic(io.BytesIO(start))
-        width, parse = _HEADERS[version]
-        start += _read(file, width)
-        length = int.from_bytes(start[-width:], "little")
-        if length > _LONGEST:
-            raise ValueError(f"its header has {length} bytes")
-        start += _read(file, length)
-        shape, fortran, dtype = parse(io.BytesIO(start[-length - width :]))
-        sizes = all(0 <= size <= sys.maxsize for size in shape)
-    except NOT_NPY as error:
-        raise ValueError(f"{type(error).__name__}: {error}".splitlines()[0]) from None
-    if not sizes or dtype.hasobject or not dtype.itemsize:
-        raise ValueError(f"it claims to hold {dtype} of shape {shape}")
-    return Header(tuple(map(int, shape)), dtype, bool(fortran), len(start))
-
-
-def _read(file: BinaryIO, size: int) -> bytes:
-    data = file.read(size)
-    if len(data) < size:
-        raise EOFError("it ends inside its header")
-    return data
-
-
-def check_holds(header: Header, size: int, path: object) -> None:
-    """Raise ValueError if a file of this size ends before its values do."""
-    values = f"{' x '.join(map(str, header.shape))} {header.dtype} values"
-    require(size >= header.end, "path", f"a file of {values}, {header.end} bytes", f"{size} bytes in {path}")
 
 
 def mapped_file(value: np.memmap[Any, Any]) -> FileAtoms | None:

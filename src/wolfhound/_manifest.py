@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._files import npy_header
+from wolfhound._npy import npy_header
 from wolfhound.atoms import Fingerprint
 
 FORMAT = "wolfhound store"

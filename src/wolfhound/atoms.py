@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from wolfhound._arrays import ArrayAtoms, table
 from wolfhound._files import FileAtoms, locked, mapped_file, summary, valid_ids, widened
-from wolfhound._formats import read_files
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.pulse import pulse
 from wolfhound.rounding import gamma
+from wolfhound.tables import open_table
 from wolfhound.threads import map_ordered
 from wolfhound.validate import count, function, kind, require
 
@@ -183,7 +183,7 @@ def as_atoms(value: AtomsLike, name: str = "atoms") -> Atoms:
     if _is_atoms(value):
         return value
     if isinstance(value, (str, os.PathLike)):
-        return join([table.atoms for table in read_files(value)])
+        return join(open_table(value).parts(None))
     if isinstance(value, (list, tuple)) and value and all(map(_is_part, value)):
         return ConcatAtoms(value)
     mapped = mapped_file(value) if isinstance(value, np.memmap) else None

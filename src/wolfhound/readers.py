@@ -1,6 +1,6 @@
-"""Files to atoms, tables, matrices, vectors and names.
+"""Files to atoms, matrices, vectors and names.
 
-Knows what a caller wants of a file; `_formats` knows what is in it.
+Knows what a caller wants of a file; `tables` knows what is in it.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._formats import PathLike, Table, check_exists, load_npy, load_npz, read_files, split_key
+from wolfhound._npy import PathLike, check_exists, load_npy, load_npz, split_key
 from wolfhound.atoms import join
 from wolfhound.core import Atoms, Matrix, Vector
+from wolfhound.tables import open_table
 from wolfhound.validate import matrix, require, vector
 
 
@@ -36,25 +37,9 @@ def read_atoms(path: PathLike, *, columns: Sequence[str] | None = None) -> Atoms
           removed when the process ends;
         - ``part-*.npy``: all matches, in the order of their names.
     columns
-        As for `read_table`.
-    """
-    return join([table.atoms for table in read_files(path, columns)])
-
-
-def read_table(path: PathLike, *, columns: Sequence[str] | None = None) -> Table:
-    """Return the atoms of a file with their names and the other columns.
-
-    Parameters
-    ----------
-    path
-        As for `read_atoms`.
-    columns
         Names of the columns that are the atoms (.csv and .parquet).
     """
-    tables = read_files(path, columns, carry=True)
-    first = tables[0]
-    carried = {name: np.concatenate([table.columns[name] for table in tables]) for name in first.columns}
-    return Table(atoms=join([table.atoms for table in tables]), names=first.names, columns=carried)
+    return join(open_table(path).parts(columns))
 
 
 def read_matrix(path: PathLike) -> Matrix:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import readers
+from wolfhound.atoms import join
 from wolfhound.cli import _options as opt
-from wolfhound.cli import _rows as tables
 from wolfhound.cli._scale import unit_variance
 from wolfhound.core import Atoms, Ids
+from wolfhound.tables import Table, open_table
 
 if TYPE_CHECKING:
     from wolfhound.herding.kernels import Kernel
@@ -51,7 +52,7 @@ class Given(NamedTuple):
 class Job(NamedTuple):
     """What was read, so far without a pass over the rows."""
 
-    source: tables.Source
+    source: Table
     columns: tuple[str, ...]
     rows: Atoms
     target: Atoms | None
@@ -79,10 +80,10 @@ class Job(NamedTuple):
 def read(given: Given) -> Job:
     """Read all that is named, and refuse what does not fit together."""
     _check(given)
-    source = tables.open_rows(given.rows)
+    source = open_table(given.rows)
     # A label that is a number is still no coordinate.
-    columns = tables.counting(source, _named(given.columns, source), given.by)
-    rows = source.atoms(columns)
+    columns = choose_columns(source, _named(given.columns, source), given.by)
+    rows = join(source.parts(columns or None))
     return Job(
         source=source,
         columns=columns,
@@ -124,16 +125,43 @@ def _kernel(name: KernelName, lengthscale: float | None) -> Kernel:
             return kernels.Gaussian(lengthscale)
 
 
+def choose_columns(
+    table: Table, columns: Sequence[str] | None, without: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return the columns that count: those named, else all of numbers but some.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    columns
+        Names that the user gave.
+    without
+        Columns that count only if they are named.
+    """
+    if columns is None:
+        rest = tuple(name for name in table.numbers if name not in without)
+        if table.names and not rest:
+            raise ValueError(f"ROWS must have columns of numbers. Got only {', '.join(table.names)}.")
+        return rest
+    if not table.names:
+        raise ValueError("`--columns` must be left out: these files have no named columns.")
+    for name in columns:
+        if name not in table.names:
+            raise ValueError(f"`--columns` must be among {', '.join(table.names)}. Got {name}.")
+    if len(set(columns)) != len(columns):
+        raise ValueError(f"`--columns` must be distinct. Got {', '.join(columns)}.")
+    return tuple(columns)
+
+
 def _target(path: str, columns: Sequence[str], d: int) -> Atoms:
     """Return the rows to match, the same columns of them where there are names."""
-    source = tables.open_rows(path)
-    if columns and source.names:
-        missing = [name for name in columns if name not in source.names]
-        if missing:
-            raise ValueError(f"`--target` must have the columns of ROWS that count. Got no {missing[0]}.")
-        target = source.atoms(columns)
-    else:
-        target = source.atoms(source.numbers)
+    source = open_table(path)
+    wanted = columns if source.names and columns else source.numbers
+    missing = [name for name in wanted if name not in source.names]
+    if missing:
+        raise ValueError(f"`--target` must have the columns of ROWS that count. Got no {missing[0]}.")
+    target = join(source.parts(wanted or None))
     if target.shape[1] != d:
         raise ValueError(f"`--target` must have {d} columns, as ROWS. Got {target.shape[1]} in {path}.")
     return target
@@ -148,7 +176,7 @@ def _scores(path: str, shape: tuple[int, int]) -> Atoms:
     return scores
 
 
-def _named(texts: Sequence[str], source: tables.Source) -> list[str] | None:
+def _named(texts: Sequence[str], source: Table) -> list[str] | None:
     """The columns of `--columns`; a name may hold commas if it stands alone."""
     named = [name for text in texts for name in ([text] if text in source.names else opt.parts([text]))]
     if texts and not named:
@@ -156,7 +184,7 @@ def _named(texts: Sequence[str], source: tables.Source) -> list[str] | None:
     return named or None
 
 
-def _labels(texts: Sequence[str], source: tables.Source, n: int) -> NDArray[Any]:
+def _labels(texts: Sequence[str], source: Table, n: int) -> NDArray[Any]:
     """A label per row; of several columns or files, all of them together."""
     parts = [
         _label_file(text, n) if Path(text).suffix.lower() in _LABEL_FILES else _label_column(source, text)
@@ -167,7 +195,7 @@ def _labels(texts: Sequence[str], source: tables.Source, n: int) -> NDArray[Any]
     return np.array([str(labels) for labels in zip(*(part.tolist() for part in parts), strict=True)])
 
 
-def _label_column(source: tables.Source, name: str) -> NDArray[Any]:
+def _label_column(source: Table, name: str) -> NDArray[Any]:
     if name not in source.names:
         known = f"one of {', '.join(source.names)}, or " if source.names else ""
         raise ValueError(f"`--by` must be {known}a .npy or .txt file of labels. Got {name}.")
@@ -203,7 +231,7 @@ def _id_column(path: str, option: str) -> NDArray[Any]:
     if Path(path).suffix.lower() in _LABEL_FILES:
         values = _array(path)
         return values["id"] if "id" in (values.dtype.names or ()) else values
-    source = tables.open_rows(path)
+    source = open_table(path)
     if "id" not in source.names:
         raise ValueError(f"`{option}` must be a file with a column id. Got {path}.")
     return source.column("id")

@@ -11,7 +11,9 @@ from typing import Annotated, TypeAlias
 import typer
 
 from wolfhound import readers
+from wolfhound.atoms import join
 from wolfhound.core import Atoms
+from wolfhound.tables import open_table
 
 STOPPING = "When to stop"
 OUTPUT = "Output"
@@ -90,9 +92,10 @@ def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | N
     Without a file of names, the only text column of the atoms serves.
     """
     if names is None:
-        table = readers.read_table(path)
-        texts = [column for column in table.columns.values() if column.dtype.kind in "OUT"]
-        return table.atoms, tuple(map(str, texts[0])) if len(texts) == 1 else None
+        table = open_table(path)
+        only = table.texts[0] if len(table.texts) == 1 else None
+        known = None if only is None else tuple(table.column(only, missing="None").tolist())
+        return join(table.parts(None)), known
     atoms, read = readers.read_atoms(path), readers.read_names(names)
     n = atoms.shape[0]
     if len(read) != n:

@@ -4,14 +4,10 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
-import json
-import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +15,15 @@ from rich.console import Console
 from rich.table import Table
 
 from wolfhound import plot
+from wolfhound._parquet import import_arrow
 from wolfhound.cli import _places as places
 from wolfhound.core import Status
 from wolfhound.result import Result
-from wolfhound.store import write_atomically
+from wolfhound.writers import as_json, write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Columns = Mapping[str, NDArray[Any]]
-
-TABLES = (".csv", ".json", ".npy", ".parquet")
 PICTURES = (".png", ".svg", ".pdf")
 
 _PIPED_WIDTH = 200
@@ -166,20 +160,8 @@ def document(result: Result) -> dict[str, object]:
 def print_json(value: object) -> None:
     """Print one JSON document on stdout; inf and nan become null."""
     stream = _Results(sys.stdout)
-    stream.write(json.dumps(_finite(value), indent=2, ensure_ascii=False) + "\n")
+    stream.write(as_json(value, indent=2))
     stream.flush()
-
-
-def _finite(value: object) -> object:
-    match value:
-        case float():
-            return value if math.isfinite(value) else None
-        case dict():
-            return {str(key): _finite(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_finite(item) for item in value]
-        case _:
-            return value
 
 
 # ---------------------------------------------------------------- files
@@ -188,7 +170,10 @@ def _finite(value: object) -> object:
 def check_path(path: Path | None, option: str, endings: tuple[str, ...]) -> None:
     """Refuse a path that could not be written, before any work is done."""
     if path is not None and path.suffix.lower() == ".parquet" and ".parquet" in endings:
-        import_pyarrow(option)
+        try:
+            import_arrow()
+        except ImportError as error:
+            raise ValueError(f"`{option}` must end in another format: {error}.") from None
     places.check_file(path, option, endings)
 
 
@@ -200,62 +185,4 @@ def columns(result: Result) -> dict[str, NDArray[Any]]:
 
 def write_picture(path: Path, figure: Figure) -> None:
     """Write a figure, all or nothing."""
-    write_bytes(path, plot.render(figure, path.suffix[1:].lower()))
-
-
-def write_table(path: Path, table: Columns) -> None:
-    """Write columns of equal length, all or nothing; the ending chooses the format."""
-    content = {".csv": _csv, ".json": _json, ".npy": _npy, ".parquet": _parquet}[path.suffix.lower()](table)
-    write_bytes(path, content)
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file, all or nothing; a link stays, and what it points to is replaced."""
-
-    def write(stream: BinaryIO) -> None:
-        stream.write(content)
-
-    write_atomically(places.followed(path), write)
-
-
-def _rows(columns: Columns) -> list[tuple[Any, ...]]:
-    return list(zip(*(column.tolist() for column in columns.values()), strict=True))
-
-
-def _csv(columns: Columns) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(_rows(columns))
-    return text.getvalue().encode()
-
-
-def _json(columns: Columns) -> bytes:
-    records = [dict(zip(columns, row, strict=True)) for row in _rows(columns)]
-    return (json.dumps(_finite(records), indent=1, ensure_ascii=False) + "\n").encode()
-
-
-def _npy(columns: Columns) -> bytes:
-    # One structured array: the columns have different types.
-    table = np.array(_rows(columns), [(name, column.dtype) for name, column in columns.items()])
-    buffer = io.BytesIO()
-    np.save(buffer, table, allow_pickle=False)
-    return buffer.getvalue()
-
-
-def _parquet(columns: Columns) -> bytes:
-    pyarrow, parquet = import_pyarrow("--out")
-    buffer = io.BytesIO()
-    parquet.write_table(pyarrow.table({name: column.tolist() for name, column in columns.items()}), buffer)
-    return buffer.getvalue()
-
-
-def import_pyarrow(option: str) -> tuple[Any, Any]:
-    try:
-        import pyarrow  # noqa: PLC0415 - an extra
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError:
-        raise ValueError(
-            f"`{option}` must end in another format: .parquet needs pyarrow (pip install 'wolfhound[data]')."
-        ) from None
-    return pyarrow, parquet
+    write_file(path, plot.render(figure, path.suffix[1:].lower()))

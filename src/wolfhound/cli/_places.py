@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import glob
 import os
 import secrets
 from collections.abc import Collection, Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wolfhound import store
-from wolfhound._formats import split_key
+from wolfhound.tables import find_files
 
 
 def typed_name(param: Any) -> str:
@@ -52,8 +51,7 @@ def _files(value: Any) -> Iterator[str]:
     """Every file that a text, or one of several, may stand for."""
     for text in value if isinstance(value, list | tuple) else [value]:
         if isinstance(text, str):
-            file = split_key(text)[0]
-            yield from [file] if os.path.exists(file) else glob.glob(file, recursive=True)
+            yield from find_files(text)
 
 
 def _same(output: Path, file: str) -> bool:
@@ -82,7 +80,7 @@ def check_file(path: Path | None, option: str, endings: Collection[str]) -> None
         return
     if path.suffix.lower() not in endings:
         raise ValueError(f"`{option}` must end in {', '.join(endings)}. Got {path}.")
-    target = followed(path)
+    target = Path(os.path.realpath(path))  # a link stays, what it points to is replaced
     if not target.parent.is_dir():
         raise ValueError(f"`{option}` must be in a folder that exists. Got {path}.")
     if os.path.lexists(target) and not target.is_file():
@@ -94,11 +92,6 @@ def check_file(path: Path | None, option: str, endings: Collection[str]) -> None
     except OSError as error:
         rule = f"`{option}` must be a file that can be written."
         raise ValueError(f"{rule} Got {path}: {error.strerror}.") from None
-
-
-def followed(path: Path) -> Path:
-    """Where a path leads: a link stays, what it points to is replaced."""
-    return Path(os.path.realpath(path))
 
 
 def check_folder(path: Path | None, option: str, what: str, kinds: Collection[str]) -> None:

@@ -21,6 +21,7 @@ from wolfhound.cli import _output as output
 from wolfhound.cli._progress import GapMeter
 from wolfhound.core import Atoms, Status, Vector
 from wolfhound.result import Result
+from wolfhound.writers import TABLES, write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,7 +82,7 @@ def explain(
 
     For each target t: the point x of the hull with the least 1/2 |x - t|^2.
     """
-    output.check_path(out, "--out", output.TABLES)
+    output.check_path(out, "--out", TABLES)
     output.check_path(picture, "--plot", output.PICTURES)
     rows, known = opt.read_atoms(atoms, names)
     wanted = _targets(rows, targets, target or [], known, exclude_self)
@@ -205,7 +206,7 @@ def _write(done: Sequence[Explanation], out: Path | None, picture: Path | None) 
         tables = [output.columns(explanation.result) for explanation in done]
         targets = np.repeat([e.target for e in done], [e.result.support for e in done])
         joined = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
-        output.write_table(out, {"target": targets, **joined})
+        write_table(out, {"target": targets, **joined})
     if picture is not None:
         output.write_picture(picture, _figure(done))
 

@@ -20,9 +20,9 @@ from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
 from wolfhound.cli._herding import Given, Job, KernelName, read
 from wolfhound.cli._progress import Meter, Reading
-from wolfhound.cli._rows import write_rows
 from wolfhound.core import Atoms, Status
 from wolfhound.planning.text import bytes_text, seconds_text
+from wolfhound.writers import TABLES, write_rows
 
 if TYPE_CHECKING:
     from wolfhound.herding.herd import Expected
@@ -150,7 +150,7 @@ def herd(
     from wolfhound.herding.herd import expected  # noqa: PLC0415 - numba
     from wolfhound.herding.herd import herd as choose  # noqa: PLC0415
 
-    output.check_path(out, "--out", output.TABLES)
+    output.check_path(out, "--out", TABLES)
     output.check_path(picture, "--plot", output.PICTURES)
     places.check_folder(save, "--save", "rows that were chosen", ["herd"])
     given = Given(

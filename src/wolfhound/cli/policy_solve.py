@@ -22,6 +22,7 @@ from wolfhound.cli._policy import Search
 from wolfhound.cli._progress import GapMeter
 from wolfhound.core import Status
 from wolfhound.validate import number, require
+from wolfhound.writers import TABLES, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +141,7 @@ def solve(
 
     In every state the actions are all mixtures of the atoms. Without ATOMS a random model shows it.
     """
-    output.check_path(out, "--out", output.TABLES)
+    output.check_path(out, "--out", TABLES)
     output.check_path(picture, "--plot", output.PICTURES)
     places.check_folder(save, "--save", "a policy", ["tabular policy"])
     require(0.0 < ratio <= 1.0, "ratio", "in (0, 1]", ratio)
@@ -335,7 +336,7 @@ def _write(result: TabularResult, out: Path | None, save: Path | None, picture: 
     if out is not None:
         where = np.nonzero(result.ids >= 0)
         columns = {"state": where[0], "id": result.ids[where], "weight": result.weights[where]}
-        output.write_table(out, columns)
+        write_table(out, columns)
     if save is not None:
         result.save(save)
     if picture is not None:

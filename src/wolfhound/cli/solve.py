@@ -22,6 +22,7 @@ from wolfhound.cli._progress import GapMeter
 from wolfhound.core import Method, Objective, StepSize
 from wolfhound.methods.directions import Direction
 from wolfhound.result import Result
+from wolfhound.writers import TABLES, write_table
 
 EXAMPLES = """[bold]Examples:[/]
 
@@ -150,7 +151,7 @@ def solve(
     as_json: opt.Json = False,
 ) -> None:
     """Minimise a smooth convex f over the hull of the atoms, with a proved gap."""
-    output.check_path(out, "--out", output.TABLES)
+    output.check_path(out, "--out", TABLES)
     output.check_path(picture, "--plot", output.PICTURES)
     places.check_folder(save, "--save", "a result", ["result"])
     f = make_objective(objective, Given(target, design, response, labels, delta))
@@ -248,7 +249,7 @@ def parse_ids(texts: Sequence[str]) -> list[int]:
 
 def _write(result: Result, out: Path | None, save: Path | None, picture: Path | None) -> None:
     if out is not None:
-        output.write_table(out, output.columns(result))
+        write_table(out, output.columns(result))
     if save is not None:
         result.save(save)
     if picture is not None:

@@ -1,4 +1,4 @@
-"""Tables for `wolfhound herd`: what counts, what is carried, in every format."""
+"""Tables: what counts, what is carried, and how it is written, in every format."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sklearn.preprocessing import StandardScaler
 
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.cli import _rows as tables
-from wolfhound.cli._scale import unit_variance
+from wolfhound.atoms import join
+from wolfhound.cli._herding import choose_columns
+from wolfhound.tables import open_table
+from wolfhound.writers import write_rows
 
 IDS = np.array([7, 0, 4])
 WEIGHTS = np.array([0.5, 0.3, 0.2])
@@ -60,53 +60,53 @@ def text(tmp_path: Path) -> str:
 
 
 def test_parquet_columns(parquet: str) -> None:
-    source = tables.open_rows(parquet)
+    source = open_table(parquet)
     assert source.names == ("x", "kind", "count", "day", "note")
     assert source.numbers == ("x", "count")
-    assert tables.counting(source, None, ("count",)) == ("x",)
-    rows = source.atoms(["count", "x"]).take(np.arange(N))
+    assert choose_columns(source, None, ("count",)) == ("x",)
+    rows = join(source.parts(["count", "x"])).take(np.arange(N))
     np.testing.assert_array_equal(rows, np.column_stack([np.arange(N), np.arange(N) / 4.0]))
 
 
 @pytest.mark.parametrize(("name", "kind"), [("kind", "U"), ("count", "i"), ("x", "f")])
 def test_one_column(parquet: str, table: pa.Table, name: str, kind: str) -> None:
-    found = tables.open_rows(parquet).column(name)
+    found = open_table(parquet).column(name)
     assert found.dtype.kind == kind
     assert found.tolist() == table[name].to_pylist()
 
 
 def test_a_column_of_dates(parquet: str) -> None:
-    assert tables.open_rows(parquet).column("day").tolist()[-1] == "2020-01-10"
+    assert open_table(parquet).column("day").tolist()[-1] == "2020-01-10"
 
 
 def test_unused_and_unsorted_categories(tmp_path: Path) -> None:
     kinds = pd.Categorical(["z", "b", "z"], categories=["z", "unused", "b"])
     pd.DataFrame({"x": [1.0, 2.0, 3.0], "kind": kinds}).to_parquet(tmp_path / "t.parquet")
-    assert tables.open_rows(str(tmp_path / "t.parquet")).column("kind").tolist() == ["z", "b", "z"]
+    assert open_table(str(tmp_path / "t.parquet")).column("kind").tolist() == ["z", "b", "z"]
 
 
 def test_the_index_of_a_data_frame_does_not_count(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": np.arange(4.0), "y": np.arange(4.0)}, index=[10, 30, 20, 40])
     frame.to_parquet(tmp_path / "frame.parquet")
-    source = tables.open_rows(str(tmp_path / "frame.parquet"))
+    source = open_table(str(tmp_path / "frame.parquet"))
     assert source.numbers == ("x", "y")
-    tables.write_rows(tmp_path / "out.parquet", source, np.array([2, 0]), np.array([0.5, 0.5]))
+    write_rows(tmp_path / "out.parquet", source, np.array([2, 0]), np.array([0.5, 0.5]))
     assert pd.read_parquet(tmp_path / "out.parquet").index.tolist() == [20, 10]
 
 
 def test_csv_columns(text: str) -> None:
-    source = tables.open_rows(text)
+    source = open_table(text)
     assert source.names == ("code", "x", "name")
     assert source.numbers == ("code", "x")
-    np.testing.assert_array_equal(source.atoms(["x"]).take(np.arange(N))[:, 0], np.arange(N) / 4.0)
+    np.testing.assert_array_equal(join(source.parts(["x"])).take(np.arange(N))[:, 0], np.arange(N) / 4.0)
     assert source.column("name").tolist()[3:6] == ["n, 3", "n, 4", "n5"]
 
 
 def test_a_csv_file_without_header(tmp_path: Path) -> None:
     (tmp_path / "bare.csv").write_text("1,a\n2,b\n3,c\n")
-    source = tables.open_rows(str(tmp_path / "bare.csv"))
+    source = open_table(str(tmp_path / "bare.csv"))
     assert source.names == ("column 1", "column 2")
-    assert {n: c.tolist() for n, c in source.rows(np.array([2, 0])).items()} == {
+    assert {n: c.tolist() for n, c in source.rows(np.array([2, 0]), ".csv").items()} == {
         "column 1": ["3", "1"],
         "column 2": ["c", "a"],
     }
@@ -115,8 +115,10 @@ def test_a_csv_file_without_header(tmp_path: Path) -> None:
 def test_parts_must_have_their_columns_in_one_order(tmp_path: Path) -> None:
     (tmp_path / "p0.csv").write_text("x,a,b\n1,u,v\n")
     (tmp_path / "p1.csv").write_text("x,b,a\n2,v,u\n")
-    with pytest.raises(ValueError, match=r"the same columns in the same order. Got .*p1\.csv"):
-        tables.open_rows(str(tmp_path / "p*.csv"))
+    with pytest.raises(
+        ValueError, match=r"files with the columns of .*p0\.csv. Got other columns in .*p1\.csv"
+    ):
+        open_table(str(tmp_path / "p*.csv"))
 
 
 # ---------------------------------------------------------------- writing
@@ -125,7 +127,7 @@ def test_parts_must_have_their_columns_in_one_order(tmp_path: Path) -> None:
 def written(path: str, ending: str) -> Path:
     """Write three rows of a file."""
     out = Path(path).parent / f"out.{ending}"
-    tables.write_rows(out, tables.open_rows(path), IDS, WEIGHTS)
+    write_rows(out, open_table(path), IDS, WEIGHTS)
     return out
 
 
@@ -185,8 +187,8 @@ def test_rows_without_names(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["row"], rows[IDS])
     np.testing.assert_array_equal(found["id"], IDS)
     # A table of lists is read back as the rows that it holds.
-    table = tables.open_rows(str(written(path, "parquet")))
-    np.testing.assert_array_equal(table.atoms(table.numbers).take(np.arange(3)), rows[IDS])
+    table = open_table(str(written(path, "parquet")))
+    np.testing.assert_array_equal(join(table.parts(None)).take(np.arange(3)), rows[IDS])
     assert written(path, "csv").read_text().startswith("column 1,column 2,column 3,id,weight\n")
     assert json.loads(written(path, "json").read_text())[0]["row"] == rows[7].tolist()
 
@@ -195,16 +197,16 @@ def test_a_column_of_lists(tmp_path: Path) -> None:
     rows = np.arange(12.0).reshape(6, 2)
     pq.write_table(pa.table({"vector": rows.tolist(), "n": range(6)}), tmp_path / "lists.parquet")
     path = str(tmp_path / "lists.parquet")
-    assert tables.open_rows(path).numbers == ("vector",)
+    assert open_table(path).numbers == ("vector",)
     out = tmp_path / "out.csv"
-    tables.write_rows(out, tables.open_rows(path), np.array([5, 1]), np.array([0.5, 0.5]))
+    write_rows(out, open_table(path), np.array([5, 1]), np.array([0.5, 0.5]))
     assert out.read_text() == "vector 1,vector 2,n,id,weight\n10.0,11.0,5,5,0.5\n2.0,3.0,1,1,0.5\n"
 
 
 def test_names_that_are_taken(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [3, 4], "weight": [70.0, 80.0]}), tmp_path / "people.parquet")
-    source = tables.open_rows(str(tmp_path / "people.parquet"))
-    tables.write_rows(tmp_path / "out.json", source, np.array([1]), np.array([1.0]))
+    source = open_table(str(tmp_path / "people.parquet"))
+    write_rows(tmp_path / "out.json", source, np.array([1]), np.array([1.0]))
     expected = [{"id": 4, "weight": 80.0, "herd_id": 1, "herd_weight": 1.0}]
     assert json.loads((tmp_path / "out.json").read_text()) == expected
 
@@ -222,14 +224,14 @@ def test_names_that_are_taken(tmp_path: Path) -> None:
 )
 def test_columns_that_cannot_count(parquet: str, columns: Any, without: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        tables.counting(tables.open_rows(parquet), columns, without)
+        choose_columns(open_table(parquet), columns, without)
 
 
 def test_files_without_names_have_no_columns(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", np.eye(2))
-    source = tables.open_rows(str(tmp_path / "rows.npy"))
+    source = open_table(str(tmp_path / "rows.npy"))
     with pytest.raises(ValueError, match="`--columns` must be left out"):
-        tables.counting(source, ["x"])
+        choose_columns(source, ["x"])
     with pytest.raises(ValueError, match=r"x must be a column of a \.csv or \.parquet file"):
         source.column("x")
 
@@ -241,57 +243,43 @@ def test_labels_that_are_none(tmp_path: Path, name: str, message: str) -> None:
     columns = {"x": [1.0, 2.0], "note": [None, "a"], "vector": [[1.0], [2.0]]}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=message):
-        tables.open_rows(str(tmp_path / "t.parquet")).column(name)
+        open_table(str(tmp_path / "t.parquet")).column(name)
 
 
-@pytest.mark.parametrize("name", ["no.parquet", "no.csv", "no-*.csv", "no-*.parquet"])
-def test_files_that_are_not_there(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("ending", ["npy", "npz", "csv", "parquet"])
+def test_files_that_are_not_there(tmp_path: Path, ending: str) -> None:
     with pytest.raises(FileNotFoundError, match="which is not there"):
-        tables.open_rows(str(tmp_path / name))
+        open_table(tmp_path / f"no.{ending}")
+    with pytest.raises(ValueError, match="`path` must be a glob that matches a file"):
+        open_table(tmp_path / f"no-*.{ending}")
+
+
+def test_files_of_two_kinds(tmp_path: Path) -> None:
+    (tmp_path / "p0.csv").write_text("x\n1\n")
+    np.save(tmp_path / "p1.npy", np.eye(2))
+    with pytest.raises(ValueError, match="`path` must be files of one kind"):
+        open_table(tmp_path / "p*")
+
+
+def test_rows_of_several_arrays(tmp_path: Path) -> None:
+    rows = np.arange(12.0).reshape(6, 2)
+    np.save(tmp_path / "p0.npy", rows[:4])
+    np.savez(tmp_path / "p1.npz", rows=rows[4:])
+    ids = np.array([5, 0, 3])
+    found = open_table(tmp_path / "p*.np?").rows(ids, ".csv")
+    np.testing.assert_array_equal(found["row"], rows[ids])
+
+
+def test_nulls_of_a_column_of_text(tmp_path: Path) -> None:
+    columns = {"x": [1.0, 2.0], "note": [None, "a"], "on": [True, False]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    table = open_table(tmp_path / "t.parquet")
+    assert table.texts == ("note",)
+    assert table.column("note", missing="None").tolist() == ["None", "a"]
+    assert table.column("on").tolist() == [True, False]
 
 
 def test_a_file_that_is_not_parquet(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_text("no table at all")
     with pytest.raises(ValueError, match=r"`path` must be a \.parquet file"):
-        tables.open_rows(str(tmp_path / "t.parquet"))
-
-
-# ---------------------------------------------------------------- scaling
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_unit_variance_is_that_of_scikit_learn(monkeypatch: pytest.MonkeyPatch, dtype: Any) -> None:
-    rng = np.random.default_rng(0)
-    rows = (rng.standard_normal((1000, 4)) * [1e-3, 1.0, 50.0, 0.0] + [1e3, -5.0, 0.0, 0.1]).astype(dtype)
-    monkeypatch.setattr("wolfhound.cli._scale.block_rows", lambda atoms: 77)
-    scaled = unit_variance(ArrayAtoms(rows)).of(ArrayAtoms(rows))
-    assert scaled.dtype == dtype
-    expected = StandardScaler().fit_transform(rows.astype(np.float64))
-    np.testing.assert_allclose(scaled.take(np.arange(1000)), expected, rtol=1e-5, atol=1e-5)
-
-
-def test_scores_follow_the_change_of_variables() -> None:
-    rows = np.random.default_rng(0).standard_normal((500, 2)) * [2.0, 5.0] + 3.0
-    scaling = unit_variance(ArrayAtoms(rows))
-    spread = rows.std(axis=0)
-    # Of N(3, spread^2): the score of the scaled variable, a standard normal but for its mean, is -z.
-    scores = ArrayAtoms(-(rows - rows.mean(axis=0)) / spread**2)
-    ids = np.arange(500)
-    expected = -scaling.of(ArrayAtoms(rows)).take(ids)
-    np.testing.assert_allclose(scaling.of_scores(scores).take(ids), expected, atol=1e-12)
-
-
-@pytest.mark.parametrize(("scale", "rule"), [(1e158, "at most 1e\\+150"), (1e-170, "at least 1e-150")])
-def test_columns_whose_squares_are_no_numbers_are_refused(scale: float, rule: str) -> None:
-    rows = ArrayAtoms(np.random.default_rng(0).standard_normal((9, 2)) * [1.0, scale])
-    with pytest.raises(
-        ValueError, match=f"`rows` must be of moderate size, with columns that vary by {rule}"
-    ):
-        unit_variance(rows)
-
-
-def test_scaling_names_a_row_that_is_not_finite() -> None:
-    rows = np.zeros((5, 2))
-    rows[3, 1] = np.nan
-    with pytest.raises(ValueError, match="Got nan in row 3, column 1"):
-        unit_variance(ArrayAtoms(rows))
+        open_table(str(tmp_path / "t.parquet"))

@@ -1,0 +1,225 @@
+"""Tables in .parquet files: types are kept, and no column is read before it is needed."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import importlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound import _files
+from wolfhound._arrays import ArrayAtoms
+from wolfhound._csv import check_columns
+from wolfhound._files import FileAtoms, widened
+from wolfhound.core import Atoms, Ids, Matrix
+from wolfhound.validate import require
+
+_BATCH = 65_536  # rows
+
+
+def import_arrow() -> tuple[Any, Any]:
+    """Return pyarrow and pyarrow.parquet, which are an extra."""
+    try:
+        return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        raise ImportError('.parquet needs pyarrow: pip install "wolfhound[data]"') from None
+
+
+class ParquetTable:
+    """One or several .parquet files; those after the first must have the columns that are read."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self._arrow, self._parquet = import_arrow()
+        self._files = files
+        with self._open(files[0]) as file:
+            self._schema = file.schema_arrow
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns, in order."""
+        return tuple(self._schema.names)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The one column of lists, else the columns of numbers; never a data frame's index."""
+        return find_numbers(self._arrow.types, self._schema)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Columns of text, or of categories."""
+        types = self._arrow.types
+        kinds = (types.is_string, types.is_large_string, types.is_dictionary)
+        return tuple(field.name for field in self._schema if any(kind(field.type) for kind in kinds))
+
+    def parts(self, columns: Sequence[str] | None) -> list[Atoms]:
+        """Rows of these columns, of each file; spooled to disk if they are many."""
+        return [self._read_atoms(path, columns) for path in self._files]
+
+    def _read_atoms(self, path: str, columns: Sequence[str] | None) -> Atoms:
+        with self._open(path) as file, _name_file(self._arrow, path):
+            schema, n = file.schema_arrow, file.metadata.num_rows
+            check_columns(columns or (), schema.names)
+            chosen = tuple(columns or find_numbers(self._arrow.types, schema))
+            same = bool(columns) or chosen == self.numbers
+            require(same, "path", f"files with the columns of {self._files[0]}", f"other columns in {path}")
+            require(bool(chosen) and n > 0, "path", "a file with numeric columns", path)
+            first = next(_read_blocks(path, file, chosen, rows=1))
+            shape = (n, first.shape[1])
+            blocks = _read_blocks(path, file, chosen)
+            if shape[0] * shape[1] * first.itemsize > _files.IN_MEMORY:
+                return _spool(blocks, shape, first.dtype)
+            return ArrayAtoms(np.concatenate(list(blocks)))
+
+    def column(self, name: str, missing: str | None = None) -> NDArray[Any]:
+        """One column; only it is read, and no text of it more than once.
+
+        `missing` is what stands for a null in a column of text; None: refused.
+        """
+        parts = [self._parquet.read_table(file, columns=[name]) for file in self._files]
+        joined = self._arrow.concat_tables(parts, promote_options="permissive")[name]
+        if missing is not None:
+            joined = joined.cast(self._arrow.string()).fill_null(missing)
+        if joined.null_count:
+            raise ValueError(f"Column {name} must have no nulls. Got {joined.null_count:,} of them.")
+        if self._arrow.types.is_nested(joined.type):
+            raise ValueError(f"Column {name} must hold numbers or texts. Got {joined.type}.")
+        encoded = joined.combine_chunks()
+        if not self._arrow.types.is_dictionary(encoded.type):
+            encoded = encoded.dictionary_encode()
+        values = encoded.dictionary.to_numpy(zero_copy_only=False)
+        values = values.astype(np.str_) if values.dtype.kind in "OMm" else values
+        found: NDArray[Any] = values[encoded.indices.to_numpy()]
+        return found
+
+    def rows(self, ids: Ids, ending: str) -> Any:
+        """Every column of these rows: a table of pyarrow for .parquet, else arrays of plain types."""
+        table = self._take(ids)
+        if ending == ".parquet":
+            return table
+        return {name: _simplify(table[name].to_numpy()) for name in table.column_names}
+
+    def _take(self, ids: Ids) -> Any:
+        order = np.argsort(ids)
+        wanted = ids[order]
+        parts = [
+            self._arrow.Table.from_batches([batch]).take(self._arrow.array(wanted[low:high] - first))
+            for first, batch in self._batches(wanted)
+            for low, high in [np.searchsorted(wanted, (first, first + len(batch)))]
+        ]
+        table = self._arrow.concat_tables(parts, promote_options="permissive")
+        return table.take(self._arrow.array(np.argsort(order)))
+
+    def _batches(self, wanted: Ids) -> Iterator[tuple[int, Any]]:
+        """Yield (first id, batch) of the row groups that hold a wanted row."""
+        first = 0
+        for path in self._files:
+            with self._open(path) as file:
+                for group in range(file.metadata.num_row_groups):
+                    last = first + file.metadata.row_group(group).num_rows
+                    low, high = np.searchsorted(wanted, (first, last))
+                    if low < high:
+                        for batch in file.iter_batches(_BATCH, row_groups=[group]):
+                            yield first, batch
+                            first += len(batch)
+                    first = last
+
+    def _open(self, path: str) -> Any:
+        try:
+            return self._parquet.ParquetFile(path)
+        except (self._arrow.ArrowException, OSError) as error:
+            raise ValueError(f"`path` must be a .parquet file. Got {path}: {error}.") from None
+
+
+@contextlib.contextmanager
+def _name_file(arrow: Any, path: str) -> Iterator[None]:
+    """Say which file it is that arrow cannot read on."""
+    try:
+        yield
+    except (arrow.ArrowException, OSError, MemoryError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
+            raise
+        text = " ".join(str(error).split())
+        raise ValueError(f"`path` must be a .parquet file that can be read. Got {path}: {text}.") from None
+
+
+def find_numbers(types: Any, schema: Any) -> tuple[str, ...]:
+    """Return the one column of lists, else the columns of numbers; never a data frame's index."""
+    stored = (schema.metadata or {}).get(b"pandas")
+    index = json.loads(stored)["index_columns"] if stored else []
+
+    def plain(kind: Any) -> bool:
+        return bool(types.is_integer(kind) or types.is_floating(kind))
+
+    def listed(kind: Any) -> bool:
+        is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+        return bool(is_list and plain(kind.value_type))
+
+    lists = [column.name for column in schema if listed(column.type)]
+    require(len(lists) <= 1, "columns", f"given to choose among {', '.join(lists)}", "None")
+    found = lists or [column.name for column in schema if plain(column.type)]
+    return tuple(name for name in found if name not in index)
+
+
+def _read_blocks(path: str, file: Any, chosen: Sequence[str], rows: int = _BATCH) -> Iterator[Matrix]:
+    """Yield the chosen columns side by side, a block of rows at a time."""
+    lengths = importlib.import_module("pyarrow.compute").list_value_length
+    first, widths = 0, dict.fromkeys(chosen, 0)
+    for batch in file.iter_batches(rows, columns=chosen):
+        parts = []
+        for name in chosen:
+            column = flat = batch.column(name)
+            where = f"column {name!r} of {path}, rows {first} to {first + len(batch) - 1},"
+            require(column.null_count == 0, where, "free of nulls", "null")
+            if column.type.num_fields:  # lists
+                sizes = lengths(column).to_numpy(zero_copy_only=False)
+                widths[name] = widths[name] or int(sizes[0])
+                equal = widths[name] > 0 and bool((sizes == widths[name]).all())
+                require(equal, where, "lists of one length", f"lengths {sizes.min()} to {sizes.max()}")
+                flat = column.flatten()
+            require(flat.null_count == 0, where, "free of nulls", "null")
+            values = flat.to_numpy(zero_copy_only=False)
+            parts.append(values.reshape(len(batch), -1).astype(widened(values.dtype, where), copy=False))
+        yield np.ascontiguousarray(np.concatenate(parts, axis=1))
+        first += len(batch)
+
+
+def _spool(blocks: Iterator[Matrix], shape: tuple[int, int], dtype: np.dtype[Any]) -> FileAtoms:
+    descriptor, name = tempfile.mkstemp(suffix=".npy", dir=_spool_folder())
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    with open(descriptor, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in blocks:
+            file.write(block.tobytes())
+    return FileAtoms(name)
+
+
+@functools.cache
+def _spool_folder() -> str:
+    folder = tempfile.mkdtemp(prefix="wolfhound-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _simplify(values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers, text, or vectors of one length: what every format can hold."""
+    if values.dtype.kind in "Mm":
+        return values.astype(np.str_)
+    if values.dtype.kind != "O":
+        return values
+    if all(isinstance(value, np.ndarray) and value.dtype.kind in "fiu" for value in values):
+        if len({len(value) for value in values}) == 1:
+            return np.stack(list(values))
+    simple = (str, bool, int, float, type(None))
+    simplified = [value if isinstance(value, simple) else str(value) for value in values]
+    out = np.empty(len(simplified), object)
+    out[:] = simplified
+    return out

@@ -1,0 +1,123 @@
+"""Tables in files: .npy, .npz, .csv, .parquet, and globs of these; the ending says which.
+
+Knows formats, not what the rows mean. A table may be far larger than memory: columns that
+do not count are not read before rows are chosen, and then a batch at a time.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound import _files
+from wolfhound._arrays import ArrayAtoms
+from wolfhound._csv import CsvTable
+from wolfhound._files import FileAtoms
+from wolfhound._npy import PathLike, check_exists, load_npy, load_npz, split_key
+from wolfhound._parquet import ParquetTable
+from wolfhound.core import Atoms, Ids
+from wolfhound.validate import require
+
+ROW = "row"
+"""What the rows of a file without named columns are called."""
+
+
+class Table(Protocol):
+    """One file, or several with the same columns."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns, in order; empty if the format has no names."""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that are atoms if none are named."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The columns of text."""
+
+    def parts(self, columns: Sequence[str] | None) -> list[Atoms]:
+        """Atoms of these columns, of each file."""
+
+    def column(self, name: str, missing: str | None = None) -> NDArray[Any]:
+        """One column, of numbers or texts; `missing` stands for a null, which is refused without it."""
+
+    def rows(self, ids: Ids, ending: str) -> Any:
+        """Every column of these rows, in this order, as a file with this ending can hold them."""
+
+
+def find_files(path: str) -> list[str]:
+    """Return the files that a text stands for, without the keys of .npz files; there may be none."""
+    file = split_key(path)[0]
+    return [file] if os.path.exists(file) else sorted(glob.glob(file, recursive=True))
+
+
+class ArrayTable:
+    """.npy and .npz: rows without names."""
+
+    names: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self._files = files
+
+    def parts(self, columns: Sequence[str] | None) -> list[Atoms]:
+        """All columns: there are no names to choose by."""
+        require(columns is None, "columns", "None: .npy and .npz files have no names", columns)
+        return [_read_atoms(file) for file in self._files]
+
+    def column(self, name: str, missing: str | None = None) -> NDArray[Any]:
+        """Refuse: there are no names."""
+        raise ValueError(f"{name} must be a column of a .csv or .parquet file.")
+
+    def rows(self, ids: Ids, ending: str) -> dict[str, NDArray[Any]]:
+        """Return the rows as one column of vectors."""
+        parts = self.parts(None)
+        starts = np.cumsum([0, *(part.shape[0] for part in parts)])
+        owners = np.searchsorted(starts, ids, side="right") - 1
+        taken = [parts[p].take(ids[i : i + 1] - starts[p]) for i, p in enumerate(owners)]
+        return {ROW: np.concatenate(taken)}
+
+
+def _read_atoms(path: str) -> Atoms:
+    if split_key(path)[0].lower().endswith(".npz"):
+        return ArrayAtoms(load_npz(path, 2))
+    return ArrayAtoms(load_npy(Path(path))) if os.path.getsize(path) <= _files.IN_MEMORY else FileAtoms(path)
+
+
+_KINDS: dict[str, Callable[[Sequence[str]], Table]] = {
+    ".npy": ArrayTable,
+    ".npz": ArrayTable,
+    ".csv": CsvTable,
+    ".parquet": ParquetTable,
+}
+
+
+def open_table(path: PathLike) -> Table:
+    """Open a file, or all files that a glob matches, in the order of their names.
+
+    Parameters
+    ----------
+    path
+        A .npy, .npz, .csv or .parquet file, ``x.npz:key``, or a glob of these.
+    """
+    text = os.fspath(path)
+    pattern = split_key(text)[0]
+    files = find_files(text) if glob.has_magic(pattern) else [pattern]
+    require(bool(files), "path", "a glob that matches a file", text)
+    endings = [Path(file).suffix.lower() for file in files]
+    known = all(ending in _KINDS for ending in endings)
+    require(known, "path", f"a file that ends in one of {', '.join(_KINDS)}", repr(text))
+    require(len({_KINDS[ending] for ending in endings}) == 1, "path", "files of one kind", repr(text))
+    for file in files:
+        check_exists(file)
+    return _KINDS[endings[0]]([file + text[len(pattern) :] for file in files])

@@ -1,0 +1,150 @@
+"""One writer of tables: columns of equal length to .csv, .json, .npy or .parquet, all or nothing."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound._parquet import import_arrow
+from wolfhound.core import Ids, Vector
+from wolfhound.store import write_atomically
+from wolfhound.tables import ROW, Table
+
+Columns: TypeAlias = Mapping[str, NDArray[Any]]
+"""Name -> (n,) values or (n, d) vectors."""
+
+
+def write_table(path: Path, columns: Columns) -> None:
+    """Write columns of equal length; the ending of the path chooses the format."""
+    write_file(path, _FORMATS[path.suffix.lower()](columns))
+
+
+def write_rows(path: Path, table: Table, ids: Ids, weights: Vector) -> None:
+    """Write every column of these rows, then their ids and weights.
+
+    Parameters
+    ----------
+    path
+        Its ending chooses the format.
+    table
+        Where the rows are.
+    ids, weights : (m,)
+        The rows, in order.
+    """
+    ending = path.suffix.lower()
+    taken = table.names or (ROW,)
+    columns = table.rows(ids, ending)
+    added = {_find_free("id", taken): ids, _find_free("weight", taken): weights}
+    if isinstance(columns, dict):
+        write_table(path, {**columns, **added})
+        return
+    for name, values in added.items():  # a table of pyarrow, whose types stay
+        columns = columns.append_column(name, [values])
+    write_file(path, _parquet_bytes(columns))
+
+
+def _find_free(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name = f"herd_{name}"
+    return name
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file, all or nothing; a link stays, and what it points to is replaced."""
+
+    def write(stream: BinaryIO) -> None:
+        stream.write(content)
+
+    write_atomically(os.path.realpath(path), write)
+
+
+def as_json(value: object, indent: int) -> str:
+    """Return text of JSON; inf and nan become null."""
+    return json.dumps(_finite(value), indent=indent, ensure_ascii=False) + "\n"
+
+
+def _finite(value: object) -> object:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {str(key): _finite(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_finite(item) for item in value]
+        case _:
+            return value
+
+
+# ---------------------------------------------------------------- formats
+
+
+def _list_rows(columns: Columns) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+
+def _csv(columns: Columns) -> bytes:
+    """Columns of vectors become a column per entry, named as readers name them."""
+    flat: dict[str, NDArray[Any]] = {}
+    for name, values in columns.items():
+        prefix = "column" if name == ROW else name
+        entries = {f"{prefix} {i}": entry for i, entry in enumerate(values.T, 1)}
+        flat |= {name: values} if values.ndim == 1 else entries
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(flat)
+    writer.writerows(_list_rows(flat))
+    return text.getvalue().encode()
+
+
+def _json(columns: Columns) -> bytes:
+    records = [dict(zip(columns, row, strict=True)) for row in _list_rows(columns)]
+    return as_json(records, indent=1).encode()
+
+
+def _npy(columns: Columns) -> bytes:
+    """One structured array; a column of vectors is a field of them."""
+    fixed = {
+        name: np.array(["" if value is None else str(value) for value in values])
+        if values.dtype.kind == "O"
+        else values
+        for name, values in columns.items()
+    }
+    layout = np.dtype([(name, values.dtype, values.shape[1:]) for name, values in fixed.items()])
+    table = np.empty(len(next(iter(fixed.values()))), layout)
+    for name, values in fixed.items():
+        table[name] = values
+    buffer = io.BytesIO()
+    np.save(buffer, table, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _parquet(columns: Columns) -> bytes:
+    arrow, _ = import_arrow()
+
+    def convert(values: NDArray[Any]) -> Any:
+        flat = arrow.array(values.ravel())
+        return flat if values.ndim == 1 else arrow.FixedSizeListArray.from_arrays(flat, values.shape[1])
+
+    return _parquet_bytes(arrow.table({name: convert(values) for name, values in columns.items()}))
+
+
+def _parquet_bytes(table: Any) -> bytes:
+    buffer = io.BytesIO()
+    import_arrow()[1].write_table(table, buffer)
+    return buffer.getvalue()
+
+
+_FORMATS = {".csv": _csv, ".json": _json, ".npy": _npy, ".parquet": _parquet}
+
+TABLES = tuple(_FORMATS)
+"""Endings of tables that can be written."""
