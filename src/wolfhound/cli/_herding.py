@@ -178,7 +178,7 @@ def _scores(path: str, shape: tuple[int, int]) -> Atoms:
 
 def _named(texts: Sequence[str], source: Table) -> list[str] | None:
     """The columns of `--columns`; a name may hold commas if it stands alone."""
-    named = [name for text in texts for name in ([text] if text in source.names else opt.parts([text]))]
+    named = [name for text in texts for name in ([text] if text in source.names else opt.split([text]))]
     if texts and not named:
         raise ValueError(f"`--columns` must name a column. Got {texts[0]!r}.")
     return named or None
@@ -222,8 +222,8 @@ def _ids(texts: Sequence[str], option: str) -> Ids | None:
     found: list[int] = []
     for text in texts:
         is_file = Path(text).suffix.lower() in _ID_FILES
-        parts = [str(value).strip() for value in _id_column(text, option)] if is_file else opt.parts([text])
-        found += opt.ids(parts, option, "ids with commas between, or a file of ids")
+        parts = [str(value).strip() for value in _id_column(text, option)] if is_file else opt.split([text])
+        found += opt.parse_ids(parts, option, "ids with commas between, or a file of ids")
     return np.array(found, np.int64)
 
 

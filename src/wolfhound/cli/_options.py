@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -15,8 +16,18 @@ from wolfhound.atoms import join
 from wolfhound.core import Atoms
 from wolfhound.tables import open_table
 
-STOPPING = "When to stop"
-OUTPUT = "Output"
+UNLIMITED = math.inf
+STOPPING, OUTPUT = "When to stop", "Output"
+
+
+def in_panel(name: str) -> Callable[..., Any]:
+    """Return `typer.Option` for a panel of the help."""
+    return functools.partial(typer.Option, rich_help_panel=name)
+
+
+stopping = in_panel(STOPPING)
+output = in_panel(OUTPUT)
+file_output = functools.partial(output, metavar="FILE")
 
 AtomsFile: TypeAlias = Annotated[
     str,
@@ -27,63 +38,49 @@ Names: TypeAlias = Annotated[
     typer.Option(metavar="FILE", help="Names, one per line; else the only text column of ATOMS, if any."),
 ]
 Rtol: TypeAlias = Annotated[
-    float,
-    typer.Option(
-        rich_help_panel=STOPPING, help="Wanted proved gap, relative to the scale of f on random atoms."
-    ),
+    float, stopping(help="Wanted proved gap, relative to the scale of f on random atoms.")
 ]
-Atol: TypeAlias = Annotated[
-    float, typer.Option(rich_help_panel=STOPPING, help="Wanted proved gap, absolute; the larger counts.")
-]
-MaxSteps: TypeAlias = Annotated[
-    float, typer.Option(rich_help_panel=STOPPING, show_default=False, help="Stop after so many steps.")
-]
+Atol: TypeAlias = Annotated[float, stopping(help="Wanted proved gap, absolute; the larger counts.")]
+MaxSteps: TypeAlias = Annotated[float, stopping(show_default=False, help="Stop after so many steps.")]
 MaxPasses: TypeAlias = Annotated[
-    float,
-    typer.Option(
-        rich_help_panel=STOPPING, show_default=False, help="Stop after so many passes over all atoms."
-    ),
+    float, stopping(show_default=False, help="Stop after so many passes over all atoms.")
 ]
 MaxSeconds: TypeAlias = Annotated[
-    float,
-    typer.Option(rich_help_panel=STOPPING, show_default=False, help="Stop after so long; the best stays."),
+    float, stopping(show_default=False, help="Stop after so long; the best stays.")
 ]
 Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Seed of the random atoms that are read first.")]
-Top: TypeAlias = Annotated[
-    int, typer.Option(min=0, rich_help_panel=OUTPUT, help="Atoms to print, by weight.")
-]
-Out: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", rich_help_panel=OUTPUT, help="Write all weights: .csv, .json, .npy or .parquet."
-    ),
+Top: TypeAlias = Annotated[int, output(min=0, help="Atoms to print, by weight.")]
+Out: TypeAlias = Annotated[Path | None, file_output(help="Write all weights: .csv, .json, .npy or .parquet.")]
+Save: TypeAlias = Annotated[
+    Path | None, output(metavar="FOLDER", help="Save the result, for wolfhound.load.")
 ]
 Plot: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--plot", metavar="FILE", rich_help_panel=OUTPUT, help="Draw the convergence: .png, .svg or .pdf."
-    ),
+    Path | None, file_output("--plot", help="Draw the convergence: .png, .svg or .pdf.")
 ]
-Json: TypeAlias = Annotated[
-    bool,
-    typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON document and nothing else."),
-]
-
-UNLIMITED = math.inf
+Json: TypeAlias = Annotated[bool, output("--json", help="Print one JSON document and nothing else.")]
 
 
-def parts(texts: Sequence[str]) -> list[str]:
+def split(texts: Sequence[str]) -> list[str]:
     """Return a, b, c of "a, b" "c": options may be repeated, and hold lists."""
     return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
 
-def ids(texts: Sequence[str], option: str, rule: str) -> list[int]:
+def parse_ids(texts: Sequence[str], option: str, rule: str) -> list[int]:
     """Return texts as ids of atoms."""
     for text in texts:
         # int() refuses, in other words, what is thousands of digits long; no atom has such an id.
         if not (text.isascii() and text.isdecimal() and len(text) < 19):
             raise ValueError(f"`{option}` must be {rule}. Got {text[:40]}.")
     return [int(text) for text in texts]
+
+
+def parse_count(value: float | None, option: str) -> int | None:
+    """Return a count that may be written as 1e6."""
+    if value is None:
+        return None
+    if not (math.isfinite(value) and value == int(value)):
+        raise ValueError(f"`{option}` must be a whole number. Got {value:g}.")
+    return int(value)
 
 
 def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | None]:

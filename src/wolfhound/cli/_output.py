@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from wolfhound._parquet import import_arrow
 from wolfhound.cli import _places as places
 from wolfhound.core import Status
 from wolfhound.result import Result
-from wolfhound.writers import as_json, write_file
+from wolfhound.writers import TABLES, as_json, write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,17 +96,49 @@ class _Notices(_Stream):
 # ---------------------------------------------------------------- results
 
 
-def exit_code(*results: Result) -> int:
+class Outcome(Protocol):
+    """What every result has."""
+
+    @property
+    def status(self) -> Status:
+        """Why it ended."""
+
+    @property
+    def success(self) -> bool:
+        """Whether it did what was asked."""
+
+
+def exit_code(*results: Outcome) -> int:
     """0 if all did what was asked, 130 if one was interrupted, else 1."""
     if any(result.status is Status.INTERRUPTED for result in results):
         return 130
     return 0 if all(result.success for result in results) else 1
 
 
+def print_status(console: Console, result: Outcome, text: str) -> None:
+    """Print the name of the status, and a text."""
+    colour = "green" if result.success else "yellow"
+    console.print(f"[bold {colour}]{result.status.name}[/] {text}", soft_wrap=True)
+
+
+def print_fields(console: Console, fields: Iterable[tuple[str, str]]) -> None:
+    """Print names and values, a line each; markup is shown as it stands."""
+    table = make_table(show_header=False)
+    table.add_column(style="dim")
+    for name, value in fields:
+        table.add_row(name, plain(value))
+    console.print(table)
+
+
+def make_table(**settings: Any) -> Table:
+    """Return a table without lines."""
+    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", **settings)
+
+
 def print_atoms(console: Console, result: Result, top: int) -> None:
     """Print the largest weights, each with a bar."""
     shown = result.top(top)
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table = make_table(show_header=False)
     table.add_column(min_width=12)
     table.add_column(justify="right")
     table.add_column(style="cyan")
@@ -167,6 +199,36 @@ def print_json(value: object) -> None:
 # ---------------------------------------------------------------- files
 
 
+class Outputs(NamedTuple):
+    """Where a command writes a table, a folder and a picture; None: not at all."""
+
+    out: Path | None = None
+    save: Path | None = None
+    picture: Path | None = None
+
+    def check(self, what: str = "", kind: str = "") -> Outputs:
+        """Refuse what could not be written; `what`, of this kind, may be replaced in the folder."""
+        check_path(self.out, "--out", TABLES)
+        check_path(self.picture, "--plot", PICTURES)
+        places.check_folder(self.save, "--save", what, [kind])
+        return self
+
+    def write(
+        self,
+        *,
+        table: Callable[[Path], None],
+        folder: Callable[[Path], object] | None = None,
+        figure: Callable[[], Figure],
+    ) -> None:
+        """Write what was asked for, by these."""
+        if self.out is not None:
+            table(self.out)
+        if self.save is not None and folder is not None:
+            folder(self.save)
+        if self.picture is not None:
+            write_picture(self.picture, figure())
+
+
 def check_path(path: Path | None, option: str, endings: tuple[str, ...]) -> None:
     """Refuse a path that could not be written, before any work is done."""
     if path is not None and path.suffix.lower() == ".parquet" and ".parquet" in endings:
@@ -177,12 +239,12 @@ def check_path(path: Path | None, option: str, endings: tuple[str, ...]) -> None
     places.check_file(path, option, endings)
 
 
-def columns(result: Result) -> dict[str, NDArray[Any]]:
-    """Return the active atoms as columns id, name, weight."""
-    names = result.names if result.names is not None else ("",) * result.support
-    return {"id": result.ids, "name": np.array(names, np.str_), "weight": result.weights}
-
-
 def write_picture(path: Path, figure: Figure) -> None:
     """Write a figure, all or nothing."""
     write_file(path, plot.render(figure, path.suffix[1:].lower()))
+
+
+def list_weights(result: Result) -> dict[str, NDArray[Any]]:
+    """Return the active atoms as columns id, name, weight."""
+    names = result.names if result.names is not None else ("",) * result.support
+    return {"id": result.ids, "name": np.array(names, np.str_), "weight": result.weights}

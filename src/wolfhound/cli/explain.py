@@ -7,7 +7,6 @@ import difflib
 import math
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from wolfhound.cli import _output as output
 from wolfhound.cli._progress import GapMeter
 from wolfhound.core import Atoms, Status, Vector
 from wolfhound.result import Result
-from wolfhound.writers import TABLES, write_table
+from wolfhound.writers import Columns, write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,8 +81,7 @@ def explain(
 
     For each target t: the point x of the hull with the least 1/2 |x - t|^2.
     """
-    output.check_path(out, "--out", TABLES)
-    output.check_path(picture, "--plot", output.PICTURES)
+    outputs = output.Outputs(out, None, picture).check()
     rows, known = opt.read_atoms(atoms, names)
     wanted = _targets(rows, targets, target or [], known, exclude_self)
     console = output.stdout()
@@ -92,7 +90,7 @@ def explain(
         done.append(explanation)
         if not as_json:
             print_explanation(console, explanation, top)
-    _write(done, out, picture)
+    outputs.write(table=lambda path: write_table(path, _join_weights(done)), figure=lambda: _draw(done))
     if as_json:
         output.print_json({"targets": [_document(explanation) for explanation in done]})
     else:
@@ -201,17 +199,14 @@ def _summary(done: Sequence[Explanation], wanted: int) -> str:
     )
 
 
-def _write(done: Sequence[Explanation], out: Path | None, picture: Path | None) -> None:
-    if out is not None:
-        tables = [output.columns(explanation.result) for explanation in done]
-        targets = np.repeat([e.target for e in done], [e.result.support for e in done])
-        joined = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
-        write_table(out, {"target": targets, **joined})
-    if picture is not None:
-        output.write_picture(picture, _figure(done))
+def _join_weights(done: Sequence[Explanation]) -> Columns:
+    tables = [output.list_weights(explanation.result) for explanation in done]
+    targets = np.repeat([e.target for e in done], [e.result.support for e in done])
+    joined = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+    return {"target": targets, **joined}
 
 
-def _figure(done: Sequence[Explanation]) -> Figure:
+def _draw(done: Sequence[Explanation]) -> Figure:
     if len(done) == 1:
         return done[0].result.plot(title=done[0].target)
     runs = {

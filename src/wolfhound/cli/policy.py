@@ -267,7 +267,7 @@ def _chosen(only: list[str] | None, names: Iterable[str]) -> set[str]:
     slugs = {_slug(name): name for name in names}
     if not only:
         return set(slugs.values())
-    wanted = opt.parts(only)
+    wanted = opt.split(only)
     unknown = [part for part in wanted if part not in slugs] if wanted else only
     if unknown:
         raise ValueError(f"`--only` must be of {', '.join(slugs)}. Got {', '.join(unknown)}.")

@@ -4,25 +4,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 import wolfhound as wh
 from wolfhound import readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.cli import _places as places
 from wolfhound.cli._progress import GapMeter
 from wolfhound.core import Method, Objective, StepSize
 from wolfhound.methods.directions import Direction
 from wolfhound.result import Result
-from wolfhound.writers import TABLES, write_table
+from wolfhound.writers import write_table
 
 EXAMPLES = """[bold]Examples:[/]
 
@@ -35,9 +31,6 @@ wolfhound solve likelihoods.npy --objective mixture --rtol 0 --atol 1e-6
 wolfhound solve atoms.npy --objective least-squares --design A.npy \\
   --response b.npy --exclude 0,7 --save run --plot run.png
 """
-
-_F = "The objective f"
-_HOW = "The method"
 
 
 class ObjectiveName(StrEnum):
@@ -87,48 +80,28 @@ _TAKES = {
     ObjectiveName.MIXTURE: (),
 }
 
+_of_f = opt.in_panel("The objective f")
+_of_method = opt.in_panel("The method")
+
 
 def solve(
     atoms: opt.AtomsFile,
-    objective: Annotated[
-        ObjectiveName,
-        typer.Option(metavar="NAME", rich_help_panel=_F, help=f"One of {', '.join(ObjectiveName)}."),
-    ],
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", rich_help_panel=_F, help="t of squared-distance: 1/2 |x - t|^2."),
-    ] = None,
-    design: Annotated[
-        str | None, typer.Option(metavar="FILE", rich_help_panel=_F, help="Matrix A, a row per case.")
-    ] = None,
+    objective: Annotated[ObjectiveName, _of_f(metavar="NAME", help=f"One of {', '.join(ObjectiveName)}.")],
+    target: Annotated[str | None, _of_f(metavar="FILE", help="t of squared-distance: 1/2 |x - t|^2.")] = None,
+    design: Annotated[str | None, _of_f(metavar="FILE", help="Matrix A, a row per case.")] = None,
     response: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", rich_help_panel=_F, help="b of least-squares, 1/2 |Ax - b|^2, and huber."
-        ),
+        str | None, _of_f(metavar="FILE", help="b of least-squares, 1/2 |Ax - b|^2, and huber.")
     ] = None,
-    labels: Annotated[
-        str | None, typer.Option(metavar="FILE", rich_help_panel=_F, help="Classes of logistic: -1 and 1.")
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(rich_help_panel=_F, help="Where huber turns linear; 1 if not given.")
-    ] = None,
+    labels: Annotated[str | None, _of_f(metavar="FILE", help="Classes of logistic: -1 and 1.")] = None,
+    delta: Annotated[float | None, _of_f(help="Where huber turns linear; 1 if not given.")] = None,
     method: Annotated[
-        MethodName,
-        typer.Option(metavar="NAME", rich_help_panel=_HOW, help=f"One of {', '.join(MethodName)}."),
+        MethodName, _of_method(metavar="NAME", help=f"One of {', '.join(MethodName)}.")
     ] = MethodName.FULLY_CORRECTIVE,
     step: Annotated[
         StepName | None,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=_HOW,
-            help=f"One of {', '.join(StepName)}. Not for fully-corrective.",
-        ),
+        _of_method(metavar="NAME", help=f"One of {', '.join(StepName)}. Not for fully-corrective."),
     ] = None,
-    lazy: Annotated[
-        bool,
-        typer.Option("--lazy", rich_help_panel=_HOW, help="Active atoms first. Not for fully-corrective."),
-    ] = False,
+    lazy: Annotated[bool, _of_method("--lazy", help="Active atoms first. Not for fully-corrective.")] = False,
     names: opt.Names = None,
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="IDS", help="Atoms not to use: ids with commas between.")
@@ -141,19 +114,12 @@ def solve(
     top: opt.Top = 10,
     seed: opt.Seed = 0,
     out: opt.Out = None,
-    save: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", rich_help_panel=opt.OUTPUT, help="Save the result, for wolfhound.load."
-        ),
-    ] = None,
+    save: opt.Save = None,
     picture: opt.Plot = None,
     as_json: opt.Json = False,
 ) -> None:
     """Minimise a smooth convex f over the hull of the atoms, with a proved gap."""
-    output.check_path(out, "--out", TABLES)
-    output.check_path(picture, "--plot", output.PICTURES)
-    places.check_folder(save, "--save", "a result", ["result"])
+    outputs = output.Outputs(out, save, picture).check("a result", "result")
     f = make_objective(objective, Given(target, design, response, labels, delta))
     mover = make_method(method, step, lazy, smoothness=f.smoothness)
     rows, known = opt.read_atoms(atoms, names)
@@ -167,12 +133,16 @@ def solve(
             max_steps=max_steps,
             max_passes=max_passes,
             max_seconds=max_seconds,
-            exclude=parse_ids(exclude or []),
+            exclude=opt.parse_ids(opt.split(exclude or []), "--exclude", "ids with commas between"),
             names=known,
             callback=callback,
             seed=seed,
         )
-    _write(result, out, save, picture)
+    outputs.write(
+        table=lambda path: write_table(path, output.list_weights(result)),
+        folder=result.save,
+        figure=result.plot,
+    )
     if as_json:
         output.print_json({"objective": result.objective, "method": result.method, **output.document(result)})
     else:
@@ -213,22 +183,16 @@ def make_method(name: MethodName, step: StepName | None, lazy: bool, *, smoothne
             if value is not None:
                 raise ValueError(f"`{option}` must not be given with --method {name}.")
         return wh.FullyCorrective()
-    return wh.FrankWolfe(_direction(name), _step(step, smoothness), lazy=lazy)
+    directions: dict[MethodName, Direction] = {
+        MethodName.FRANK_WOLFE: wh.Vanilla(),
+        MethodName.AWAY: wh.Away(),
+        MethodName.PAIRWISE: wh.Pairwise(),
+        MethodName.BLENDED_PAIRWISE: wh.BlendedPairwise(),
+    }
+    return wh.FrankWolfe(directions[name], _make_step(step, smoothness), lazy=lazy)
 
 
-def _direction(name: MethodName) -> Direction:
-    match name:
-        case MethodName.AWAY:
-            return wh.Away()
-        case MethodName.PAIRWISE:
-            return wh.Pairwise()
-        case MethodName.BLENDED_PAIRWISE:
-            return wh.BlendedPairwise()
-        case _:
-            return wh.Vanilla()
-
-
-def _step(name: StepName | None, smoothness: float) -> StepSize:
+def _make_step(name: StepName | None, smoothness: float) -> StepSize:
     match name:
         case StepName.SHORT_STEP:
             if not 0.0 < smoothness < math.inf:
@@ -242,32 +206,17 @@ def _step(name: StepName | None, smoothness: float) -> StepSize:
             return wh.LineSearch()
 
 
-def parse_ids(texts: Sequence[str]) -> list[int]:
-    """Return the ids of "1,5" "9"."""
-    return opt.ids(opt.parts(texts), "--exclude", "ids with commas between")
-
-
-def _write(result: Result, out: Path | None, save: Path | None, picture: Path | None) -> None:
-    if out is not None:
-        write_table(out, output.columns(result))
-    if save is not None:
-        result.save(save)
-    if picture is not None:
-        output.write_picture(picture, result.plot())
-
-
 def _print(console: Console, result: Result, top: int) -> None:
-    colour = "green" if result.success else "yellow"
-    console.print(f"[bold {colour}]{result.status.name}[/] {result.status.value}")
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="dim")
-    table.add_row("value", f"{result.value:.9g}")
-    table.add_row("lower", f"{result.lower:.9g}")
-    table.add_row("gap", f"{result.gap:.3g} (goal {result.goal:.3g})")
-    table.add_row("steps", f"{result.steps:,}")
-    table.add_row("passes", f"{result.passes:.3g} ({result.scored:,} atoms scored)")
-    table.add_row("time", output.seconds_text(result.seconds))
-    table.add_row("atoms", f"{result.support:,} with weight")
-    console.print(table)
+    output.print_status(console, result, result.status.value)
+    fields = [
+        ("value", f"{result.value:.9g}"),
+        ("lower", f"{result.lower:.9g}"),
+        ("gap", f"{result.gap:.3g} (goal {result.goal:.3g})"),
+        ("steps", f"{result.steps:,}"),
+        ("passes", f"{result.passes:.3g} ({result.scored:,} atoms scored)"),
+        ("time", output.seconds_text(result.seconds)),
+        ("atoms", f"{result.support:,} with weight"),
+    ]
+    output.print_fields(console, fields)
     console.print()
     output.print_atoms(console, result, top)
