@@ -8,10 +8,10 @@ global and no display is needed.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _GREY = "#666666"
+_PASSES = "passes over all atoms"
 _FEW = 40  # states up to which each one gets a marker
 _FEW_PASSES = 12.0  # up to which a linear axis shows them all
 
@@ -79,21 +80,17 @@ def convergence(
     grid = figure.subplots(2, 2, sharex="col", sharey="row")
     gap = _positive(_difference(value, lower))
     for column, cost in enumerate((passes, seconds)):
-        top, bottom = grid[0, column], grid[1, column]
+        top, bottom = grid[:, column]
         _curve(top, cost, value, 0, "value")
         _curve(top, cost, lower, 1, "lower bound (proved)")
         _curve(bottom, cost, gap, 2, "gap")
         _goal(bottom, goal)
-    if np.isfinite(gap).any():  # a log axis cannot be empty
-        grid[1, 0].set_yscale("log")
-    _finish(grid[1, 0], grid[1, 1])
+    _use_log(grid[1, 0].set_yscale, gap)
     grid[1, 0].locator_params(axis="x", integer=True)
-    grid[0, 0].set_ylabel("f")
-    grid[1, 0].set_ylabel("proved gap")
-    grid[0, 1].legend(frameon=False, loc="best")
-    grid[1, 1].legend(frameon=False, loc="best")
-    for axes in grid.flat:
-        _clean(axes)
+    _finish(grid[0, 0], y="f")
+    _finish(grid[0, 1], legend=True)
+    _finish(grid[1, 0], _PASSES, "proved gap")
+    _finish(grid[1, 1], "seconds", legend=True)
     return figure
 
 
@@ -117,18 +114,13 @@ def compare(runs: Mapping[str, Run], *, goal: float | None = None, title: str = 
         _curve(left, run.passes, gap, i, label)
         _curve(right, _positive(run.seconds), gap, i, label)
     _scale_passes(left, max(float(run.passes.max(initial=1.0)) for run in runs.values()))
-    # A log axis cannot be empty.
-    if any(np.isfinite(_positive(run.seconds)).any() for run in runs.values()):
-        right.set_xscale("log")
-    if any(np.isfinite(_positive(run.gap)).any() for run in runs.values()):
-        left.set_yscale("log")
+    _use_log(right.set_xscale, *(run.seconds for run in runs.values()))
+    _use_log(left.set_yscale, *(run.gap for run in runs.values()))
     for axes in (left, right):
         _goal(axes, goal)
-        _clean(axes)
-    _finish(left, right)
-    left.set_ylabel("proved gap")
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    _finish(left, _PASSES, "proved gap")
+    _finish(right, "seconds")
+    _legend_below(figure, left, len(runs) + 1)
     return figure
 
 
@@ -169,21 +161,17 @@ def tradeoff(
     for i, (label, counts) in enumerate(scored.items()):
         _curve(left, sizes, counts, i, label)
     left.plot(sizes, sizes, color=_GREY, linestyle="--", linewidth=1.0, label="scan: all n")
-    left.axvline(rows, color=_GREY, linestyle=":", linewidth=1.0)
     for i, (label, times) in enumerate(seconds.items()):
         _curve(right, ratios, _positive(times), i, label)
     for i, (label, level) in enumerate(levels.items(), len(seconds)):
         right.axhline(level, color=COLOURS[i], linestyle="--", linewidth=1.4, label=label)
-    right.axvline(ratio, color=_GREY, linestyle=":", linewidth=1.0)
+    _finish(left, "atoms n", "atoms scored per query")
+    _finish(right, "gap ratio c", "seconds in all")
     left.set_xscale("log")
-    for axes in (left, right):
+    for axes, marked in ((left, rows), (right, ratio)):
+        axes.axvline(marked, color=_GREY, linestyle=":", linewidth=1.0)
         axes.set_yscale("log")
-        _clean(axes)
         axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, fontsize=8)
-    left.set_xlabel("atoms n")
-    left.set_ylabel("atoms scored per query")
-    right.set_xlabel("gap ratio c")
-    right.set_ylabel("seconds in all")
     return figure
 
 
@@ -277,16 +265,11 @@ def _against_random(axes: Axes, sizes: Vector, mmd: Vector, random: Vector, last
     _curve(axes, sizes, _positive(random), 1, "random (mean)")
     _curve(axes, sizes, _positive(mmd), 0, "chosen")
     if last > 0.0 and last != mmd[-1]:
-        axes.plot(
-            sizes[-1:], [last], color=COLOURS[2], marker="*", markersize=11, linestyle="", label="weighted"
-        )
+        star: dict[str, Any] = {"marker": "*", "markersize": 11, "linestyle": ""}
+        axes.plot(sizes[-1:], [last], color=COLOURS[2], label="weighted", **star)
     axes.set_xscale("log")
-    if np.isfinite(_positive(np.concatenate([mmd, random]))).any():  # a log axis cannot be empty
-        axes.set_yscale("log")
-    axes.set_xlabel("rows m")
-    axes.set_ylabel("MMD")
-    axes.legend(frameon=False, loc="best")
-    _clean(axes)
+    _use_log(axes.set_yscale, mmd, random)
+    _finish(axes, "rows m", "MMD", legend=True)
 
 
 def _projection(axes: Axes, sample: Matrix, chosen: Matrix, weights: Vector | None) -> None:
@@ -298,20 +281,9 @@ def _projection(axes: Axes, sample: Matrix, chosen: Matrix, weights: Vector | No
     others, dots = (sample - centre) @ plane.T, (chosen - centre) @ plane.T
     areas = np.full(len(dots), 22.0) if weights is None else 22.0 * weights * len(weights)
     axes.scatter(others[:, 0], others[:, 1], s=5.0, color="#BBBBBB", linewidths=0.0, label="rows (a sample)")
-    axes.scatter(
-        dots[:, 0],
-        dots[:, 1],
-        s=areas,
-        color=COLOURS[0],
-        edgecolors="white",
-        linewidths=0.4,
-        label="chosen",
-        alpha=0.9,
-    )
-    axes.set_xlabel("first principal axis")
-    axes.set_ylabel("second principal axis")
-    axes.legend(frameon=False, loc="best")
-    _clean(axes)
+    edge: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.4, "alpha": 0.9}
+    axes.scatter(dots[:, 0], dots[:, 1], s=areas, color=COLOURS[0], label="chosen", **edge)
+    _finish(axes, "first principal axis", "second principal axis", legend=True)
 
 
 def _goal(axes: Axes, goal: float | None) -> None:
@@ -330,15 +302,24 @@ def _scale_passes(axes: Axes, most: float) -> None:
         axes.set_xlim(0.0, 1.4 * most)
 
 
-def _clean(axes: Axes) -> None:
+def _use_log(set_scale: Callable[[str], None], *values: Vector) -> None:
+    """Scale an axis by logarithms, unless nothing could stand on it."""
+    if any(np.isfinite(_positive(each)).any() for each in values):
+        set_scale("log")
+
+
+def _finish(axes: Axes, x: str = "", y: str = "", *, legend: bool = False) -> None:
+    axes.set(xlabel=x, ylabel=y)
     axes.grid(visible=True, which="major", color="#E6E6E6", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+    if legend:
+        axes.legend(frameon=False, loc="best")
 
 
-def _finish(left: Axes, right: Axes) -> None:
-    left.set_xlabel("passes over all atoms")
-    right.set_xlabel("seconds")
+def _legend_below(figure: Figure, axes: Axes, columns: int) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)), frameon=False)
 
 
 # ---------------------------------------------------------------- learned policies
@@ -391,9 +372,6 @@ def learning(curves: Mapping[str, Learning], *, levels: Mapping[str, float], tit
         axes.fill_between(curve.steps, low, high, color=colour, alpha=0.12, linewidth=0.0)
     for i, (label, level) in enumerate(levels.items()):
         axes.axhline(level, color=_GREY, linestyle=((i, (1 + 3 * i, 2))), linewidth=1.2, label=label)
-    axes.set_xlabel("steps of the environment")
-    axes.set_ylabel("return of an episode")
-    _clean(axes)
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    _finish(axes, "steps of the environment", "return of an episode")
+    _legend_below(figure, axes, 4)
     return figure
