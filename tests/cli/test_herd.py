@@ -82,7 +82,7 @@ def ids(text: str) -> list[int]:
         ([], {}),
         (["--weights", "--swap"], {"weights": True, "swap": True}),
         (["--candidates", 60, "--seed", 5], {"candidates": 60, "seed": 5}),
-        (["--init", "3,17", "--exclude", "5, 6,"], {"init": [3, 17], "exclude": [5, 6]}),
+        (["--start", "3,17", "--exclude", "5, 6,"], {"init": [3, 17], "exclude": [5, 6]}),
         (["--by", "labels.txt"], {"by": "labels"}),
         (["--by", "codes.npy", "--balanced"], {"by": "codes", "balanced": True}),
         (["--target", "target.npy"], {"target": "target.npy"}),
@@ -144,7 +144,7 @@ def test_options_that_are_repeated_add_up(run: Run, here: Path) -> None:
     once = ids(run("herd", "rows.csv", "-m", M, "--columns", "c,a", "--exclude", "5,6", "--json").out)
     again = ["--columns", "c", "--columns", "a", "--exclude", 5, "--exclude", 6]
     assert ids(run("herd", "rows.csv", "-m", M, *again, "--json").out) == once
-    both = document(run("herd", "rows.csv", "-m", M, "--init", 3, "--init", "1,4", "--json").out)["rows"]
+    both = document(run("herd", "rows.csv", "-m", M, "--start", 3, "--start", "1,4", "--json").out)["rows"]
     assert {1, 3, 4} <= {row["id"] for row in both}
 
 
@@ -210,7 +210,7 @@ def test_all_columns_are_carried(run: Run, here: Path) -> None:
 
 def test_an_output_is_where_the_next_run_begins(run: Run, here: Path) -> None:
     first = ids(run("herd", "rows.csv", "-m", 5, "-o", "core.csv", "--json").out)
-    assert ids(run("herd", "rows.csv", "-m", 9, "--init", "core.csv", "--json").out)[:5] == first
+    assert ids(run("herd", "rows.csv", "-m", 9, "--start", "core.csv", "--json").out)[:5] == first
     for file in ("core.npy", "core.parquet"):
         assert run("herd", "rows.npy", "-m", 5, "-o", file).code == 0
         rest = ids(run("herd", "rows.npy", "-m", 5, "--exclude", file, "--json").out)
@@ -220,10 +220,10 @@ def test_an_output_is_where_the_next_run_begins(run: Run, here: Path) -> None:
 def test_ids_in_a_file(run: Run, here: Path) -> None:
     np.save("ids.npy", np.array([8, 2]))
     Path("ids.txt").write_text("8\n2\n")
-    expected = ids(run("herd", "rows.npy", "-m", 4, "--init", "8,2", "--json").out)
+    expected = ids(run("herd", "rows.npy", "-m", 4, "--start", "8,2", "--json").out)
     assert expected[:2] == [8, 2]
-    assert ids(run("herd", "rows.npy", "-m", 4, "--init", "ids.npy", "--json").out) == expected
-    assert ids(run("herd", "rows.npy", "-m", 4, "--init", "ids.txt", "--json").out) == expected
+    assert ids(run("herd", "rows.npy", "-m", 4, "--start", "ids.npy", "--json").out) == expected
+    assert ids(run("herd", "rows.npy", "-m", 4, "--start", "ids.txt", "--json").out) == expected
 
 
 def test_save_and_plot(run: Run, here: Path, points: Array) -> None:
@@ -404,11 +404,11 @@ def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
             "`--target` must have the columns of ROWS that count. Got no c.",
         ),
         (
-            ["rows.npy", "-m", "5", "--init", "1,x"],
-            "`--init` must be ids with commas between, or a file of ids. Got x.",
+            ["rows.npy", "-m", "5", "--start", "1,x"],
+            "`--start` must be ids with commas between, or a file of ids. Got x.",
         ),
         (["rows.npy", "-m", "5", "--exclude", "400"], "`--exclude` must be ids in [0, 400)."),
-        (["rows.npy", "-m", "5", "--init", "narrow.csv"], "`--init` must be a file with a column id."),
+        (["rows.npy", "-m", "5", "--start", "narrow.csv"], "`--start` must be a file with a column id."),
         (
             ["rows.npy", "-m", "5", "-o", "core.xlsx"],
             "`--out` must end in .csv, .json, .npy, .parquet. Got core.xlsx.",

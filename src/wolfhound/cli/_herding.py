@@ -42,7 +42,7 @@ class Given(NamedTuple):
     target: str | None
     by: Sequence[str]
     balanced: bool
-    init: Sequence[str]
+    start: Sequence[str]
     exclude: Sequence[str]
     kernel: KernelName
     scores: str | None
@@ -59,7 +59,7 @@ class Job(NamedTuple):
     scores: Atoms | None
     by: NDArray[Any] | None
     kernel: Kernel
-    init: Ids | None
+    start: Ids | None
     exclude: Ids | None
 
     def prepared(self, *, standardize: bool) -> Job:
@@ -92,7 +92,7 @@ def read(given: Given) -> Job:
         scores=None if given.scores is None else _scores(given.scores, rows.shape),
         by=_labels(given.by, source, rows.shape[0]) if given.by else None,
         kernel=_kernel(given.kernel, given.lengthscale),
-        init=_ids(given.init, "--init"),
+        start=_ids(given.start, "--start"),
         exclude=_ids(given.exclude, "--exclude"),
     )
 

@@ -170,21 +170,21 @@ def plain(text: str) -> str:
 # ---------------------------------------------------------------- JSON
 
 
+def pick(result: object, *names: str) -> dict[str, object]:
+    """Return some attributes by their names."""
+    return {name: getattr(result, name) for name in names}
+
+
+def describe_outcome(result: Outcome) -> dict[str, object]:
+    """Return why a run ended as plain values for JSON."""
+    return {"status": result.status.name, **pick(result, "success", "message")}
+
+
 def document(result: Result) -> dict[str, object]:
     """Return a result as plain values for JSON."""
     return {
-        "status": result.status.name,
-        "success": result.success,
-        "message": result.message,
-        "value": result.value,
-        "lower": result.lower,
-        "gap": result.gap,
-        "goal": result.goal,
-        "steps": result.steps,
-        "passes": result.passes,
-        "scored": result.scored,
-        "seconds": result.seconds,
-        "support": result.support,
+        **describe_outcome(result),
+        **pick(result, "value", "lower", "gap", "goal", "steps", "passes", "scored", "seconds", "support"),
         "atoms": [atom._asdict() for atom in result.top(result.support)],
     }
 

@@ -13,16 +13,14 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.cli import _places as places
 from wolfhound.cli._herding import Given, Job, KernelName, read
 from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Atoms, Status
 from wolfhound.planning.text import bytes_text, seconds_text
-from wolfhound.writers import TABLES, write_rows
+from wolfhound.writers import write_rows
 
 if TYPE_CHECKING:
     from wolfhound.herding.herd import Expected
@@ -41,104 +39,64 @@ wolfhound herd chain.npy -m 200 -o thin.csv --kernel stein --scores gradients.np
 wolfhound herd rows.csv -m 100 --columns age,income --standardize --weights --json
 """
 
-_WHAT = "What stands for what"
-_HOW = "How it is chosen"
 _SHOWN = 8
+
+_what = opt.in_panel("What stands for what")
+_how = opt.in_panel("How it is chosen")
 
 
 def herd(
     rows: Annotated[
-        str,
-        typer.Argument(metavar="ROWS", help="A table: .npy, .npz, .csv, .parquet or a quoted glob."),
+        str, typer.Argument(metavar="ROWS", help="A table: .npy, .npz, .csv, .parquet or a quoted glob.")
     ],
     m: Annotated[int, typer.Option("-m", "--size", min=1, help="Rows to choose.")],
     out: Annotated[
         Path | None,
-        typer.Option(
+        opt.file_output(
             "-o",
             "--out",
-            metavar="FILE",
-            rich_help_panel=opt.OUTPUT,
             help="Write the chosen rows, with all their columns, ids and weights: "
             ".csv, .json, .npy or .parquet.",
         ),
     ] = None,
     columns: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B,C", rich_help_panel=_WHAT, help="Columns that count; else all of numbers."),
+        list[str] | None, _what(metavar="A,B,C", help="Columns that count; else all of numbers.")
     ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", rich_help_panel=_WHAT, help="Rows to match; else ROWS themselves."),
-    ] = None,
+    target: Annotated[str | None, _what(metavar="FILE", help="Rows to match; else ROWS themselves.")] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(
+        _what(
             metavar="LABELS",
-            rich_help_panel=_WHAT,
             help="Choose within each class: a column of ROWS, or a .npy or .txt file; may be repeated.",
         ),
     ] = None,
-    balanced: Annotated[
-        bool,
-        typer.Option("--balanced", rich_help_panel=_WHAT, help="Equally many rows of every class."),
-    ] = False,
-    init: Annotated[
+    balanced: Annotated[bool, _what("--balanced", help="Equally many rows of every class.")] = False,
+    start: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="IDS",
-            rich_help_panel=_WHAT,
-            help="Rows that are chosen already, part of the m: 3,17,4 or a file of ids.",
-        ),
+        _what(metavar="IDS", help="Rows that are chosen already, part of the m: 3,17,4 or a file of ids."),
     ] = None,
     exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="IDS", rich_help_panel=_WHAT, help="Rows not to choose: 3,17,4 or a file of ids."
-        ),
+        list[str] | None, _what(metavar="IDS", help="Rows not to choose: 3,17,4 or a file of ids.")
     ] = None,
     kernel: Annotated[
-        KernelName,
-        typer.Option(metavar="NAME", rich_help_panel=_HOW, help=f"One of {', '.join(KernelName)}."),
+        KernelName, _how(metavar="NAME", help=f"One of {', '.join(KernelName)}.")
     ] = KernelName.GAUSSIAN,
-    scores: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", rich_help_panel=_HOW, help="Gradients of log p at ROWS, for stein."),
-    ] = None,
-    lengthscale: Annotated[
-        float | None,
-        typer.Option(rich_help_panel=_HOW, help="Of the kernel; a median distance if not given."),
-    ] = None,
+    scores: Annotated[str | None, _how(metavar="FILE", help="Gradients of log p at ROWS, for stein.")] = None,
+    lengthscale: Annotated[float | None, _how(help="Of the kernel; a median distance if not given.")] = None,
     standardize: Annotated[
-        bool,
-        typer.Option("--standardize", rich_help_panel=_HOW, help="Scale the columns to variance 1 first."),
+        bool, _how("--standardize", help="Scale the columns to variance 1 first.")
     ] = False,
-    weights: Annotated[
-        bool, typer.Option("--weights", rich_help_panel=_HOW, help="Fit weights; else they are equal.")
-    ] = False,
-    swap: Annotated[
-        bool, typer.Option("--swap", rich_help_panel=_HOW, help="Try to swap every chosen row at the end.")
-    ] = False,
+    weights: Annotated[bool, _how("--weights", help="Fit weights; else they are equal.")] = False,
+    swap: Annotated[bool, _how("--swap", help="Try to swap every chosen row at the end.")] = False,
     candidates: Annotated[
-        int | None,
-        typer.Option(min=1, rich_help_panel=_HOW, help="Random rows to choose among: more, better, slower."),
+        int | None, _how(min=1, help="Random rows to choose among: more, better, slower.")
     ] = None,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all that is random.")] = 0,
-    save: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", rich_help_panel=opt.OUTPUT, help="Save the result, for HerdResult.load."
-        ),
-    ] = None,
+    save: opt.Save = None,
     picture: Annotated[
         Path | None,
-        typer.Option(
-            "--plot",
-            metavar="FILE",
-            rich_help_panel=opt.OUTPUT,
-            help="Draw the distance by m, and the chosen rows: .png, .svg or .pdf.",
-        ),
+        opt.file_output("--plot", help="Draw the distance by m, and the chosen rows: .png, .svg or .pdf."),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -150,16 +108,14 @@ def herd(
     from wolfhound.herding.herd import expected  # noqa: PLC0415 - numba
     from wolfhound.herding.herd import herd as choose  # noqa: PLC0415
 
-    output.check_path(out, "--out", TABLES)
-    output.check_path(picture, "--plot", output.PICTURES)
-    places.check_folder(save, "--save", "rows that were chosen", ["herd"])
+    outputs = output.Outputs(out, save, picture).check("rows that were chosen", "herd")
     given = Given(
         rows=rows,
         columns=columns or (),
         target=target,
         by=by or (),
         balanced=balanced,
-        init=init or (),
+        start=start or (),
         exclude=exclude or (),
         kernel=kernel,
         scores=scores,
@@ -179,7 +135,7 @@ def herd(
             target=ready.target,
             by=ready.by,
             balanced=balanced,
-            init=ready.init,
+            init=ready.start,
             exclude=ready.exclude,
             weights=weights,
             swap=swap,
@@ -188,12 +144,16 @@ def herd(
             callback=watch,
             seed=seed,
         )
-    _write(ready, result, out, save, picture)
+    outputs.write(
+        table=lambda path: write_rows(path, job.source, result.ids, result.weights),
+        folder=result.save,
+        figure=lambda: result.plot(rows=_points(ready.rows)),
+    )
     if as_json:
         output.print_json(_document(job, result, cost))
     else:
         _print(output.stdout(), job, result, out)
-    raise typer.Exit(_exit_code(result))
+    raise typer.Exit(output.exit_code(result))
 
 
 # ---------------------------------------------------------------- before and while it runs
@@ -212,7 +172,7 @@ def _meter(n: int, m: int, swap: bool, intent: str) -> Meter:
     """Shows the passes before the first row, then the rows."""
 
     def read(meter: Meter) -> Reading:
-        # Rows of --init are there from the start.
+        # Rows of --start are there from the start.
         steps = 0 if meter.state is None or meter.state.kind == "start" else meter.state.t
         # Which half of the work is longer depends on n and m.
         share = 0.5 * min(meter.swept / n, 1.0) if not steps else 0.5 + 0.5 * steps / ((2 if swap else 1) * m)
@@ -245,21 +205,6 @@ def _too_late(*, as_json: bool) -> Iterator[None]:
 # ---------------------------------------------------------------- what it gives
 
 
-def _exit_code(result: HerdResult) -> int:
-    if result.status is Status.INTERRUPTED:
-        return 130
-    return 0 if result.success else 1
-
-
-def _write(job: Job, result: HerdResult, out: Path | None, save: Path | None, picture: Path | None) -> None:
-    if out is not None:
-        write_rows(out, job.source, result.ids, result.weights)
-    if save is not None:
-        result.save(save)
-    if picture is not None:
-        output.write_picture(picture, result.plot(rows=_points(job.rows)))
-
-
 def _points(rows: Atoms) -> Atoms:
     """Return what is drawn: a sample without its scores."""
     from wolfhound.herding.kernels import ScoredAtoms  # noqa: PLC0415 - numba
@@ -280,24 +225,17 @@ def _document(job: Job, result: HerdResult, cost: Expected) -> dict[str, object]
     if result.labels is not None:
         rows = [{**row, "label": label} for row, label in zip(rows, result.labels.tolist(), strict=True)]
     return {
-        "status": result.status.name,
-        "success": result.success,
-        "message": result.message,
+        **output.describe_outcome(result),
         "n": n,
         "d": d,
         "m": len(result.ids),
         "columns": list(job.columns),
         "kernel": result.space,
-        "mmd": result.mmd,
-        "mmd_random": result.mmd_random,
-        "mmd_random_spread": result.mmd_random_spread,
         "times_closer": _ratio(result),
-        "reference": result.reference,
-        "ess": result.ess,
-        "seconds": result.seconds,
-        "evaluation_seconds": result.evaluation_seconds,
-        "passes": result.passes,
-        "scored": result.scored,
+        **output.pick(
+            result, "mmd", "mmd_random", "mmd_random_spread", "reference", "ess", "evaluation_seconds"
+        ),
+        **output.pick(result, "seconds", "passes", "scored"),
         "expected": {
             "bytes": cost.nbytes,
             "seconds": cost.seconds,
@@ -308,25 +246,23 @@ def _document(job: Job, result: HerdResult, cost: Expected) -> dict[str, object]
 
 
 def _print(console: Console, job: Job, result: HerdResult, out: Path | None) -> None:
-    colour = "green" if result.success else "yellow"
-    chosen = f"{len(result.ids):,} of {job.rows.shape[0]:,} rows chosen"
     why = "" if result.success else f"; {result.status.value}"
-    console.print(f"[bold {colour}]{result.status.name}[/] {chosen}{why}", soft_wrap=True)
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="dim")
-    table.add_row("kernel", output.plain(result.space))
-    table.add_row("MMD", f"{result.mmd:.4g} ({output.plain(result.reference)})")
+    output.print_status(console, result, f"{len(result.ids):,} of {job.rows.shape[0]:,} rows chosen{why}")
     spread = f"{result.mmd_random:.4g}, give or take {result.mmd_random_spread:.2g}"
-    table.add_row("random", f"{spread}: {_verdict(result)}")
-    table.add_row("effective", f"{result.ess:,.1f} of {len(result.ids):,} rows")
-    if result.labels is not None:
-        table.add_row("classes", output.plain(_counts(result.labels)))
-    table.add_row("passes", f"{result.passes:.3g} ({result.scored:,} atoms scored)")
-    measured = f", then {seconds_text(result.evaluation_seconds)} to measure"
-    table.add_row("time", seconds_text(result.seconds) + measured)
     more = ", ..." if len(result.ids) > _SHOWN else ""
-    table.add_row("rows", ", ".join(map(str, result.ids[:_SHOWN].tolist())) + more)
-    console.print(table)
+    classes = [] if result.labels is None else [("classes", _counts(result.labels))]
+    measured = f", then {seconds_text(result.evaluation_seconds)} to measure"
+    fields = [
+        ("kernel", result.space),
+        ("MMD", f"{result.mmd:.4g} ({result.reference})"),
+        ("random", f"{spread}: {_verdict(result)}"),
+        ("effective", f"{result.ess:,.1f} of {len(result.ids):,} rows"),
+        *classes,
+        ("passes", f"{result.passes:.3g} ({result.scored:,} atoms scored)"),
+        ("time", seconds_text(result.seconds) + measured),
+        ("rows", ", ".join(map(str, result.ids[:_SHOWN].tolist())) + more),
+    ]
+    output.print_fields(console, fields)
     if out is not None:
         console.print(f"Written to [bold]{output.plain(str(out))}[/]", soft_wrap=True)
 
