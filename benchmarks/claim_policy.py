@@ -38,6 +38,7 @@ from rig import Claim, held_threads
 import wolfhound
 from wolfhound.core import Oracle
 from wolfhound.policy import ActionSet
+from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.agent import Agent, Settings
 from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
 from wolfhound.policy.deep.rules import FrankWolfeRule, HullDecision, Rule
@@ -45,11 +46,11 @@ from wolfhound.policy.feed.baselines import Policy
 from wolfhound.policy.feed.batch import BatchedFeed
 from wolfhound.policy.feed.compare import evaluate
 from wolfhound.policy.feed.contenders import feed_baselines
-from wolfhound.policy.feed.environment import Feed, Rows, feed_features
+from wolfhound.policy.feed.environment import Feed, feed_features
 
 OURS, INDEXED, PLAIN = "SFWPO", "SFWPO, index", "TD3, not refined"
 REFINED, REFERENCE = "TD3, refined", "NFWPO"
-WOLPERTINGERS = {f"Wolpertinger {k}": Wolpertinger(k=k) for k in (1, 10, 100)}
+WOLPERTINGERS = {f"Wolpertinger {k}": Wolpertinger(neighbours=k) for k in (1, 10, 100)}
 RULES: dict[str, Rule] = {
     OURS: FrankWolfeRule(),
     INDEXED: FrankWolfeRule(),

@@ -42,7 +42,7 @@ import wolfhound
 from wolfhound.core import Ids, Oracle
 from wolfhound.oracles import _faiss
 from wolfhound.policy import ActionSet
-from wolfhound.policy.deep.agent import SFWPO
+from wolfhound.policy.deep.agent import SFWPO, Settings
 from wolfhound.policy.feed import Feed, feed_features
 from wolfhound.policy.feed.batch import BatchedFeed
 
@@ -170,9 +170,8 @@ def items(size: Size, tiny: bool) -> Matrix:
 
 def agent_of(feed: Feed, actions: ActionSet) -> SFWPO:
     """An agent whose updates take batches as large as those that are timed."""
-    return SFWPO(
-        BatchedFeed(feed, 16), actions, critic_features=feed_features, batch_size=BATCH, learning_starts=320
-    )
+    settings = Settings(batch_size=BATCH, learning_starts=320)
+    return SFWPO(BatchedFeed(feed, 16), actions, settings=settings, critic_features=feed_features)
 
 
 def gradients(feed: Feed, size: Size) -> Asked:

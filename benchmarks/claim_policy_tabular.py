@@ -145,9 +145,9 @@ def judge_smooth(claim: Claim, size: Size) -> None:
 def _poor_run(acmdp: ACMDP, share: float, *, steps: int) -> TabularResult:
     """A run with the poorest oracle of this share of the gap, confirmed by nobody."""
     if share == 1.0:
-        return fwpo(acmdp, rtol=0.0, eps=0.0, max_steps=steps)
+        return fwpo(acmdp, rtol=0.0, atol=0.0, max_steps=steps)
     poor = with_share_of_gap(acmdp, share)
-    return sfwpo(poor, c=share, rtol=0.0, eps=0.0, confirm=False, max_steps=steps)
+    return sfwpo(poor, ratio=share, rtol=0.0, atol=0.0, confirm=False, max_steps=steps)
 
 
 def _errors(result: TabularResult, best: float) -> Vector:

@@ -7,7 +7,7 @@ from wolfhound import ClusterIndex
 from wolfhound.data import words
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.feed import Feed, feed_features
-from wolfhound.policy.feed.baselines import Greedy, Myopic, Policy
+from wolfhound.policy.feed.baselines import GreedyItem, Myopic, Policy
 from wolfhound.policy.feed.batch import BatchedFeed
 from wolfhound.policy.feed.compare import evaluate
 
@@ -20,18 +20,20 @@ def main() -> None:
     exact = ActionSet(feed.atoms)
     fresh = BatchedFeed(feed.fresh(seed=1), 16)  # users that no agent has met
     policies: dict[str, Policy] = {
-        "the item liked most": Greedy(exact),
+        "the item liked most": GreedyItem(exact),
         "the best mixture now": Myopic(feed, exact),
     }
 
     try:
-        from wolfhound.policy.deep.agent import SFWPO  # noqa: PLC0415 - torch is an extra
+        from wolfhound.policy.deep.agent import SFWPO, Settings  # noqa: PLC0415 - torch is an extra
     except ImportError as error:
         print(f"nothing is learned: {error}")
     else:
         # Any oracle over the same atoms may answer: here an index that scores a few of them.
         actions = ActionSet(feed.atoms, oracle=ClusterIndex.build(feed.atoms, budget=200))
-        agent = SFWPO(BatchedFeed(feed, 16), actions, critic_features=feed_features, audit_every=20)
+        agent = SFWPO(
+            BatchedFeed(feed, 16), actions, settings=Settings(audit_every=20), critic_features=feed_features
+        )
         agent.learn(STEPS)
         policies["learned"] = lambda obs: agent.predict(obs)[0]
         stats = agent.stats

@@ -13,7 +13,8 @@ from wolfhound.core import AtomsLike
 KINDS = {
     "result": "wolfhound.result:Result",
     "herd": "wolfhound.herding.result:HerdResult",
-    "tabular policy": "wolfhound.policy.tabular.result:TabularResult",
+    "policy": "wolfhound.policy.tabular.result:TabularResult",
+    "agent": "wolfhound.policy.deep.agent:Agent",
 }
 """Where what a folder holds is read: a class whose `load` takes the folder and the atoms.
 

@@ -19,6 +19,7 @@ from wolfhound import store
 from wolfhound.cli import _policy
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.deep.agent import SFWPO, Agent
+from wolfhound.policy.deep.training import Trainer
 from wolfhound.policy.feed import Feed, feed_features
 
 ITEMS = np.random.default_rng(5).standard_normal((200, 4)) + 0.3
@@ -153,12 +154,12 @@ def test_a_scan_needs_no_oracle_and_auto_chooses_one() -> None:
 
 
 def test_an_interrupted_run_saves_what_it_learned(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(self: Agent, *_: object, log: object) -> None:
+    def interrupted(self: Trainer) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Agent, "learn", interrupted)
+    monkeypatch.setattr(Trainer, "advance", interrupted)
     assert run("policy", "train", "items.npy", *SMALL, "--out", "agent").code == 130
-    assert store.kind("agent") == "policy"
+    assert store.kind("agent") == "agent"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from tests.cli.conftest import Ran, Run, words
 from wolfhound.cli import _progress, policy_solve
 from wolfhound.cli._frame import Command, Commands
-from wolfhound.policy import ACMDP, QuadraticReward, load_policy, policy_iteration, random_acmdp
+from wolfhound.policy import ACMDP, QuadraticReward, TabularResult, policy_iteration, random_acmdp
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_files_are_written(run: Run, model: ACMDP, tmp_path: Path) -> None:
     assert ran.code == 0
     lines = (tmp_path / "policy.csv").read_text().splitlines()
     assert lines[0] == "state,id,weight" and len(lines) == 7
-    saved = load_policy(tmp_path / "run", atoms=model.actions.atoms)
+    saved = TabularResult.load(tmp_path / "run", atoms=model.actions.atoms)
     assert [int(line.split(",")[1]) for line in lines[1:]] == saved.ids[:, 0].tolist()
     assert (tmp_path / "run.svg").stat().st_size > 1000
 

@@ -31,7 +31,7 @@ from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
-from wolfhound.policy import ACMDP, AffineTransition, QuadraticReward, fwpo, load_policy
+from wolfhound.policy import ACMDP, AffineTransition, QuadraticReward, TabularResult, fwpo
 from wolfhound.store import StoreError
 
 BATCH = 50
@@ -88,7 +88,7 @@ def templates() -> tuple[Template, ...]:
         "herd": lambda: (herd(ROWS, 6), lambda folder: HerdResult.load(folder, rows=ROWS), use_result),
         "policy": lambda: (
             fwpo(_policy(), max_steps=4),
-            lambda folder: load_policy(folder, atoms=ROWS),
+            lambda folder: TabularResult.load(folder, atoms=ROWS),
             use_result,
         ),
         "int8": lambda: _index(Int8Scan, ROWS),

@@ -55,7 +55,7 @@ POINT = [[0.2, 0.3, 0.5]]
 FEED = fd.Feed.build(ROWS, users=5)
 ENV = Batched(FEED, 4)
 SET = pl.ActionSet(FEED.atoms)
-AGENT = ag.SFWPO(ENV, SET, hidden=4)
+AGENT = ag.SFWPO(ENV, SET, settings=ag.Settings(hidden=4))
 
 Table = Mapping[str, Mapping[str, tuple[object, str]]]
 
@@ -116,6 +116,8 @@ CALLABLES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"eps": 0.1, "c": 0.9, "span": 1.0, "largest": 1.0, "curvature": 0.0, "least": 0.1},
     ),
     "SFWPO": (ag.SFWPO, {"env": ENV, "actions": SET}),
+    "Settings": (ag.Settings, {}),
+    "HullDecision": (ag.HullDecision, {}),
     "Agent": (ag.Agent, {"env": ENV, "actions": SET, "rule": rv.TD3()}),
     "TD3": (rv.TD3, {}),
     "learn": (AGENT.learn, {"total_timesteps": 4}),
@@ -123,12 +125,12 @@ CALLABLES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "decide": (AGENT.decide, {}),
     "FeedParameters": (fd.FeedParameters, {}),
     "Feed.build": (fd.Feed.build, {"atoms": ROWS}),
-    "Feed.start": (FEED.start, {"size": 2, "rng": np.random.default_rng(0)}),
+    "Feed.start": (FEED.start, {"size": 2, "seed": 0}),
     "BatchedFeed": (Batched, {"feed": FEED}),
-    "Greedy": (bl.Greedy, {}),
+    "Greedy": (bl.GreedyItem, {}),
     "Myopic": (bl.Myopic, {"feed": FEED, "actions": SET}),
     "Random": (bl.Random, {"actions": SET}),
-    "evaluate a policy": (cmp.evaluate, {"policy": bl.Greedy(SET), "env": ENV}),
+    "evaluate a policy": (cmp.evaluate, {"policy": bl.GreedyItem(SET), "env": ENV}),
     "compare": (
         cmp.compare,
         {"learners": {}, "baselines": {"greedy": bl.Greedy}, "test": ct.fresh_users(FEED)},
@@ -226,9 +228,9 @@ USES: Table = {
     "draw": {
         "ids": ([[1, 20]], "ids in [0, 20). Got 1 .. 20"),
         "weights": ([[0.5, 0.6]], ">= 0 with rows of sum 1"),
-        "rng": (0, "a numpy.random.Generator. Got 0"),
+        "seed": ("0", "an integer >= 0. Got '0'"),
     },
-    "random": {"m": (0, "an integer >= 1"), "rng": (np.random, "a numpy.random.Generator")},
+    "random": {"m": (0, "an integer >= 1"), "seed": (np.random, "an integer >= 0")},
     "ACMDP": {
         "reward": (None, "an array of real numbers. Got None"),
         "transition": ("matrix", "an array of real numbers. Got 'matrix'"),
@@ -260,7 +262,7 @@ USES: Table = {
     },
     "sfwpo": {
         "acmdp": (pl.ACMDP, "an ACMDP. Got the class ACMDP"),
-        "c": ("0.8", "a number in (0, 1]"),
+        "ratio": ("0.8", "a number in (0, 1]"),
         "confirm": ("no", FLAGS),
         "insist": (None, FLAGS),
     },
@@ -271,13 +273,16 @@ USES: Table = {
     "SFWPO": {
         "env": (None, "a batched or a Gymnasium environment"),
         "actions": (FEED.atoms, "an ActionSet. Got an array"),
-        "gamma": (None, "a number in [0, 1)"),
-        "tau": ("0.1", "a number in (0, 1]"),
-        "exploration": (set(), "a number in [0, 1]"),
+        "decision": (5, "a HullDecision(...). Got 5"),
         "execution": (ag.Hull, "Hull(), Nearest() or Draw(). Got the class Hull"),
         "critic_features": (5, "a function of observations and actions"),
+    },
+    "Settings": {
+        "gamma": (None, "a number in [0, 1)"),
+        "tau": ("0.1", "a number in (0, 1]"),
         "hidden": (2.0, "an integer >= 1"),
     },
+    "HullDecision": {"exploration": (set(), "a number in [0, 1]")},
     "Agent": {
         "rule": (rv.TD3, "a rule such as TD3(). Got the class TD3"),
         "settings": ({"seed": 1}, "Settings(...). Got {'seed': 1}"),
@@ -285,9 +290,10 @@ USES: Table = {
     "TD3": {"decision": (5, "a HullDecision(...). Got 5")},
     "learn": {
         "total_timesteps": (1e4, "an integer >= 1"),
-        "callback": (5, "a function of a Report"),
+        "callback": (5, "a function of a Training"),
         "log": (5, "a path. Got 5"),
-        "progress_bar": (None, FLAGS),
+        "max_seconds": (-1.0, "a number >= 0"),
+        "reset_num_timesteps": (None, FLAGS),
     },
     "predict": {
         "observation": (np.ma.masked_less(np.zeros(7), 1.0), "without masked entries"),
@@ -296,7 +302,7 @@ USES: Table = {
     "decide": {"observation": ("now", "an array of real numbers")},
     "FeedParameters": {"rho": (None, "a number in [0, 1]"), "horizon": (0, ">= 1")},
     "Feed.build": {"parameters": ({}, "FeedParameters(...). Got {}"), "users": (None, ">= 1")},
-    "Feed.start": {"size": (-1, "an integer >= 1"), "rng": (None, "a numpy.random.Generator")},
+    "Feed.start": {"size": (-1, "an integer >= 1"), "seed": (None, "an integer >= 0")},
     "BatchedFeed": {"feed": (ROWS, "a Feed. Got an array")},
     "Greedy": {"actions": (None, "an ActionSet. Got None")},
     "Myopic": {"feed": (5, "a Feed. Got 5")},
@@ -311,7 +317,7 @@ USES: Table = {
         "baselines": ([], "a dict of makers of policies"),
         "test": (None, "a function of a seed"),
         "seeds": (3, "a list of integers >= 0"),
-        "listener": (5, "a function of a name and a seed"),
+        "callback": (5, "a function of a Bout"),
     },
     "feed_learners": {
         "feed": (None, "a Feed. Got None"),

@@ -200,7 +200,7 @@ VALUES = [
     Wrong(f"{RANDOM} --step long", "--step"),
     Wrong(f"{RANDOM} --search int8 --ratio 2", "--ratio"),
     Wrong(f"{RANDOM} --rtol nan", "--rtol"),
-    Wrong(f"{RANDOM} --eps -1", "--eps"),
+    Wrong(f"{RANDOM} --atol -1", "--atol"),
     Wrong(f"{RANDOM} --max-steps nan", "--max-steps"),
     Wrong(f"{TRAIN} --method dqn", "--method"),
     Wrong(f"{TRAIN} --ratio 0", "--ratio"),

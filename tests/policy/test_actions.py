@@ -36,7 +36,7 @@ def test_exact_argmax_is_the_best_atom(m: int, dtype: type) -> None:
     assert chosen.rows.dtype == dtype
     np.testing.assert_allclose(chosen.scores, scores.max(axis=1), rtol=1e-12)
     np.testing.assert_allclose(chosen.gaps, scores.max(axis=1) - (directions * points).sum(axis=1), rtol=1e-9)
-    assert chosen.proved.all() and (chosen.bounds >= chosen.scores).all()
+    assert chosen.is_proved.all() and (chosen.bounds >= chosen.scores).all()
     assert chosen.scored >= 300 * m and chosen.passes == 1.0
 
 
@@ -108,7 +108,7 @@ def test_winners_are_the_last_distinct_ones(batches: list[list[int]], room: int)
         ranked = sorted(set(batch), key=lambda i: (-batch.count(i), i))[:room]
         order = [i for i in order if i not in ranked] + ranked[::-1]
         order = order[max(0, len(order) - room) :]
-    kept, kept_rows = winners.kept()
+    kept, kept_rows = (winners.ids, winners.rows)
     assert sorted(kept.tolist()) == sorted(order)
     np.testing.assert_array_equal(kept_rows[:, 0], kept)
 
@@ -120,7 +120,7 @@ def test_what_an_oracle_leaves_unanswered_is_scanned(mute: list[int]) -> None:
     best = (directions @ rows.T).argmax(axis=1)
     np.testing.assert_array_equal(chosen.ids[mute], best[mute])
     np.testing.assert_array_equal(chosen.rows, rows[chosen.ids])
-    assert chosen.proved[mute].all() and chosen.passes == 1.0
+    assert chosen.is_proved[mute].all() and chosen.passes == 1.0
 
 
 # ---------------------------------------------------------------- subsets
@@ -151,14 +151,14 @@ def test_what_filtering_leaves_empty_is_scanned() -> None:
     part = np.arange(200, 300)
     chosen = ActionSet(rows, oracle=Blind(rows, 150), cache=0).argmax(directions, subset=part)
     np.testing.assert_array_equal(chosen.ids, part[(directions @ rows[part].T).argmax(axis=1)])
-    assert chosen.proved.all() and chosen.passes == pytest.approx(1 / 3)
+    assert chosen.is_proved.all() and chosen.passes == pytest.approx(1 / 3)
 
 
 def test_a_small_subset_of_an_index_is_scanned() -> None:
     rows = normal(300, 6)
     oracle = Blind(rows, 300)
     chosen = ActionSet(rows, oracle=oracle).argmax(normal(4, 6, 1), subset=np.arange(29))
-    assert oracle.asked == [] and chosen.proved.all()
+    assert oracle.asked == [] and chosen.is_proved.all()
 
 
 def test_the_cache_stays_within_the_subset() -> None:
@@ -262,7 +262,7 @@ def test_an_index_in_the_set() -> None:
     chosen = actions.argmax(normal(20, 8, 1), points=np.zeros((20, 8)))
     assert actions.oracle is index and not actions.exact
     assert (actions.n, actions.dim) == (3000, 8)
-    assert chosen.scored < 20 * 3000 and chosen.passes == 0.0 and not chosen.proved.any()
+    assert chosen.scored < 20 * 3000 and chosen.passes == 0.0 and not chosen.is_proved.any()
     assert "ClusterIndex" in repr(actions)
 
 

@@ -18,11 +18,23 @@ import torch
 import wolfhound
 from tests.policy.deep import QUICK, Bandit, cloud, corners, learner
 from wolfhound import store
+from wolfhound.core import Status
 from wolfhound.policy import ActionSet
-from wolfhound.policy.deep.agent import SFWPO, Agent, Draw, Hull, Nearest, Report, Settings
+from wolfhound.policy.answers import Rows
+from wolfhound.policy.deep.agent import (
+    SFWPO,
+    TD3,
+    Agent,
+    Draw,
+    Hull,
+    HullDecision,
+    Nearest,
+    Settings,
+    Training,
+)
 from wolfhound.policy.deep.rivals import Wolpertinger
 from wolfhound.policy.deep.rules import Execution, FrankWolfeRule
-from wolfhound.policy.feed.environment import Feed, Rows, feed_features
+from wolfhound.policy.feed.environment import Feed, feed_features
 from wolfhound.policy.feed.item_feed import ID
 from wolfhound.store import StoreError
 
@@ -90,7 +102,7 @@ def test_decisions_are_made_of_atoms() -> None:
 
 def test_drawn_atoms_belong_to_the_decision() -> None:
     rows = cloud()
-    agent = SFWPO(Bandit(), ActionSet(rows), refine=0, execution=Draw())
+    agent = SFWPO(Bandit(), ActionSet(rows), decision=HullDecision(refine=0), execution=Draw())
     obs = np.zeros((1, 2))
     hull = agent.decide(obs)
     allowed = {rows[i].tobytes() for i, weight in zip(hull.ids[0], hull.weights[0], strict=True) if weight}
@@ -186,7 +198,7 @@ class Ending(gymnasium.Env[Rows, Rows]):
 @pytest.mark.parametrize(("ends", "value"), [(True, 1.0), (False, 2.0)])
 def test_an_end_is_not_a_cut(ends: bool, value: float) -> None:
     settings = replace(QUICK, gamma=0.5, tau=0.5)
-    agent = Agent(Ending(ends), corners(), rule=Wolpertinger(k=3), settings=settings).learn(200)
+    agent = Agent(Ending(ends), corners(), rule=Wolpertinger(neighbours=3), settings=settings).learn(200)
     brain = learner(agent).brain
     with torch.no_grad():
         found = brain.critic.first(torch.zeros(1, 2), torch.eye(3)[:1])
@@ -198,7 +210,8 @@ def test_an_end_is_not_a_cut(ends: bool, value: float) -> None:
 def test_the_registered_feed_can_be_learned() -> None:
     feed = Feed.build(cloud(40), users=10)
     env = gymnasium.make(ID, feed=feed, check=True)  # refuses what is not in the hull
-    agent = SFWPO(env, ActionSet(feed.atoms), learning_starts=16, hidden=8, critic_features=feed_features)
+    settings = Settings(learning_starts=16, hidden=8)
+    agent = SFWPO(env, ActionSet(feed.atoms), settings=settings, critic_features=feed_features)
     stats = agent.learn(64).stats
     assert stats.episodes == 64 // feed.parameters.horizon
     assert stats.updates == 4 * (64 - 16 + 16) // 16
@@ -224,20 +237,21 @@ def test_divergence_is_said() -> None:
 
 
 def test_reports_and_callback() -> None:
-    seen: list[Report] = []
+    seen: list[Training] = []
 
-    def stop(report: Report) -> bool:
+    def stop(report: Training) -> bool:
         seen.append(report)
-        return report.timesteps < 56
+        return report.timesteps >= 56
 
     agent = quick(Bandit(size=8, horizon=3), corners())
-    agent.learn(1000, stop)
+    agent.learn(1000, callback=stop)
     assert [report.timesteps for report in seen] == list(range(8, 57, 8))
     assert seen[-1].episodes == 16
     assert math.isnan(seen[1].mean_return)
     assert -9.0 < seen[-1].mean_return < 3.0
     assert agent.num_timesteps == 56
-    agent.learn(16, lambda report: None, reset_num_timesteps=False)
+    assert agent.status is Status.STOPPED
+    assert agent.learn(16, callback=lambda _: None, reset_num_timesteps=False).status is Status.FINISHED
     assert agent.num_timesteps == 72
     assert agent.learn(16).num_timesteps == 16
 
@@ -265,11 +279,23 @@ def test_csv_log_is_continued(tmp_path: Path) -> None:
     assert int(rows[-1]["updates"]) == agent.stats.updates
 
 
-def test_progress_bar_is_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
-    quick(Bandit(), corners()).learn(64, progress_bar=True)
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "100%" in err
+def test_time_is_limited() -> None:
+    agent = quick(Bandit(size=8), corners()).learn(10**6, max_seconds=0.0)
+    assert agent.status is Status.MAX_SECONDS
+    assert agent.num_timesteps == 8
+
+
+def test_what_was_learned_stays_after_an_interruption() -> None:
+    def interrupt(training: Training) -> None:
+        if training.timesteps == 64:
+            raise KeyboardInterrupt
+
+    agent, other = (quick(Bandit(size=8), corners()) for _ in range(2))
+    agent.learn(1000, callback=interrupt)
+    assert agent.status is Status.INTERRUPTED
+    assert all(map(np.array_equal, weights(agent), weights(other.learn(64))))
+    assert agent.learn(16, reset_num_timesteps=False).status is Status.FINISHED
+    assert agent.num_timesteps == 80
 
 
 # ---------------------------------------------------------------- files
@@ -305,7 +331,7 @@ FORGED: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "more transitions than are kept": lambda arrays, _: arrays.update(replay_added=np.array(7)),
     "counts of text": lambda _, params: params.update(counts=["many"] * 4),
     "another generator": lambda _, params: params["rng"].update(bit_generator="MT19937"),
-    "an unknown rule": lambda _, params: params["rule"].update(name="Bash"),
+    "an unknown rule": lambda _, params: params["rule"].update(name="bash"),
     "no settings": lambda _, params: params.pop("settings"),
 }
 
@@ -324,7 +350,13 @@ def test_what_no_agent_can_have_saved_is_refused(how: str, tmp_path: Path) -> No
 
 
 def test_sfwpo_comes_back_as_sfwpo(tmp_path: Path) -> None:
-    agent = SFWPO(Bandit(), corners(), refine=1, project=2, execution=Nearest(), hidden=8, seed=7)
+    agent = SFWPO(
+        Bandit(),
+        corners(),
+        settings=Settings(hidden=8, seed=7),
+        decision=HullDecision(refine=1, project=2),
+        execution=Nearest(),
+    )
     agent.save(tmp_path)
     loaded = SFWPO.load(tmp_path, corners())
     assert isinstance(loaded, SFWPO)
@@ -336,10 +368,10 @@ def test_sfwpo_comes_back_as_sfwpo(tmp_path: Path) -> None:
 
 
 def test_wrong_files_are_refused(tmp_path: Path) -> None:
-    quick(Bandit(), corners()).save(tmp_path)
+    Agent(Bandit(), corners(), rule=TD3(), settings=QUICK).save(tmp_path)
     with pytest.raises(StoreError, match="must be the atoms that"):
         Agent.load(tmp_path, ActionSet(2.0 * np.eye(3, dtype=np.float32)))
-    with pytest.raises(StoreError, match=r"must hold a saved SFWPO\. Got a Agent"):
+    with pytest.raises(StoreError, match=r"must hold an agent of sfwpo\. Got one of td3"):
         SFWPO.load(tmp_path, corners())
     with pytest.raises(ValueError, match="`critic_features` must be such that critic has 770 weights"):
         Agent.load(tmp_path, corners(), critic_features=lambda obs, actions: obs)
@@ -365,9 +397,9 @@ def test_wrong_files_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options_are_refused(name: str, value: float, rule: str) -> None:
-    options: dict[str, Any] = {name: value}
+    record: Any = HullDecision if name in ("exploration", "refine") else Settings
     with pytest.raises(ValueError, match=f"`{name}` must be {rule}"):
-        SFWPO(Bandit(), corners(), **options)
+        record(**{name: value})
 
 
 def test_bad_environments_and_observations_are_refused() -> None:

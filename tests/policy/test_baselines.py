@@ -11,14 +11,15 @@ import pytest
 from tests.policy.test_feed import items, states
 from wolfhound.data import words
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.feed.baselines import Constant, Greedy, Myopic, Policy, Random
+from wolfhound.policy.answers import Rows
+from wolfhound.policy.feed.baselines import Constant, GreedyItem, Myopic, Policy, Random
 from wolfhound.policy.feed.batch import BatchedFeed
-from wolfhound.policy.feed.environment import Feed, FeedParameters, Rows
+from wolfhound.policy.feed.environment import Feed, FeedParameters
 
 FEED = Feed.build(items(200, 6), users=100, seed=1)
 ACTIONS = ActionSet(FEED.atoms)
 POLICIES: dict[str, Callable[[], Policy]] = {
-    "greedy": lambda: Greedy(ACTIONS),
+    "greedy": lambda: GreedyItem(ACTIONS),
     "myopic": lambda: Myopic(FEED, ACTIONS),
     "mean": lambda: Constant.mean(ACTIONS),
     "random": lambda: Random(ACTIONS),
@@ -54,7 +55,7 @@ def test_observations_are_not_written_to(name: str) -> None:
 def test_greedy_is_the_brute_force_maximum() -> None:
     obs = states(FEED, 30, seed=4)
     best = (obs[:, :6] @ FEED.atoms.T).argmax(axis=1)
-    np.testing.assert_array_equal(Greedy(ACTIONS)(obs), FEED.atoms[best])
+    np.testing.assert_array_equal(GreedyItem(ACTIONS)(obs), FEED.atoms[best])
 
 
 def test_no_item_and_no_mixture_pays_more_now_than_the_myopic_one() -> None:
@@ -72,7 +73,7 @@ def test_no_item_and_no_mixture_pays_more_now_than_the_myopic_one() -> None:
 def test_the_myopic_mixture_is_the_proved_projection() -> None:
     obs, p = states(FEED, 3, seed=6), FEED.parameters
     u, f, m = FEED.split(obs.astype(np.float64))
-    y = (m[:, None] * (u + p.c * FEED.axis) - p.phi * f) / (2.0 * p.beta)
+    y = (m[:, None] * (u + p.alpha * FEED.axis) - p.phi * f) / (2.0 * p.beta)
     ours = Myopic(FEED, ACTIONS, steps=2000)(obs)
     exact = np.stack([ACTIONS.prove(point, rtol=1e-9).x for point in y])
     np.testing.assert_allclose(ours, exact, atol=0.02)
@@ -107,7 +108,7 @@ def test_steps_must_be_positive() -> None:
 def test_neither_the_liked_item_nor_a_single_one_is_optimal() -> None:
     feed = Feed.build(words().vectors[:1500], users=200)
     actions = ActionSet(feed.atoms)
-    liked, mixed = (total(policy, feed, size=16) for policy in (Greedy(actions), Myopic(feed, actions)))
+    liked, mixed = (total(policy, feed, size=16) for policy in (GreedyItem(actions), Myopic(feed, actions)))
 
     def myopic_item(obs: Rows) -> Rows:
         return actions.atoms.take(actions.nearest(Myopic(feed, actions)(obs))).astype(np.float32)

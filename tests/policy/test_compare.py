@@ -7,17 +7,20 @@ import math
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pytest
 
 import wolfhound as wh
 from tests.policy.test_feed import items
-from wolfhound.policy.deep.settings import Report, Settings
+from wolfhound.policy.answers import Rows
+from wolfhound.policy.deep.settings import Settings
+from wolfhound.policy.deep.training import Training
 from wolfhound.policy.feed.batch import BatchedFeed
-from wolfhound.policy.feed.compare import FRESH, Comparison, Row, compare, evaluate
+from wolfhound.policy.feed.compare import FRESH, Bout, Comparison, Standing, compare, evaluate
 from wolfhound.policy.feed.contenders import feed_baselines, feed_learners, fresh_users
-from wolfhound.policy.feed.environment import Feed, FeedParameters, Rows
+from wolfhound.policy.feed.environment import Feed, FeedParameters
 
 FEED = Feed.build(items(120, 4), users=40, parameters=FeedParameters(horizon=4))
 
@@ -84,9 +87,11 @@ class Novice:
     scored: int = 0
     asked: list[int] = field(default_factory=list)
 
+    status: wh.Status | None = None
+
     @property
-    def stats(self) -> Report:
-        return Report(
+    def stats(self) -> Training:
+        return Training(
             timesteps=self.steps,
             ms_per_update=1.0 + self.seed,
             scored=self.scored,
@@ -113,7 +118,7 @@ def test_a_learner_is_trained_and_tested_in_turn() -> None:
         made.append(Novice(seed))
         return made[-1]
 
-    said: list[tuple[str, int]] = []
+    said: list[Bout] = []
     found = compare(
         {"novice": make},
         {"fixed": lambda seed: own_number},
@@ -122,7 +127,7 @@ def test_a_learner_is_trained_and_tested_in_turn() -> None:
         points=3,
         seeds=(0, 1),
         episodes=3,
-        listener=lambda name, seed: said.append((name, seed)),
+        callback=said.append,
     )
     row = found["novice"]
     np.testing.assert_array_equal(row.steps, [33, 66, 100])
@@ -135,8 +140,27 @@ def test_a_learner_is_trained_and_tested_in_turn() -> None:
     assert (row.ms_per_update, row.scored) == (1.5, 70.0)
     assert row.ratio_mean == pytest.approx(0.9)
     assert row.ratio_p5 == pytest.approx(0.6)
-    assert said == [("novice", 0), ("novice", 1), ("fixed", 0), ("fixed", 1)]
+    assert [bout[:2] for bout in said] == [("novice", 0), ("novice", 1), ("fixed", 0), ("fixed", 1)]
+    assert [(bout.done, bout.total) for bout in said] == [(done, 4) for done in range(4)]
     assert (row.learns, found["fixed"].learns) == (True, False)
+
+
+def test_a_callback_stops_with_what_is_done() -> None:
+    found = compare(
+        {"novice": Novice},
+        {"fixed": lambda seed: own_number, "other": lambda seed: own_number},
+        test=lambda seed: Counting(),
+        seeds=(0, 1),
+        episodes=3,
+        callback=lambda bout: bout.done == 3,
+    )
+    assert {each.name: len(each.returns) for each in found.standings} == {"novice": 2, "fixed": 1}
+
+
+def test_an_interruption_of_a_learner_interrupts_all() -> None:
+    interrupted = partial(Novice, status=wh.Status.INTERRUPTED)
+    with pytest.raises(KeyboardInterrupt):
+        compare({"novice": interrupted}, {}, test=lambda seed: Counting(), episodes=3)
 
 
 def test_all_policies_are_tested_on_the_same_fresh_users() -> None:
@@ -176,9 +200,9 @@ def test_misuse_is_refused(given: dict[str, object], message: str) -> None:
 # ---------------------------------------------------------------- the table and the picture
 
 
-def some_rows() -> tuple[Row, ...]:
-    one = Row(name="one", steps=np.zeros(1), returns=np.array([[2.0]]))
-    two = Row(
+def some_rows() -> tuple[Standing, ...]:
+    one = Standing(name="one", steps=np.zeros(1), returns=np.array([[2.0]]))
+    two = Standing(
         name="the other",
         steps=np.array([10.0, 20.0]),
         returns=np.array([[1.0, 3.0], [2.0, 5.0]]),
@@ -216,7 +240,7 @@ def test_the_picture_has_curves_and_levels() -> None:
 
 
 def test_curves_can_be_told_apart() -> None:
-    rows = [Row(name=str(i), steps=np.array([1.0, 2.0]), returns=np.ones((1, 2)) * i) for i in range(9)]
+    rows = [Standing(name=str(i), steps=np.array([1.0, 2.0]), returns=np.ones((1, 2)) * i) for i in range(9)]
     lines = Comparison(tuple(rows)).plot().axes[0].get_lines()
     assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 9
 
@@ -236,7 +260,7 @@ def test_every_contender_learns_and_is_measured() -> None:
         seeds=(0,),
         episodes=8,
     )
-    assert {row.name for row in found.rows} == {
+    assert {row.name for row in found.standings} == {
         "SFWPO, index",
         "SFWPO, exact",
         "NFWPO",
@@ -250,7 +274,7 @@ def test_every_contender_learns_and_is_measured() -> None:
         "mean item",
         "random",
     }
-    learned = [row for row in found.rows if row.learns]
+    learned = [row for row in found.standings if row.learns]
     assert all(math.isfinite(row.mean) and row.ms_per_update > 0.0 for row in learned)
     exact = [row.ratio_mean for row in learned if row.name != "SFWPO, index"]
     np.testing.assert_allclose(exact, 1.0, atol=1e-6)
@@ -282,7 +306,7 @@ def test_without_torch_learners_say_what_to_install_and_baselines_work() -> None
         "from wolfhound.policy.feed.compare import compare\n"
         "from wolfhound.policy.feed import Feed\n"
         "feed = Feed.build(np.eye(4), users=3)\n"
-        "print(len(compare({}, feed_baselines(feed), test=fresh_users(feed), seeds=[0]).rows))\n"
+        "print(len(compare({}, feed_baselines(feed), test=fresh_users(feed), seeds=[0]).standings))\n"
         "feed_learners(feed)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.data import words
+from wolfhound.policy.answers import Rows
 from wolfhound.policy.feed.batch import BatchedFeed
 from wolfhound.policy.feed.environment import (
     Feed,
     FeedParameters,
-    Rows,
     clickbait_axis,
     draw_users,
     feed_features,
-    unit,
+    normalise,
 )
 
 D = 5
@@ -57,7 +57,7 @@ def by_the_book(feed: Feed, obs: Rows, action: Rows, xi: Rows) -> tuple[list[flo
     o, a, w = obs.astype(float), action.astype(float), feed.axis.astype(float)
     u, f, m = o[:d], o[d : 2 * d], float(o[2 * d])
     ua, wa, fa = float(u @ a), float(w @ a), float(f @ a)
-    r = m * (ua + p.c * wa) + p.beta * (1 - float(a @ a)) - p.phi * fa
+    r = m * (ua + p.alpha * wa) + p.beta * (1 - float(a @ a)) - p.phi * fa
     moved = u + p.eta * max(ua, 0.0) * a - p.eta / 2 * f + p.sigma * xi.astype(float)
     u_next = moved / math.sqrt(float(moved @ moved))
     f_next = p.rho * f + (1 - p.rho) * a
@@ -65,7 +65,9 @@ def by_the_book(feed: Feed, obs: Rows, action: Rows, xi: Rows) -> tuple[list[flo
     return [*u_next, *f_next, m_next], r
 
 
-@pytest.mark.parametrize("parameters", [{}, {"beta": 0.7, "phi": 0.1, "c": 1.5, "kappa": 2.0, "sigma": 0.5}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"beta": 0.7, "phi": 0.1, "alpha": 1.5, "kappa": 2.0, "sigma": 0.5}]
+)
 def test_a_step_is_by_the_book(parameters: dict[str, float]) -> None:
     feed = some_feed(**parameters)
     obs = states(feed, 8, seed=3)
@@ -79,7 +81,7 @@ def test_a_step_is_by_the_book(parameters: dict[str, float]) -> None:
 
 def test_the_default_constants() -> None:
     p = FeedParameters()
-    assert (p.beta, p.phi, p.c, p.eta) == (0.15, 0.6, 0.5, 0.15)
+    assert (p.beta, p.phi, p.alpha, p.eta) == (0.15, 0.6, 0.5, 0.15)
     assert (p.rho, p.delta, p.kappa, p.sigma, p.horizon) == (0.8, 0.85, 6.0, 0.02, 30)
 
 
@@ -142,14 +144,14 @@ def test_rows_are_divided_by_their_norms() -> None:
     rows = np.random.default_rng(0).standard_normal((50, 4)) * np.arange(1, 51)[:, None]
     rows.flags.writeable = False
     expected = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    np.testing.assert_allclose(unit(rows), expected, atol=1e-7)
-    np.testing.assert_array_equal(unit(ArrayAtoms(rows)), unit(rows))
+    np.testing.assert_allclose(normalise(rows), expected, atol=1e-7)
+    np.testing.assert_array_equal(normalise(ArrayAtoms(rows)), normalise(rows))
 
 
 def test_unit_rows_are_not_copied() -> None:
     rows = items()
-    assert np.shares_memory(unit(rows), rows)
-    assert not np.shares_memory(unit(2.0 * rows), rows)
+    assert np.shares_memory(normalise(rows), rows)
+    assert not np.shares_memory(normalise(2.0 * rows), rows)
 
 
 @pytest.mark.parametrize(

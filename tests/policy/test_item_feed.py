@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 
 from tests.policy.test_feed import items
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.deep.agent import SFWPO, Draw, Hull, Nearest
+from wolfhound.policy.deep.agent import SFWPO, Draw, Hull, Nearest, Settings
 from wolfhound.policy.deep.rules import Execution
 from wolfhound.policy.feed import Feed, FeedParameters, feed_features
 from wolfhound.policy.feed.item_feed import ID, HullSpace, ItemFeed, register
@@ -116,8 +116,7 @@ def test_an_agent_sends_nothing_that_a_proof_refuses(execution: Execution) -> No
         env,
         ActionSet(FEED.atoms),
         execution=execution,
-        learning_starts=10,
-        batch_size=8,
+        settings=Settings(learning_starts=10, batch_size=8),
         critic_features=feed_features,
     )
     assert agent.learn(36).stats.episodes == 6

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from wolfhound.policy.deep._torch import one_torch_thread
+from wolfhound.policy.deep._torch import one_thread
 from wolfhound.policy.deep.networks import Actor, Critic, follow
 from wolfhound.policy.deep.replay import Replay
 
@@ -168,7 +168,7 @@ def test_bad_replays_are_refused() -> None:
 
 def test_threads_of_torch_come_back() -> None:
     before = torch.get_num_threads()
-    with pytest.raises(RuntimeError, match="inside"), one_torch_thread():
+    with pytest.raises(RuntimeError, match="inside"), one_thread():
         assert torch.get_num_threads() == 1
         raise RuntimeError("inside")
     assert torch.get_num_threads() == before

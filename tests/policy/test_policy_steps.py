@@ -25,7 +25,7 @@ from wolfhound.policy import (
     random_acmdp,
     scales,
 )
-from wolfhound.policy.tabular.steps import Move, PolicyStep, short
+from wolfhound.policy.tabular.steps import PolicyMove, PolicyStep, short
 
 RULES: dict[str, PolicyStep] = {
     "per state": PerState(),
@@ -53,12 +53,12 @@ def problem(kind: int, seed: int) -> ACMDP:
     return makers[kind]()
 
 
-def random_move(acmdp: ACMDP, seed: int) -> Move:
+def random_move(acmdp: ACMDP, seed: int) -> PolicyMove:
     """From a random mixture towards random atoms: some gaps are negative."""
     rng = np.random.default_rng(seed)
     rows = rows_of(acmdp)
     mixed = rng.dirichlet(np.full(len(rows), 0.1), acmdp.states) @ rows
-    return Move.towards(acmdp.evaluate(mixed), rows[rng.integers(len(rows), size=acmdp.states)])
+    return PolicyMove.towards(acmdp.evaluate(mixed), rows[rng.integers(len(rows), size=acmdp.states)])
 
 
 @given(st.sampled_from(sorted(RULES)), st.integers(0, 2), st.integers(0, 10**6), st.booleans())
@@ -67,12 +67,12 @@ def test_j_gains_what_is_promised(name: str, kind: int, seed: int, greedy: bool)
     acmdp, rule = problem(kind, seed % 7), RULES[name]
     move = random_move(acmdp, seed)
     best = rows_of(acmdp)[(move.here.gradients @ rows_of(acmdp).T).argmax(axis=1)]
-    move = Move.towards(move.here, np.where(greedy, best, move.atoms))
-    alphas, _ = rule(acmdp, move, rule.init())
+    move = PolicyMove.towards(move.here, np.where(greedy, best, move.atoms))
+    alphas, _ = rule(acmdp, move, rule.begin())
     assert ((alphas >= 0.0) & (alphas <= 1.0)).all()
     assert (alphas[move.gaps <= 0.0] == 0.0).all()
     gained = acmdp.evaluate(move.after(alphas)).score - move.here.score
-    promised = rule.promise(acmdp, move, rule.init())
+    promised = rule.promise(acmdp, move, rule.begin())
     assert gained >= promised - 1e-10
     assert promised > 0.0 or not (move.gaps > 1e-9).any()
 
@@ -102,7 +102,7 @@ def test_visits_give_longer_steps_than_the_paper() -> None:
     by_hand = (1.0 - acmdp.gamma) * acmdp.start.min() / scale * np.maximum(move.gaps, 0.0)
     np.testing.assert_allclose(paper, by_hand)
     given_both, _ = PaperStep(known.policy_smoothness, known.diameter)(
-        acmdp, move, PaperStep(2.0, 3.0).init()
+        acmdp, move, PaperStep(2.0, 3.0).begin()
     )
     np.testing.assert_allclose(given_both, by_hand * scale / 18.0)
 
@@ -148,7 +148,7 @@ def test_the_sum_of_squared_gaps_can_rise() -> None:
     """The paper's proof takes it to fall: g^2 goes from 0.010 to 0.0915 while J increases."""
     acmdp = rising_gap()
     # J = r / (1 - gamma), so L = 2; D = 1.
-    result = fwpo(acmdp, step=PaperStep(2.0, 1.0), start=[0], eps=0.01, max_steps=100)
+    result = fwpo(acmdp, step=PaperStep(2.0, 1.0), start=[0], atol=0.01, max_steps=100)
     squares = result.measures[1:] ** 2
     assert squares[0] == pytest.approx(0.010) and squares.max() == pytest.approx(0.0915, abs=2e-4)
     assert (np.diff(result.scores) >= 0.0).all()
@@ -157,7 +157,7 @@ def test_the_sum_of_squared_gaps_can_rise() -> None:
 def test_the_policy_of_the_least_gap_is_returned() -> None:
     """Stopped on the way up, the last policy is not the one that the theorem speaks of."""
     acmdp = rising_gap()
-    result = fwpo(acmdp, step=PaperStep(2.0, 1.0), start=[0], eps=0.01, max_steps=20)
+    result = fwpo(acmdp, step=PaperStep(2.0, 1.0), start=[0], atol=0.01, max_steps=20)
     assert result.status.name == "MAX_STEPS"
     assert result.measures[-1] > result.measures[1]
     assert result.policy[0, 0] == 0.0 and result.gaps[0] == pytest.approx(0.1)

@@ -17,7 +17,7 @@ from wolfhound.policy.deep.agent import Agent, Draw, Hull, HullDecision
 from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
 from wolfhound.policy.deep.rules import Execution, FrankWolfeRule, Rule
 from wolfhound.policy.feed import Feed
-from wolfhound.policy.feed.baselines import Greedy, Myopic
+from wolfhound.policy.feed.baselines import GreedyItem, Myopic
 from wolfhound.policy.feed.compare import evaluate
 from wolfhound.policy.winners import Winners
 
@@ -27,7 +27,7 @@ RULES: dict[str, Rule] = {
     "NFWPO": NFWPO(project=3),
     "TD3": TD3(),
     "TD3, not refined": TD3(decision=HullDecision(refine=0)),
-    "Wolpertinger": Wolpertinger(k=5),
+    "Wolpertinger": Wolpertinger(neighbours=5),
 }
 
 
@@ -108,7 +108,7 @@ def test_baselines_decide_alike_whatever_was_asked() -> None:
     feed = Feed.build(np.random.default_rng(0).standard_normal((500, 8)), users=10)
     obs, others = (feed.start(size, np.random.default_rng(size)) for size in (20, 400))
     actions = ActionSet(feed.atoms, oracle=wolfhound.ClusterIndex.build(feed.atoms, budget=4))
-    for policy in (Myopic(feed, actions), Greedy(actions)):
+    for policy in (Myopic(feed, actions), GreedyItem(actions)):
         first = policy(obs)
         policy(others)
         assert np.array_equal(policy(obs), first)
@@ -120,8 +120,8 @@ def test_winners_come_back_as_far_as_there_is_room(room: int) -> None:
     full, other = Winners(atoms, 4), Winners(atoms, room)
     for batch in ([7, 3, 3], [9, 7], [1], [4]):
         full.remember(np.array(batch), ROWS[batch])
-    other.restore(full.saved(), atoms)
-    ids, rows = other.kept()
+    other.restore(full.to_array(), atoms)
+    ids, rows = (other.ids, other.rows)
     newest = [4, 1, 7, 9][:room]  # 3 won longest ago; of one batch, the smaller id counts as later
     assert set(ids.tolist()) == set(newest)
     assert np.array_equal(rows, ROWS[ids])

@@ -41,7 +41,6 @@ from wolfhound.policy import (
     QuadraticReward,
     TabularResult,
     fwpo,
-    load_policy,
     policy_iteration,
     policy_plan,
     random_acmdp,
@@ -125,7 +124,7 @@ def test_curved_problems_reach_small_gaps_and_j_is_monotone(seed: int) -> None:
     # The gaps, computed again from scratch.
     here = acmdp.evaluate(result.policy)
     gaps = (here.gradients @ rows_of(acmdp).T).max(axis=1) - (here.gradients * result.policy).sum(axis=1)
-    assert np.sqrt(np.square(gaps).sum()) <= result.eps
+    assert np.sqrt(np.square(gaps).sum()) <= result.atol
     np.testing.assert_allclose(result.gaps, np.maximum(gaps, 0.0), atol=1e-12)
     assert (gaps <= result.bounds).all()
 
@@ -176,7 +175,7 @@ def test_the_same_seed_gives_the_same_policy() -> None:
 def test_half_of_the_gap_is_enough(curvature: float) -> None:
     acmdp = random_acmdp(30, 500, 8, curvature=curvature)
     exact = fwpo(acmdp, rtol=1e-4, max_steps=150)
-    result = sfwpo(with_share_of_gap(acmdp, 0.5), c=0.5, rtol=1e-4, max_steps=150)
+    result = sfwpo(with_share_of_gap(acmdp, 0.5), ratio=0.5, rtol=1e-4, max_steps=150)
     assert (exact.score - result.score) / (exact.score - result.scores[0]) <= 0.005
     assert (np.diff(result.scores) >= -1e-12).all()
 
@@ -186,7 +185,7 @@ def test_most_of_the_inner_product_is_not_enough() -> None:
     acmdp = random_acmdp(30, 500, 8)
     best = policy_iteration(acmdp).score
     stalled = sfwpo(with_share_of_score(acmdp, 0.99), confirm=False, max_steps=200)
-    moved = sfwpo(with_share_of_gap(acmdp, 0.5), c=0.5, confirm=False, max_steps=200)
+    moved = sfwpo(with_share_of_gap(acmdp, 0.5), ratio=0.5, confirm=False, max_steps=200)
     first = stalled.scores[0]
     assert (best - stalled.score) / (best - first) > 0.05
     assert (best - moved.score) / (best - first) < 0.001
@@ -202,7 +201,7 @@ def test_the_measure_covers_the_true_gaps(seed: int, share: float) -> None:
     seen: list[PolicyState] = []
     sfwpo(
         with_share_of_gap(acmdp, share),
-        c=share,
+        ratio=share,
         confirm=False,
         rtol=0.05,
         max_steps=20,
@@ -226,7 +225,7 @@ def test_only_when_no_state_has_an_answer_is_the_run_over() -> None:
         callback=states.append,
     )
     assert result.success and result.score == pytest.approx(policy_iteration(acmdp).score, rel=1e-3)
-    wanted = 0.8 * result.eps / np.sqrt(20)
+    wanted = 0.8 * result.atol / np.sqrt(20)
     kinds = [state.kind for state in states]
     assert kinds[0] == "start" and kinds[-1] == "confirm" and "forward" in kinds
     # An exact pass only where the oracle had found nothing, and it proves all gaps.
@@ -302,7 +301,7 @@ def test_quantised_queries_cost_what_the_plan_says() -> None:
     plan = policy_plan(acmdp, c=1.0, eps=0.5, delta=0.1)
     states: list[PolicyState] = []
     lattice = QuantizedQueries(Scan(ArrayAtoms(rows)), side=plan.side)
-    result = sfwpo(indexed(acmdp, lattice), c=1.0, eps=0.5, callback=states.append)
+    result = sfwpo(indexed(acmdp, lattice), ratio=1.0, atol=0.5, callback=states.append)
     assert result.success and result.steps <= plan.steps
     for state in states[1:]:
         here = state.here
@@ -310,7 +309,7 @@ def test_quantised_queries_cost_what_the_plan_says() -> None:
         assert (state.gaps >= gaps - plan.gap_error - 1e-12).all()
     # Cells of the size of all queries are another matter.
     coarse = QuantizedQueries(Scan(ArrayAtoms(rows)), side=1.5)
-    rough = sfwpo(indexed(acmdp, coarse), c=1.0, eps=1e-3, confirm=False, max_steps=30)
+    rough = sfwpo(indexed(acmdp, coarse), ratio=1.0, atol=1e-3, confirm=False, max_steps=30)
     assert rough.score < policy_iteration(acmdp).score - 1e-6
 
 
@@ -351,12 +350,12 @@ def test_results_are_saved_drawn_and_told(tmp_path: Path) -> None:
     acmdp = random_acmdp(10, 100, 5)
     result = fwpo(acmdp)
     result.save(tmp_path / "run")
-    same = load_policy(tmp_path / "run", atoms=acmdp.actions.atoms)
+    same = TabularResult.load(tmp_path / "run", atoms=acmdp.actions.atoms)
     for name in TabularResult.__dataclass_fields__:
         mine, read = getattr(result, name), getattr(same, name)
         np.testing.assert_equal(*((mine.value, read.value) if name == "trace" else (mine, read)))
     with pytest.raises(StoreError):
-        load_policy(tmp_path / "run", atoms=np.eye(5))
+        TabularResult.load(tmp_path / "run", atoms=np.eye(5))
     figure = result.plot(tmp_path / "run.svg")
     assert (tmp_path / "run.svg").stat().st_size > 1000
     assert figure.axes[0].get_ylabel() == "J" and figure.axes[0].yaxis_inverted()
@@ -376,9 +375,9 @@ def test_first_policies_are_checked() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"c": 0.0}, r"`c` must be in \(0, 1\]"),
+        ({"ratio": 0.0}, r"`ratio` must be in \(0, 1\]"),
         ({"rtol": -1.0}, "`rtol` must be a number >= 0"),
-        ({"eps": -1.0}, "`eps` must be a number >= 0"),
+        ({"atol": -1.0}, "`atol` must be a number >= 0"),
         ({"max_steps": -1}, "`max_steps` must be a number >= 0"),
     ],
 )

@@ -9,30 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wolfhound.core import Oracle
     from wolfhound.policy.deep.agent import Agent
-    from wolfhound.policy.deep.rules import Execution, Rule
+    from wolfhound.policy.deep.rules import Rule
     from wolfhound.policy.feed import Feed
 
 _SEARCHES = 24  # of the atoms, per transition: 8 to decide, and those of the updates that are due
 _TOGETHER = 16  # queries that are asked at once, at least
 _AUDIT = 20  # updates between audits of the gap ratio
 TESTED = 64  # episodes of a test, and users that are tested at once
-
-
-class Method(StrEnum):
-    """How to learn."""
-
-    SFWPO = "sfwpo"
-    NFWPO = "nfwpo"
-    TD3 = "td3"
-    WOLPERTINGER = "wolpertinger"
-
-
-class ExecutionName(StrEnum):
-    """What is shown to a user."""
-
-    HULL = "hull"
-    NEAREST = "nearest"
-    DRAW = "draw"
 
 
 class Search(StrEnum):
@@ -77,51 +60,39 @@ def oracle_of(feed: Feed, search: Search, steps: int, ratio: float) -> Oracle | 
     return oracle
 
 
-def rule_of(method: Method, neighbours: int, refine: int) -> Rule:
-    """How this method decides and learns."""
-    from wolfhound.policy.deep.agent import HullDecision  # noqa: PLC0415 - torch
-    from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger  # noqa: PLC0415
-    from wolfhound.policy.deep.rules import FrankWolfeRule  # noqa: PLC0415
+def rule_of(name: str, options: dict[str, int | None]) -> Rule:
+    """The rule of this name, with those of its settings that are given.
 
-    decision = HullDecision(refine=refine)
-    match method:
-        case Method.SFWPO:
-            return FrankWolfeRule(decision=decision)
-        case Method.NFWPO:
-            return NFWPO(decision=decision)
-        case Method.TD3:
-            return TD3(decision=decision)
-        case Method.WOLPERTINGER:
-            return Wolpertinger(k=neighbours)
+    An option sets the setting of its name, of the rule itself or of its decision.
+    """
+    from wolfhound.policy import RULES  # noqa: PLC0415
+
+    rule = RULES.find(name, "--method")
+    settings = rule().to_json()
+    for option, value in options.items():
+        if value is None:
+            continue
+        homes = [each for each in (settings, settings.get("decision", {})) if option in each]
+        if not homes:
+            raise ValueError(f"`--{option}` must not be given with --method {name}. Got {value}.")
+        homes[0][option] = value
+    return rule.from_json(settings)
 
 
-def agent_of(feed: Feed, *, rule: Rule, execution: ExecutionName, oracle: Oracle | None, seed: int) -> Agent:
-    """An agent that has learned nothing yet; of the class `SFWPO` where it is one."""
-    from wolfhound.policy.actions import ActionSet  # noqa: PLC0415
-    from wolfhound.policy.deep.agent import SFWPO, Agent, Draw, Hull, Nearest, Settings  # noqa: PLC0415
-    from wolfhound.policy.deep.rules import FrankWolfeRule  # noqa: PLC0415
-    from wolfhound.policy.feed import feed_features  # noqa: PLC0415
-    from wolfhound.policy.feed.batch import BatchedFeed  # noqa: PLC0415
+def agent_of(feed: Feed, *, rule: Rule, execution: str, oracle: Oracle | None, seed: int) -> Agent:
+    """An agent that has learned nothing yet."""
+    from wolfhound.policy import EXECUTIONS, ActionSet  # noqa: PLC0415
+    from wolfhound.policy.deep.agent import Agent, Settings  # noqa: PLC0415 - torch
+    from wolfhound.policy.feed import BatchedFeed, feed_features  # noqa: PLC0415
 
-    executions: dict[ExecutionName, Execution] = {
-        ExecutionName.HULL: Hull(),
-        ExecutionName.NEAREST: Nearest(),
-        ExecutionName.DRAW: Draw(),
-    }
-    env, shown = BatchedFeed(feed, _TOGETHER), executions[execution]
-    actions = ActionSet(feed.atoms, oracle=oracle, seed=seed)
-    if isinstance(rule, FrankWolfeRule):
-        return SFWPO(
-            env,
-            actions,
-            refine=rule.decision.refine,
-            execution=shown,
-            critic_features=feed_features,
-            seed=seed,
-            audit_every=_AUDIT,
-        )
-    settings = Settings(seed=seed, audit_every=_AUDIT)
-    return Agent(env, actions, rule=rule, settings=settings, execution=shown, critic_features=feed_features)
+    return Agent(
+        BatchedFeed(feed, _TOGETHER),
+        ActionSet(feed.atoms, oracle=oracle, seed=seed),
+        rule=rule,
+        settings=Settings(seed=seed, audit_every=_AUDIT),
+        execution=EXECUTIONS.find(execution, "--execution").from_json({}),
+        critic_features=feed_features,
+    )
 
 
 def returns_of(feed: Feed, agent: Agent, episodes: int, seed: int) -> dict[str, float]:

@@ -20,8 +20,6 @@ from wolfhound.cli import policy_solve
 from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli._policy import (
     TESTED,
-    ExecutionName,
-    Method,
     Search,
     agent_of,
     feed_of,
@@ -30,10 +28,11 @@ from wolfhound.cli._policy import (
     rule_of,
 )
 from wolfhound.cli._progress import show_texts
+from wolfhound.core import Status
 
 if TYPE_CHECKING:
-    from wolfhound.policy.deep.agent import Agent, Report
-    from wolfhound.policy.feed.compare import Comparison
+    from wolfhound.policy.deep.agent import Agent, Training
+    from wolfhound.policy.feed.compare import Bout, Comparison
 
 TRAIN_EXAMPLES = """[bold]Examples:[/]
 
@@ -82,18 +81,26 @@ def train(
     atoms: Items = None,
     steps: Steps = 10_000,
     method: Annotated[
-        Method, typer.Option(metavar="NAME", rich_help_panel=_TRAINING, help=f"One of {', '.join(Method)}.")
-    ] = Method.SFWPO,
+        str,
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=_TRAINING,
+            help="sfwpo, nfwpo, td3, ...; a wrong name lists all that are known.",
+        ),
+    ] = "sfwpo",
     neighbours: Annotated[
-        int, typer.Option(min=1, rich_help_panel=_TRAINING, help="Nearest items, for wolpertinger.")
-    ] = 10,
+        int | None,
+        typer.Option(min=1, rich_help_panel=_TRAINING, help="Nearest items, for wolpertinger; else 10."),
+    ] = None,
     refine: Annotated[
-        int,
-        typer.Option(min=0, rich_help_panel=_TRAINING, help="Frank-Wolfe steps on the critic per decision."),
-    ] = 3,
+        int | None,
+        typer.Option(
+            min=0, rich_help_panel=_TRAINING, help="Frank-Wolfe steps on the critic per decision; else 3."
+        ),
+    ] = None,
     execution: Annotated[
-        ExecutionName, typer.Option(metavar="NAME", help="hull: a mixture; nearest, draw: one item.")
-    ] = ExecutionName.HULL,
+        str, typer.Option(metavar="NAME", help="hull: a mixture; nearest, draw: one item.")
+    ] = "hull",
     search: Index = Search.AUTO,
     ratio: Ratio = 0.9,
     users: Users = 20_000,
@@ -116,17 +123,17 @@ def train(
     Tested on users that the agent has not met, beside policies that learn nothing.
     """
     output.check_path(log, "--log", (".csv",))
-    places.check_folder(out, "--out", "an agent", ["policy"])
-    rule = rule_of(method, neighbours, refine)
+    places.check_folder(out, "--out", "an agent", ["agent"])
+    rule = rule_of(method, {"neighbours": neighbours, "refine": refine})
     feed = feed_of(atoms, users, seed)
     oracle = oracle_of(feed, search, steps, ratio)
     agent = agent_of(feed, rule=rule, execution=execution, oracle=oracle, seed=seed)
     began = time.monotonic()
-    done = _learn(agent, steps, log)
+    _learn(agent, steps, log)
     seconds = time.monotonic() - began
     if out is not None:
         agent.save(out)
-    if not done:
+    if agent.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     report = agent.stats  # before the tests, which search too
     returns = returns_of(feed, agent, episodes, seed)
@@ -136,25 +143,21 @@ def train(
         _print_trained(report, returns, seconds, out)
 
 
-def _learn(agent: Agent, steps: int, log: Path | None) -> bool:
-    """Train, showing how far it is; False if it was interrupted."""
+def _learn(agent: Agent, steps: int, log: Path | None) -> None:
+    """Train, showing how far it is."""
     begin = time.monotonic()
     with show_texts() as say:
 
-        def told(report: Report) -> None:
+        def told(report: Training) -> None:
             seconds = time.monotonic() - begin
             text = f"{report.timesteps:,} steps, return {report.mean_return:.2f}, {seconds:.0f} s"
             say(min(report.timesteps / steps, 1.0), text)
 
-        try:
-            agent.learn(steps, told, log=log)
-        except KeyboardInterrupt:
-            return False
-    return True
+        agent.learn(steps, callback=told, log=log)
 
 
 def _trained_document(
-    report: Report, returns: dict[str, float], seconds: float, out: Path | None
+    report: Training, returns: dict[str, float], seconds: float, out: Path | None
 ) -> dict[str, object]:
     return {
         "returns": returns,
@@ -169,7 +172,7 @@ def _trained_document(
     }
 
 
-def _print_trained(report: Report, returns: dict[str, float], seconds: float, out: Path | None) -> None:
+def _print_trained(report: Training, returns: dict[str, float], seconds: float, out: Path | None) -> None:
     console = output.stdout()
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column()
@@ -232,13 +235,11 @@ def compare(
     chosen = _chosen(only, [*learners, *baselines])
     learners = {name: make for name, make in learners.items() if name in chosen}
     baselines = {name: make for name, make in baselines.items() if name in chosen}
-    done, total = 0, seeds * len(chosen)
     with show_texts() as say:
 
-        def told(name: str, seed: int) -> None:
-            nonlocal done
-            say(done / total, f"{name}, seed {seed}: {done + 1} of {total}")
-            done += 1
+        def told(bout: Bout) -> None:
+            share = bout.done / bout.total
+            say(share, f"{bout.name}, seed {bout.seed}: {bout.done + 1} of {bout.total}")
 
         found = contest(
             learners,
@@ -248,7 +249,7 @@ def compare(
             points=points,
             seeds=range(seeds),
             episodes=episodes,
-            listener=told,
+            callback=told,
         )
     if picture is not None:
         title = f"{len(feed.atoms):,} items, {seeds} {'seed' if seeds == 1 else 'seeds'}"
@@ -288,7 +289,7 @@ def _compared_document(found: Comparison) -> dict[str, object]:
                 "steps": row.steps.tolist(),
                 "returns": row.returns.tolist(),
             }
-            for row in found.rows
+            for row in found.standings
         ]
     }
 

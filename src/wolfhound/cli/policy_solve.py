@@ -104,7 +104,7 @@ def solve(
         Search, typer.Option(metavar="NAME", rich_help_panel=_HOW, help=f"One of {', '.join(Search)}.")
     ] = Search.SCAN,
     ratio: Annotated[
-        float, typer.Option(rich_help_panel=_HOW, help="c, the share of the gap that an index finds.")
+        float, typer.Option(rich_help_panel=_HOW, help="The share of the gap that an index finds.")
     ] = 0.8,
     step: Annotated[
         StepName, typer.Option(metavar="NAME", rich_help_panel=_HOW, help=f"One of {', '.join(StepName)}.")
@@ -112,7 +112,7 @@ def solve(
     rtol: Annotated[
         float, typer.Option(rich_help_panel=opt.STOPPING, help="Wanted gap, relative to that of the start.")
     ] = 1e-3,
-    eps: Annotated[
+    atol: Annotated[
         float | None,
         typer.Option(
             rich_help_panel=opt.STOPPING,
@@ -132,7 +132,7 @@ def solve(
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", rich_help_panel=opt.OUTPUT, help="Save it, for policy.load_policy."),
+        typer.Option(metavar="FOLDER", rich_help_panel=opt.OUTPUT, help="Save it, for wolfhound.load."),
     ] = None,
     picture: opt.Plot = None,
     as_json: opt.Json = False,
@@ -143,7 +143,7 @@ def solve(
     """
     output.check_path(out, "--out", TABLES)
     output.check_path(picture, "--plot", output.PICTURES)
-    places.check_folder(save, "--save", "a policy", ["tabular policy"])
+    places.check_folder(save, "--save", "a policy", ["policy"])
     require(0.0 < ratio <= 1.0, "ratio", "in (0, 1]", ratio)
     number(max_steps, "max_steps", low=0.0)
     given = Given(reward, transition, start, centres)
@@ -158,7 +158,7 @@ def solve(
         None if oracle is None else ratio,
         _step(step),
         rtol=rtol,
-        eps=eps,
+        atol=atol,
         limits=(max_steps, max_seconds),
         seed=seed,
     )
@@ -263,7 +263,7 @@ def _run(
     step: PolicyStep,
     *,
     rtol: float,
-    eps: float | None,
+    atol: float | None,
     limits: tuple[float, float],
     seed: int,
 ) -> TabularResult:
@@ -279,7 +279,7 @@ def _run(
                 model,
                 step=step,
                 rtol=rtol,
-                eps=eps,
+                atol=atol,
                 max_steps=most,
                 max_seconds=seconds,
                 callback=callback,
@@ -287,10 +287,10 @@ def _run(
             )
         return sfwpo(
             model,
-            c=ratio,
+            ratio=ratio,
             step=step,
             rtol=rtol,
-            eps=eps,
+            atol=atol,
             max_steps=most,
             max_seconds=seconds,
             callback=callback,
@@ -314,7 +314,7 @@ def document(result: TabularResult) -> dict[str, object]:
         "gap": result.gap,
         "goal": result.goal,
         "gap_norm": float(np.sqrt(np.square(result.gaps).sum())),
-        "eps": result.eps,
+        "atol": result.atol,
         "steps": result.steps,
         "passes": result.passes,
         "scored": result.scored,

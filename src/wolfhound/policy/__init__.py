@@ -1,8 +1,8 @@
 """Policies whose actions are the hull of many given vectors.
 
 Needs numpy and the rest of wolfhound only. What learns from samples
-(`wolfhound.policy.deep.agent`, `wolfhound.policy.feed.item_feed`) needs ``wolfhound[rl]``, and is
-not imported here.
+(`wolfhound.policy.deep.agent`, `wolfhound.policy.feed.item_feed`) needs
+``wolfhound[rl]``, and is not imported here.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -10,6 +10,8 @@ from wolfhound.policy.actions import ActionSet as ActionSet
 from wolfhound.policy.answers import Chosen as Chosen
 from wolfhound.policy.answers import HullPoints as HullPoints
 from wolfhound.policy.answers import Subset as Subset
+from wolfhound.policy.deep import EXECUTIONS as EXECUTIONS
+from wolfhound.policy.deep import RULES as RULES
 from wolfhound.policy.tabular.acmdp import ACMDP as ACMDP
 from wolfhound.policy.tabular.acmdp import Evaluation as Evaluation
 from wolfhound.policy.tabular.acmdp import random_acmdp as random_acmdp
@@ -17,7 +19,6 @@ from wolfhound.policy.tabular.fwpo import fwpo as fwpo
 from wolfhound.policy.tabular.fwpo import policy_iteration as policy_iteration
 from wolfhound.policy.tabular.fwpo import sfwpo as sfwpo
 from wolfhound.policy.tabular.result import TabularResult as TabularResult
-from wolfhound.policy.tabular.result import load_policy as load_policy
 from wolfhound.policy.tabular.rewards import AffineReward as AffineReward
 from wolfhound.policy.tabular.rewards import QuadraticReward as QuadraticReward
 from wolfhound.policy.tabular.rewards import SmoothReward as SmoothReward

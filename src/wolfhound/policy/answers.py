@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import TypeAlias, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from wolfhound import validate
 from wolfhound.core import Hits, Ids, Matrix, Vector
+
+Rows: TypeAlias = NDArray[np.float32]
+"""(m, anything) float32: a row per state, as environments and networks have them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,8 +45,22 @@ class Chosen:
     scored: int
     passes: float
 
+    @classmethod
+    def from_hits(cls, hits: Hits, columns: NDArray[np.int64]) -> Chosen:
+        """Take the answer in this column of each query's; ids, rows and scores are fresh arrays."""
+        at = (np.arange(len(hits.ids)), columns)
+        return cls(
+            ids=hits.ids[at],
+            rows=hits.rows[hits.slots[at]],
+            scores=np.asarray(hits.scores[at], np.float64),
+            bounds=hits.bounds,
+            gaps=np.full(len(hits.ids), np.nan),
+            scored=int(hits.scored.sum()),
+            passes=hits.passes,
+        )
+
     @property
-    def proved(self) -> NDArray[np.bool_]:
+    def is_proved(self) -> NDArray[np.bool_]:
         """(m,) where the bound is finite."""
         return np.isfinite(self.bounds)
 
@@ -91,16 +109,20 @@ class Subset:
         return np.asarray(self.ids[at] == ids)
 
 
-def first(hits: Hits, column: NDArray[np.int64] | None = None) -> Chosen:
-    """One answer per query: column 0, or that of each query."""
-    m = len(hits.ids)
-    at = (np.arange(m), np.zeros(m, np.int64) if column is None else column)
-    return Chosen(
-        ids=hits.ids[at],
-        rows=hits.rows[hits.slots[at]],
-        scores=np.asarray(hits.scores[at], np.float64),
-        bounds=hits.bounds,
-        gaps=np.full(m, np.nan),
-        scored=int(hits.scored.sum()),
-        passes=hits.passes,
-    )
+def draw_ids(ids: ArrayLike, weights: ArrayLike, n: int, rng: np.random.Generator) -> Ids:
+    """(m,) one of each row's ids of n atoms, with these chances; see `ActionSet.draw`."""
+    atoms, shares = validate.real_array(ids, "ids", 2), validate.matrix(weights, "weights")
+    if atoms.dtype.kind not in "iu":
+        raise TypeError(f"`ids` must be an array of integer ids. Got dtype {atoms.dtype}.")
+    alike = atoms.shape == shares.shape
+    validate.require(alike, "ids", f"like `weights`, {shares.shape}", f"shape {atoms.shape}")
+    validate.ids(np.unique(atoms[shares > 0.0]), "ids", n)  # rows may be padded by any id
+    totals = shares.sum(axis=1)
+    good = bool((shares >= 0.0).all() and (np.abs(totals - 1.0) <= 1e-6).all())
+    got = f"sums {totals.min():g} .. {totals.max():g}"
+    validate.require(good, "weights", ">= 0 with rows of sum 1", got)
+    steps = np.cumsum(shares, axis=1)
+    steps /= steps[:, -1:]
+    # The first step above a random number; it has a positive share, as the last step is 1.
+    place = (steps <= rng.random(len(shares))[:, None]).sum(axis=1)
+    return np.asarray(atoms[np.arange(len(atoms)), place], np.int64)

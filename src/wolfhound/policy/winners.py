@@ -3,11 +3,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import final
 
 import numpy as np
 
-from wolfhound.core import Atoms, Ids, Matrix
+from wolfhound.core import Atoms, Ids, Matrix, Vector
+from wolfhound.policy.answers import Chosen, Subset
+from wolfhound.threads import one_blas_thread
 
 
 @final
@@ -25,16 +28,42 @@ class Winners:
         self._size = 0
         self._clock = 0
 
-    def kept(self) -> tuple[Ids, Matrix]:
-        """(r,) ids and (r, d) rows; not to be written to."""
-        return self._ids[: self._size], self._rows[: self._size]
+    @property
+    def ids(self) -> Ids:
+        """(r,) not to be written to."""
+        return self._ids[: self._size]
 
-    def saved(self) -> Ids:
+    @property
+    def rows(self) -> Matrix:
+        """(r, d) their rows, not to be written to."""
+        return self._rows[: self._size]
+
+    def to_array(self) -> Ids:
         """(2, r) ids and when they won; see `restore`."""
-        return np.stack([self._ids[: self._size], self._won[: self._size]])
+        return np.stack([self.ids, self._won[: self._size]])
+
+    def compete(self, queries: Vector, chosen: Chosen, part: Subset | None) -> Chosen:
+        """Put past winners, those of a subset only, in the place of worse answers that are not proved."""
+        open_ = np.flatnonzero(~chosen.is_proved)
+        ids, rows = self.ids, self.rows
+        if part is not None:
+            mine = part.has(ids)
+            ids, rows = ids[mine], rows[mine]
+        if not len(open_) or not len(ids):
+            return chosen
+        asked = queries[open_]
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+            place = (asked.astype(rows.dtype) @ rows.T).argmax(axis=1)
+        scores = np.einsum("ij,ij->i", asked, rows[place], dtype=np.float64)
+        better = scores > chosen.scores[open_]
+        where, place = open_[better], place[better]
+        out = replace(chosen, scored=chosen.scored + len(open_) * len(ids))
+        if len(where):
+            out.ids[where], out.rows[where], out.scores[where] = ids[place], rows[place], scores[better]
+        return out
 
     def restore(self, saved: Ids, atoms: Atoms) -> None:
-        """Take over what `saved` gave: where there is less room, those that won last."""
+        """Take over what `to_array` gave: where there is less room, those that won last."""
         ids, won = saved[:, np.sort(np.argsort(-saved[1], kind="stable")[: self.room])]
         self._size = len(ids)
         self._ids[: self._size], self._won[: self._size] = ids, won
@@ -48,7 +77,7 @@ class Winners:
         unique, first, times = np.unique(ids, return_index=True, return_counts=True)
         rank = np.argsort(-times, kind="stable")[: self.room]
         unique, first = unique[rank], first[rank]
-        known = self._ids[: self._size]
+        known = self.ids
         order = np.argsort(known)
         place = np.minimum(np.searchsorted(known, unique, sorter=order), max(self._size - 1, 0))
         at = order[place] if self._size else np.zeros(len(unique), np.int64)

@@ -10,7 +10,6 @@ import copy
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -21,7 +20,7 @@ from wolfhound.core import Vector
 from wolfhound.oracles.scan import Scan
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.deep._torch import Tensor, nn, torch
-from wolfhound.policy.deep.networks import Actor, Critic, Features, follow
+from wolfhound.policy.deep.networks import Actor, Critic, CriticFeatures, follow
 from wolfhound.policy.deep.replay import Replay
 from wolfhound.policy.deep.rules import Brain, Rule
 from wolfhound.policy.deep.settings import Settings
@@ -32,16 +31,6 @@ AUDITED = 8
 
 _SMALL = 0.01
 """Share of the largest gap of an audit below which a gap is not looked at."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """What the updates came to so far."""
-
-    updates: int = 0
-    seconds: float = 0.0
-    critic_loss: float = math.nan
-    actor_loss: float = math.nan
 
 
 @final
@@ -60,6 +49,15 @@ class Learner:
         Of the training.
     features
         Further inputs of the critics.
+
+    Attributes
+    ----------
+    brain, replay
+        Networks and transitions.
+    updates, seconds, critic_loss, actor_loss
+        What the updates came to so far.
+    ratios : list of vectors
+        Audited gap ratios.
     """
 
     def __init__(
@@ -69,7 +67,7 @@ class Learner:
         *,
         rule: Rule,
         settings: Settings,
-        features: Features | None = None,
+        features: CriticFeatures | None = None,
     ) -> None:
         generator = torch.Generator().manual_seed(settings.seed)
         scale = float(norms(actions.atoms).max()) or 1.0
@@ -85,9 +83,10 @@ class Learner:
         rng = np.random.default_rng(settings.seed)
         self.brain = Brain(actor, critic, copy.deepcopy(actor), copy.deepcopy(critic), actions, rng)
         self.replay = Replay(settings.buffer_size, obs_dim=obs_dim, dim=actions.dim)
-        self.tally = Tally()
+        self.updates, self.seconds = 0, 0.0
+        self.critic_loss = self.actor_loss = math.nan
         self.ratios: list[Vector] = []
-        self._rule, self._settings = rule, settings
+        self.rule, self.settings = rule, settings
         self._exact: Scan | None = None
         self._tutors = {
             "actor": torch.optim.Adam(actor.parameters(), settings.learning_rate, fused=True),
@@ -98,28 +97,28 @@ class Learner:
 
     def update(self) -> None:
         """Move the critics by one batch; every `policy_delay` times, the actor too."""
-        began, tally, brain = time.perf_counter(), self.tally, self.brain
-        batch = self.replay.sample(self._settings.batch_size, brain.rng)
+        began, brain = time.perf_counter(), self.brain
+        batch = self.replay.sample(self.settings.batch_size, brain.rng)
         with torch.no_grad():
-            ahead = self._rule.ahead(brain, batch.next_obs)
+            ahead = self.rule.ahead(brain, batch.next_obs)
             later = torch.minimum(*brain.slow_critic(batch.next_obs, ahead))
-            goal = batch.rewards + self._settings.gamma * batch.going * later
+            goal = batch.rewards + self.settings.gamma * batch.going * later
         one, two = brain.critic(batch.obs, batch.actions)
-        tally.critic_loss = self._descend("critic", ((one - goal) ** 2 + (two - goal) ** 2).mean())
-        tally.updates += 1
-        if tally.updates % self._settings.policy_delay == 0:
-            tally.actor_loss = self._descend("actor", self._rule.loss(brain, batch.obs))
-            follow(brain.slow_actor, brain.actor, self._settings.tau)
-            follow(brain.slow_critic, brain.critic, self._settings.tau)
-        tally.seconds += time.perf_counter() - began
-        if self._settings.audit_every and tally.updates % self._settings.audit_every == 0:
+        self.critic_loss = self._descend("critic", ((one - goal) ** 2 + (two - goal) ** 2).mean())
+        self.updates += 1
+        if self.updates % self.settings.policy_delay == 0:
+            self.actor_loss = self._descend("actor", self.rule.loss(brain, batch.obs))
+            follow(brain.slow_actor, brain.actor, self.settings.tau)
+            follow(brain.slow_critic, brain.critic, self.settings.tau)
+        self.seconds += time.perf_counter() - began
+        if self.settings.audit_every and self.updates % self.settings.audit_every == 0:
             self.audit(batch.obs[:AUDITED])
 
     def _descend(self, who: str, loss: Tensor) -> float:
         value = float(loss.detach())
         if not math.isfinite(value):
             raise FloatingPointError(
-                f"the loss of the {who} is {value} after {self.tally.updates} updates:"
+                f"the loss of the {who} is {value} after {self.updates} updates:"
                 " are observations and rewards of moderate size?"
             )
         tutor = self._tutors[who]
@@ -169,7 +168,7 @@ class Learner:
             state = tutor.state_dict()["state"]
             for name in state[0] if state else ():
                 out[f"adam_{who}_{name}"] = _flat(state[at][name] for at in sorted(state))
-        return out | {"winners": self.brain.actions.winners.saved()}
+        return out | {"winners": self.brain.actions.winners.to_array()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `arrays` gave, of a learner of the same shape."""

@@ -15,7 +15,7 @@ from typing import TypeAlias, final
 from wolfhound.policy.deep._torch import Tensor, nn, torch
 from wolfhound.validate import require
 
-Features: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+CriticFeatures: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """(m, o) observations, (m, d) actions -> (m, f) further inputs of a critic."""
 
 
@@ -77,7 +77,7 @@ class Critic(nn.Module):
         *,
         hidden: int = 128,
         scale: float = 1.0,
-        features: Features | None = None,
+        features: CriticFeatures | None = None,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class Critic(nn.Module):
         return slopes / torch.where(lengths > 0.0, lengths, torch.ones_like(lengths))
 
 
-def _width(features: Features, obs_dim: int, dim: int) -> int:
+def _width(features: CriticFeatures, obs_dim: int, dim: int) -> int:
     out = features(torch.zeros(2, obs_dim), torch.zeros(2, dim))
     good = isinstance(out, Tensor) and out.ndim == 2 and len(out) == 2
     got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep._torch import Tensor, torch
 from wolfhound.validate import count, require
 
-Single: TypeAlias = NDArray[np.float32]
-
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class Transitions:
     """Transitions, one per row.
 
     Attributes
@@ -62,26 +61,26 @@ class Replay:
         self._size = count(size, "buffer_size", low=1)
         widths = (obs_dim, dim, 1, obs_dim, 1)
         # A row holds a transition, so that a random draw touches one place of memory.
-        self._rows: Single = np.zeros((self._size, sum(widths)), np.float32)
+        self._rows: Rows = np.zeros((self._size, sum(widths)), np.float32)
         self._ends = np.cumsum(widths)[:-1].tolist()
         self._added = 0
 
     def __len__(self) -> int:
         return min(self._added, self._size)
 
-    def add(self, obs: Single, actions: Single, rewards: Single, next_obs: Single, going: Single) -> None:
-        """Add m transitions, see `Batch`."""
+    def add(self, obs: Rows, actions: Rows, rewards: Rows, next_obs: Rows, going: Rows) -> None:
+        """Add m transitions, see `Transitions`."""
         rows = np.concatenate([obs, actions, rewards[:, None], next_obs, going[:, None]], axis=1)
         self._rows[np.arange(self._added, self._added + len(rows)) % self._size] = rows
         self._added += len(rows)
 
-    def sample(self, m: int, rng: np.random.Generator) -> Batch:
+    def sample(self, m: int, rng: np.random.Generator) -> Transitions:
         """Draw m transitions, with replacement."""
         require(len(self) > 0, "replay", "non-empty", "no transitions")
         # The gather is a fresh array: torch may share it.
         rows = torch.from_numpy(self._rows[rng.integers(len(self), size=m)])
         obs, actions, rewards, next_obs, going = rows.tensor_split(self._ends, dim=1)
-        return Batch(obs, actions, rewards[:, 0], next_obs, going[:, 0])
+        return Transitions(obs, actions, rewards[:, 0], next_obs, going[:, 0])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What is kept, to be saved."""

@@ -6,8 +6,8 @@ Agent(env, actions, rule=TD3(), settings=Settings(seed=1))
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import final
+from dataclasses import dataclass
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -15,13 +15,21 @@ from wolfhound.core import Ids, Matrix
 from wolfhound.policy.answers import HullPoints
 from wolfhound.policy.deep._torch import Tensor, torch
 from wolfhound.policy.deep.networks import Critic
-from wolfhound.policy.deep.rules import Brain, HullDecision, check_decision, regression, tensor
+from wolfhound.policy.deep.rules import (
+    Brain,
+    Described,
+    HullDecision,
+    HullRule,
+    Rule,
+    measure_step,
+    to_tensor,
+)
 from wolfhound.validate import count, number
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NFWPO:
+class NFWPO(HullRule):
     """Frank-Wolfe policy optimisation with a projection wherever an action is used.
 
     The targets' actions and the point from which the actor's Frank-Wolfe step
@@ -41,27 +49,32 @@ class NFWPO:
     8
     """
 
-    decision: HullDecision = field(default_factory=HullDecision)
+    name: ClassVar[str] = "nfwpo"
     project: int = 8
 
     def __post_init__(self) -> None:
-        check_decision(self.decision)
+        HullRule.__post_init__(self)
         count(self.project, "project")
+
+    @classmethod
+    def variants(cls) -> dict[str, Rule]:
+        """Itself."""
+        return {"NFWPO": cls()}
 
     def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
         """The projection of the slow actor's output."""
-        return tensor(brain.project(brain.slow_actor(obs), self.project).points)
+        return to_tensor(brain.project(brain.slow_actor(obs), self.project).points)
 
     def loss(self, brain: Brain, obs: Tensor) -> Tensor:
         """Mean squared distance from the Frank-Wolfe step at the projected output."""
         points: Tensor = brain.actor(obs)
-        origin = tensor(brain.project(points, self.project).points)
-        return regression(brain, obs, points, origin)
+        origin = to_tensor(brain.project(points, self.project).points)
+        return measure_step(brain, obs, points, origin)
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TD3:
+class TD3(HullRule):
     """The deterministic policy gradient; only what is executed is projected.
 
     Parameters
@@ -76,10 +89,12 @@ class TD3:
     0
     """
 
-    decision: HullDecision = field(default_factory=HullDecision)
+    name: ClassVar[str] = "td3"
 
-    def __post_init__(self) -> None:
-        check_decision(self.decision)
+    @classmethod
+    def variants(cls) -> dict[str, Rule]:
+        """Refined as SFWPO is, and as usual."""
+        return {"TD3, refined": cls(), "TD3": cls(decision=HullDecision(refine=0))}
 
     def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
         """The slow actor's output."""
@@ -93,7 +108,7 @@ class TD3:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wolpertinger:
+class Wolpertinger(Described):
     """The best by the critic of the k atoms nearest to the actor's output.
 
     Dulac-Arnold et al. 2015, with an exact search for neighbours. Every action
@@ -101,71 +116,70 @@ class Wolpertinger:
 
     Parameters
     ----------
-    k
-        Neighbours.
+    neighbours
+        k.
     noise
         Standard deviation, in every coordinate, of what exploration adds to the
         actor's output.
 
     Examples
     --------
-    >>> Wolpertinger(k=100)
-    Wolpertinger(k=100, noise=0.15)
+    >>> Wolpertinger(neighbours=100)
+    Wolpertinger(neighbours=100, noise=0.15)
     """
 
-    k: int = 10
+    name: ClassVar[str] = "wolpertinger"
+    neighbours: int = 10
     noise: float = 0.15
 
     def __post_init__(self) -> None:
-        count(self.k, "k", low=1)
+        count(self.neighbours, "neighbours", low=1)
         number(self.noise, "noise", low=0.0)
 
+    @classmethod
+    def variants(cls) -> dict[str, Rule]:
+        """Of one neighbour, ten and a hundred."""
+        return {f"Wolpertinger {k}": cls(neighbours=k) for k in (1, 10, 100)}
+
     @property
-    def decision(self) -> NeighbourDecision:
-        """The best neighbour."""
-        return NeighbourDecision(self.k, self.noise)
+    def decision(self) -> Wolpertinger:
+        """Itself."""
+        return self
 
     def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
         """The best neighbour by the slow networks."""
-        return tensor(best_neighbours(brain, brain.slow_critic, obs, brain.slow_actor(obs), self.k)[1])
+        return to_tensor(
+            find_neighbours(brain, brain.slow_critic, obs, brain.slow_actor(obs), self.neighbours)[1]
+        )
 
     def loss(self, brain: Brain, obs: Tensor) -> Tensor:
         """Minus the mean value of the actor's output."""
         return -brain.critic.first(obs, brain.actor(obs)).mean()
 
-
-@final
-@dataclass(frozen=True, slots=True)
-class NeighbourDecision:
-    """The decision of `Wolpertinger`."""
-
-    k: int
-    noise: float
-
     def start(self, brain: Brain, m: int) -> HullPoints:
         """Random atoms."""
         rows, ids = brain.actions.random(m, brain.rng)
-        return _atoms(ids, rows)
+        return _as_points(ids, rows)
 
     def decide(self, brain: Brain, obs: Tensor, *, explore: bool) -> HullPoints:
         """The best neighbour of the actor's output, moved at random to explore."""
         with torch.no_grad():
             points = brain.actor(obs)
         if explore:
-            points = points + self.noise * tensor(brain.rng.standard_normal(points.shape))
-        return _atoms(*best_neighbours(brain, brain.critic, obs, points, self.k))
+            points = points + self.noise * to_tensor(brain.rng.standard_normal(points.shape))
+        return _as_points(*find_neighbours(brain, brain.critic, obs, points, self.neighbours))
 
 
-def _atoms(ids: Ids, rows: Matrix) -> HullPoints:
+def _as_points(ids: Ids, rows: Matrix) -> HullPoints:
     return HullPoints(points=rows.astype(np.float64), ids=ids[:, None], weights=np.ones((len(ids), 1)))
 
 
-def best_neighbours(brain: Brain, critic: Critic, obs: Tensor, points: Tensor, k: int) -> tuple[Ids, Matrix]:
+def find_neighbours(brain: Brain, critic: Critic, obs: Tensor, points: Tensor, k: int) -> tuple[Ids, Matrix]:
     """(m,) ids and (m, d) rows of the best by a critic of each point's k nearest atoms."""
     near = brain.actions.neighbours(points.numpy(), k)
     brain.scored += len(near) * brain.actions.n
     rows = brain.actions.atoms.take(near.ravel()).reshape(*near.shape, -1)
     with torch.no_grad():
-        best = critic.each(obs, tensor(rows)).argmax(dim=1).numpy()
+        best = critic.each(obs, to_tensor(rows)).argmax(dim=1).numpy()
     each = np.arange(len(near))
     return near[each, best], rows[each, best]

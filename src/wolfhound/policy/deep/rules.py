@@ -7,20 +7,18 @@ A rule is a small record of settings. It sees networks and actions through a
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, final
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Protocol, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Vector
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.answers import Chosen, HullPoints
+from wolfhound.policy.answers import Chosen, HullPoints, Rows
 from wolfhound.policy.deep._torch import Tensor, torch
 from wolfhound.policy.deep.networks import Actor, Critic
 from wolfhound.validate import count, kind, within
-
-Rows: TypeAlias = NDArray[np.float32]
 
 GRID = (0.0, 0.03, 0.06, 0.12, 0.25, 0.5, 0.8)
 """Step sizes that are tried on the critic; 0 stays where it is."""
@@ -82,7 +80,14 @@ class Decision(Protocol):
 
 
 class Rule(Protocol):
-    """How an agent decides, and what its networks learn from."""
+    """How an agent decides, and what its networks learn from.
+
+    Frozen, made without arguments or with settings, and compared by them. Registered with
+    ``wolfhound.policy.RULES.add``; `Described` gives `to_json` and `from_json` to a dataclass.
+    """
+
+    name: ClassVar[str]
+    """What it is called in files and on the command line."""
 
     @property
     def decision(self) -> Decision:
@@ -94,11 +99,66 @@ class Rule(Protocol):
     def loss(self, brain: Brain, obs: Tensor) -> Tensor:
         """What the actor minimises, a scalar."""
 
+    @classmethod
+    def variants(cls) -> dict[str, Rule]:
+        """What a comparison trains, by the name that its table shows."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Settings as JSON values."""
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Make the rule that `to_json` described."""
+
+
+class Execution(Protocol):
+    """How a point of the hull becomes what the environment is given."""
+
+    name: ClassVar[str]
+    """What it is called in files and on the command line."""
+
+    def act(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:
+        """(m, d) what is executed: points of the hull, or atoms."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Settings as JSON values."""
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Make the execution that `to_json` described."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A record of settings that is saved as its fields; all must have defaults.
+
+    Examples
+    --------
+    >>> FrankWolfeRule.from_json({"decision": {"refine": 1}}).decision
+    HullDecision(project=4, refine=1, exploration=0.4)
+    """
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields, those of records within as well."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Make the record that `to_json` described; fields that are missing have their defaults."""
+        plain = cls()
+        inner = {name: getattr(plain, name) for name in values}
+        return cls(
+            **{
+                name: inner[name].from_json(value) if isinstance(inner[name], Described) else value
+                for name, value in values.items()
+            }
+        )
+
 
 # ---------------------------------------------------------------- Frank-Wolfe on the critic
 
 
-def tensor(rows: NDArray[np.floating]) -> Tensor:
+def to_tensor(rows: NDArray[np.floating]) -> Tensor:
     """Return a float32 tensor; shares the memory of a C-ordered float32 array, unless it is read-only."""
     return torch.from_numpy(np.require(rows, np.float32, ["C", "W"]))
 
@@ -112,18 +172,18 @@ def climb(brain: Brain, obs: Tensor, points: Tensor) -> tuple[Chosen, Tensor]:
     chosen = brain.choose(brain.critic.directions(obs, points), points)
     grid = torch.tensor(GRID)
     with torch.no_grad():
-        delta = tensor(chosen.rows) - points
+        delta = to_tensor(chosen.rows) - points
         values = brain.critic.each(obs, points[:, None] + grid[None, :, None] * delta[:, None])
         return chosen, grid[values.argmax(dim=1)]
 
 
-def mixed(hull: HullPoints, ids: Ids, rows: NDArray[np.floating], steps: Vector) -> HullPoints:
+def mix_in(hull: HullPoints, ids: Ids, rows: NDArray[np.floating], steps: Vector) -> HullPoints:
     """Move points of the hull towards atoms: ``(1 - step) point + step atom``.
 
     Examples
     --------
     >>> one = HullPoints(points=np.eye(2)[:1], ids=np.array([[0]]), weights=np.ones((1, 1)))
-    >>> two = mixed(one, np.array([1]), np.eye(2)[1:], np.array([0.25]))
+    >>> two = mix_in(one, np.array([1]), np.eye(2)[1:], np.array([0.25]))
     >>> two.points, two.weights
     (array([[0.75, 0.25]]), array([[0.75, 0.25]]))
     """
@@ -137,7 +197,7 @@ def mixed(hull: HullPoints, ids: Ids, rows: NDArray[np.floating], steps: Vector)
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HullDecision:
+class HullDecision(Described):
     """From the actor's point to an action in the hull.
 
     Projects by Frank-Wolfe steps, then takes Frank-Wolfe steps on the critic.
@@ -179,22 +239,33 @@ class HullDecision:
         with torch.no_grad():
             hull = brain.project(brain.actor(obs), self.project)
         for _ in range(self.refine):
-            chosen, steps = climb(brain, obs, tensor(hull.points))
-            hull = mixed(hull, chosen.ids, chosen.rows, steps.numpy().astype(np.float64))
+            chosen, steps = climb(brain, obs, to_tensor(hull.points))
+            hull = mix_in(hull, chosen.ids, chosen.rows, steps.numpy().astype(np.float64))
         if not explore:
             return hull
         rows, ids = brain.actions.random(len(obs), brain.rng)
-        return mixed(hull, ids, rows, self.exploration * brain.rng.random(len(obs)))
+        return mix_in(hull, ids, rows, self.exploration * brain.rng.random(len(obs)))
 
 
-def check_decision(decision: object) -> None:
-    """Raise TypeError unless this is a decision in the hull."""
-    kind(decision, "decision", "a HullDecision(...)", HullDecision)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HullRule(Described):
+    """What rules share whose actions are mixtures.
+
+    Parameters
+    ----------
+    decision
+        From the actor's output to an action.
+    """
+
+    decision: HullDecision = HullDecision()
+
+    def __post_init__(self) -> None:
+        kind(self.decision, "decision", "a HullDecision(...)", HullDecision)
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrankWolfeRule:
+class FrankWolfeRule(HullRule):
     """SFWPO: the actor is drawn to the Frank-Wolfe step from its own output.
 
     That output is not projected, so an update costs one search of the atoms, by
@@ -206,10 +277,12 @@ class FrankWolfeRule:
         From the actor's output to an action.
     """
 
-    decision: HullDecision = field(default_factory=HullDecision)
+    name: ClassVar[str] = "sfwpo"
 
-    def __post_init__(self) -> None:
-        check_decision(self.decision)
+    @classmethod
+    def variants(cls) -> dict[str, Rule]:
+        """Itself, searching exactly."""
+        return {"SFWPO, exact": cls()}
 
     def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
         """The slow actor's output."""
@@ -219,13 +292,13 @@ class FrankWolfeRule:
     def loss(self, brain: Brain, obs: Tensor) -> Tensor:
         """Mean squared distance from the Frank-Wolfe step."""
         points: Tensor = brain.actor(obs)
-        return regression(brain, obs, points, points.detach())
+        return measure_step(brain, obs, points, points.detach())
 
 
-def regression(brain: Brain, obs: Tensor, points: Tensor, origin: Tensor) -> Tensor:
+def measure_step(brain: Brain, obs: Tensor, points: Tensor, origin: Tensor) -> Tensor:
     """Mean squared distance of points from the Frank-Wolfe step at `origin`."""
     chosen, steps = climb(brain, obs, origin)
-    goal = origin + steps[:, None] * (tensor(chosen.rows) - origin)
+    goal = origin + steps[:, None] * (to_tensor(chosen.rows) - origin)
     return ((points - goal) ** 2).sum(dim=1).mean()
 
 
@@ -234,34 +307,36 @@ def regression(brain: Brain, obs: Tensor, points: Tensor, origin: Tensor) -> Ten
 
 @final
 @dataclass(frozen=True, slots=True)
-class Hull:
+class Hull(Described):
     """Execute the point of the hull itself."""
 
-    def rows(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:
+    name: ClassVar[str] = "hull"
+
+    def act(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:
         """The points."""
         return hull.points.astype(np.float32)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Nearest:
+class Nearest(Described):
     """Execute the nearest atom."""
 
-    def rows(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:
+    name: ClassVar[str] = "nearest"
+
+    def act(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:
         """The atoms nearest to the points."""
         return actions.atoms.take(actions.nearest(hull.points)).astype(np.float32, copy=False)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Draw:
+class Draw(Described):
     """Execute a random atom whose mean is the point of the hull."""
 
-    def rows(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:
+    name: ClassVar[str] = "draw"
+
+    def act(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:
         """Atoms drawn by their weights."""
         ids = actions.draw(hull.ids, hull.weights, rng)
         return actions.atoms.take(ids).astype(np.float32, copy=False)
-
-
-Execution: TypeAlias = Hull | Nearest | Draw
-"""How a point of the hull becomes what the environment is given."""

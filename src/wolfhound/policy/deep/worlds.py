@@ -13,11 +13,11 @@ from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound.policy.answers import Rows
 from wolfhound.validate import require
 
-Rows: TypeAlias = NDArray[np.float32]
 
-
+@runtime_checkable
 class BatchEnv(Protocol):
     """B episodes at once, all of the same length: what an agent learns from."""
 
@@ -53,11 +53,6 @@ class GymEnv(Protocol):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take an action."""
-
-
-@runtime_checkable
-class _Batched(BatchEnv, Protocol):
-    """A `BatchEnv`, known by its attributes."""
 
 
 Env: TypeAlias = BatchEnv | GymEnv
@@ -101,7 +96,7 @@ class World(Protocol):
 
 
 @final
-class Many:
+class ManyWorlds:
     """A batched environment; its episodes are cut off, and never end."""
 
     def __init__(self, env: BatchEnv) -> None:
@@ -120,7 +115,7 @@ class Many:
 
 
 @final
-class Single:
+class OneWorld:
     """One Gymnasium environment, as a batch of one."""
 
     def __init__(self, env: GymEnv, dim: int) -> None:
@@ -157,8 +152,8 @@ class Nowhere:
         raise ValueError("`env` must be given to `load` if the agent is to learn. Got None.")
 
     def step(self, actions: Rows) -> Turn:
-        """There is nothing to act on."""
-        raise ValueError("`env` must be given to `load` if the agent is to learn. Got None.")
+        """There is nothing to act on: `reset` comes first."""
+        raise NotImplementedError
 
 
 def as_world(env: object, dim: int) -> World:
@@ -173,8 +168,8 @@ def as_world(env: object, dim: int) -> World:
     """
     if isinstance(env, Nowhere):
         return env
-    if isinstance(env, _Batched):
-        return Many(env)
+    if isinstance(env, BatchEnv):
+        return ManyWorlds(env)
     if isinstance(env, GymEnv):
-        return Single(env, dim)
+        return OneWorld(env, dim)
     raise TypeError(f"`env` must be a batched or a Gymnasium environment. Got a {type(env).__name__}.")

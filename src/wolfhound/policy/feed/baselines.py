@@ -14,7 +14,8 @@ import numpy as np
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.feed.environment import Feed, Rows
+from wolfhound.policy.answers import Rows
+from wolfhound.policy.feed.environment import Feed
 from wolfhound.validate import count, kind, rng, vector
 
 
@@ -26,14 +27,14 @@ class Policy(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Greedy:
+class GreedyItem:
     """The item of largest <u, a>: what the user likes most now.
 
     Examples
     --------
     >>> feed = Feed.build(np.eye(3), users=4)
     >>> obs = feed.start(2, np.random.default_rng(0))
-    >>> bool((Greedy(ActionSet(feed.atoms))(obs).max(axis=1) == 1.0).all())
+    >>> bool((GreedyItem(ActionSet(feed.atoms))(obs).max(axis=1) == 1.0).all())
     True
     """
 
@@ -51,7 +52,7 @@ class Greedy:
 class Myopic:
     """The mixture of largest reward now, by Frank-Wolfe with exact line searches.
 
-    The reward is ``const - beta |a - y|^2`` with ``y = (m (u + c w) - phi f) /
+    The reward is ``const - beta |a - y|^2`` with ``y = (m (u + alpha w) - phi f) /
     (2 beta)``, so the best mixture is the projection of y onto the hull; it is the
     item of largest <y, a> if beta is 0. The later moods and tastes are not
     thought of.
@@ -84,7 +85,7 @@ class Myopic:
         """Return the best mixture for each user."""
         p, actions = self.feed.parameters, self.actions.frozen()
         taste, fatigue, mood = self.feed.split(obs)
-        slope = mood[:, None] * (taste + p.c * self.feed.axis) - p.phi * fatigue
+        slope = mood[:, None] * (taste + p.alpha * self.feed.axis) - p.phi * fatigue
         if p.beta == 0.0:
             return actions.argmax(slope).rows.astype(np.float32)
         return actions.project(slope / (2.0 * p.beta), steps=self.steps).points.astype(np.float32)

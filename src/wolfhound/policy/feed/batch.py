@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.policy.feed.environment import Feed, Rows
+from wolfhound.policy.answers import Rows
+from wolfhound.policy.feed.environment import Feed
 from wolfhound.validate import count, kind, real_array, require, require_finite, rng
 
 ROUNDING = 1e-5

@@ -7,18 +7,20 @@ see `wolfhound.policy.feed.contenders`.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from wolfhound import plot
-from wolfhound.core import Ints, Vector
+from wolfhound.core import Ints, Status, Vector
+from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.worlds import BatchEnv
 from wolfhound.policy.feed.baselines import Policy
-from wolfhound.policy.feed.environment import Rows
 from wolfhound.validate import count, function, kind, require
 
 if TYPE_CHECKING:
@@ -28,8 +30,26 @@ FRESH = 1_000_003
 """Added to a seed for the users of a test: no agent has learned from them."""
 
 
-class Stats(Protocol):
-    """What a learner tells of its training."""
+class Trainee(Protocol):
+    """What `compare` uses of an agent."""
+
+    @property
+    def stats(self) -> TrainingStats:
+        """What training came to."""
+
+    @property
+    def status(self) -> Status | None:
+        """Why the last `learn` ended."""
+
+    def learn(self, total_timesteps: int, *, reset_num_timesteps: bool) -> object:
+        """Make so many more transitions."""
+
+    def predict(self, observation: Rows) -> tuple[Rows, None]:
+        """Choose actions."""
+
+
+class TrainingStats(Protocol):
+    """What an agent tells of its training; see `Training`."""
 
     @property
     def timesteps(self) -> int:
@@ -52,32 +72,35 @@ class Stats(Protocol):
         """Its 5th percentile."""
 
 
-class Learner(Protocol):
-    """What `compare` uses of an agent."""
-
-    @property
-    def stats(self) -> Stats:
-        """What training came to."""
-
-    def learn(self, total_timesteps: int, *, reset_num_timesteps: bool) -> object:
-        """Make so many more transitions."""
-
-    def predict(self, observation: Rows) -> tuple[Rows, None]:
-        """Choose actions."""
-
-
-LearnerMaker: TypeAlias = Callable[[int], Learner]
+TraineeMaker: TypeAlias = Callable[[int], Trainee]
 """Seed -> an agent that has learned nothing yet."""
 
 PolicyMaker: TypeAlias = Callable[[int], Policy]
 """Seed -> a policy."""
 
 
+class Bout(NamedTuple):
+    """What comes next in a comparison: a policy with a seed.
+
+    Attributes
+    ----------
+    name : str
+    seed : int
+    done, total : int
+        How many are done, of how many.
+    """
+
+    name: str
+    seed: int
+    done: int
+    total: int
+
+
 # ---------------------------------------------------------------- results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Row:
+class Standing:
     """One policy of a comparison.
 
     Attributes
@@ -129,18 +152,19 @@ class Comparison:
 
     Parameters
     ----------
-    rows
+    standings
         One per policy.
     """
 
-    rows: tuple[Row, ...]
+    standings: tuple[Standing, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", tuple(sorted(self.rows, key=lambda row: -row.mean)))
+        ranked = sorted(self.standings, key=lambda each: -each.mean)
+        object.__setattr__(self, "standings", tuple(ranked))
 
-    def __getitem__(self, name: str) -> Row:
-        found = [row for row in self.rows if row.name == name]
-        require(bool(found), "name", f"one of {', '.join(row.name for row in self.rows)}", name)
+    def __getitem__(self, name: str) -> Standing:
+        found = [each for each in self.standings if each.name == name]
+        require(bool(found), "name", f"one of {', '.join(each.name for each in self.standings)}", name)
         return found[0]
 
     def cells(self) -> list[tuple[str, ...]]:
@@ -155,13 +179,13 @@ class Comparison:
                 _text(row.ratio_mean, ".3f"),
                 _text(row.ratio_p5, ".3f"),
             )
-            for row in self.rows
+            for row in self.standings
         ]
 
     def plot(self, *, title: str = "") -> Figure:
         """Draw the learning curves; what does not learn is a level."""
-        curves = {row.name: plot.Learning(row.steps, row.returns) for row in self.rows if row.learns}
-        levels = {row.name: row.mean for row in self.rows if not row.learns}
+        curves = {row.name: plot.Learning(row.steps, row.returns) for row in self.standings if row.learns}
+        levels = {row.name: row.mean for row in self.standings if not row.learns}
         return plot.learning(curves, levels=levels, title=title)
 
     def __repr__(self) -> str:
@@ -220,7 +244,7 @@ def evaluate(policy: Policy, env: BatchEnv, *, episodes: int = 64, seed: int = 0
 
 
 def compare(
-    learners: Mapping[str, LearnerMaker],
+    learners: Mapping[str, TraineeMaker],
     baselines: Mapping[str, PolicyMaker],
     *,
     test: Callable[[int], BatchEnv],
@@ -228,7 +252,7 @@ def compare(
     points: int = 5,
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
     episodes: int = 64,
-    listener: Callable[[str, int], None] | None = None,
+    callback: Callable[[Bout], bool | None] | None = None,
 ) -> Comparison:
     """Train and test policies under the same conditions.
 
@@ -249,8 +273,9 @@ def compare(
         Of training and tests.
     episodes
         Per test.
-    listener
-        Called with a name and a seed before each is trained.
+    callback
+        Called with a `Bout` before each is trained or tested; returning True stops, and
+        what is done so far is compared.
 
     Examples
     --------
@@ -258,29 +283,61 @@ def compare(
     >>> from wolfhound.policy.feed.environment import Feed
     >>> feed = Feed.build(np.eye(3), users=5)
     >>> table = compare({}, feed_baselines(feed), test=fresh_users(feed), seeds=[0, 1])
-    >>> len(table.rows), table["random"].mean < table["myopic hull"].mean
+    >>> len(table.standings), table["random"].mean < table["myopic hull"].mean
     (4, True)
     """
     kind(learners, "learners", "a dict of makers of agents", Mapping)
     kind(baselines, "baselines", "a dict of makers of policies", Mapping)
     function(test, "test", "a function of a seed")
-    if listener is not None:
-        function(listener, "listener", "a function of a name and a seed")
+    if callback is not None:
+        function(callback, "callback", "a function of a Bout")
     require(len(learners) + len(baselines) > 0, "learners", "at least one policy", "none")
     kind(seeds, "seeds", "a list of integers >= 0", Sequence, np.ndarray)
     require(len(seeds) > 0, "seeds", "at least one seed", "none")
     seeds = [count(seed, "seeds") for seed in seeds]
-    at = _tests(count(steps, "steps", low=1), count(points, "points", low=1))
-    say = (lambda name, seed: None) if listener is None else listener
-    exam = _Exam(test, count(episodes, "episodes", low=1), say)
-    learned = [_learned(name, make, exam, seeds, at) for name, make in learners.items()]
-    fixed = [_fixed(name, make, exam, seeds) for name, make in baselines.items()]
-    return Comparison((*learned, *fixed))
+    at = _test_times(count(steps, "steps", low=1), count(points, "points", low=1))
+    exam = _Exam(test, count(episodes, "episodes", low=1))
+    players: dict[str, Callable[[int], _Outcome]] = {
+        **{name: partial(exam.train, make, at) for name, make in learners.items()},
+        **{name: partial(exam.judge, make) for name, make in baselines.items()},
+    }
+    outcomes: dict[str, list[_Outcome]] = {}
+    bouts = itertools.product(players, seeds)
+    for done, (name, seed) in enumerate(bouts):
+        if callback is not None and callback(Bout(name, seed, done, len(players) * len(seeds))):
+            break
+        outcomes.setdefault(name, []).append(players[name](seed))
+    return Comparison(tuple(_standing(name, found) for name, found in outcomes.items()))
 
 
-def _tests(steps: int, points: int) -> Ints:
+def _test_times(steps: int, points: int) -> Ints:
     """When to test: evenly, and at the end."""
     return np.unique(np.linspace(0, steps, points + 1).astype(np.int64))[1:]
+
+
+class _Outcome(NamedTuple):
+    """What a policy came to with one seed; see `Standing`."""
+
+    steps: Ints
+    returns: list[float]
+    ms_per_update: float = math.nan
+    scored: float = math.nan
+    ratio_mean: float = math.nan
+    ratio_p5: float = math.nan
+
+
+def _standing(name: str, outcomes: list[_Outcome]) -> Standing:
+    steps, returns, *costs = zip(*outcomes, strict=True)
+    ms, scored, mean, low = (float(np.mean(cost)) for cost in costs)
+    return Standing(
+        name=name,
+        steps=steps[0].astype(np.float64),
+        returns=np.array(returns),
+        ms_per_update=ms,
+        scored=scored,
+        ratio_mean=mean,
+        ratio_p5=low,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,48 +346,25 @@ class _Exam:
 
     test: Callable[[int], BatchEnv]
     episodes: int
-    say: Callable[[str, int], None]
 
     def score(self, policy: Policy, seed: int) -> float:
         env = self.test(seed)
         return float(evaluate(policy, env, episodes=self.episodes, seed=seed + FRESH).mean())
 
+    def judge(self, make: PolicyMaker, seed: int) -> _Outcome:
+        """Test a policy that does not learn."""
+        return _Outcome(np.zeros(1, np.int64), [self.score(make(seed), seed)])
 
-def _fixed(name: str, make: PolicyMaker, exam: _Exam, seeds: Sequence[int]) -> Row:
-    scores = []
-    for seed in seeds:
-        exam.say(name, seed)
-        scores.append([exam.score(make(seed), seed)])
-    return Row(name=name, steps=np.zeros(1), returns=np.array(scores))
-
-
-def _learned(name: str, make: LearnerMaker, exam: _Exam, seeds: Sequence[int], at: Ints) -> Row:
-    returns, scored, stats = [], [], []
-    for seed in seeds:
-        exam.say(name, seed)
-        learner = make(seed)
-        tests, searched = _trained(learner, exam, seed, at)
-        returns.append(tests)
-        scored.append(searched)
-        stats.append(learner.stats)
-    return Row(
-        name=name,
-        steps=at.astype(np.float64),
-        returns=np.array(returns),
-        ms_per_update=float(np.mean([each.ms_per_update for each in stats])),
-        scored=float(np.mean(scored)),
-        ratio_mean=float(np.mean([each.ratio_mean for each in stats])),
-        ratio_p5=float(np.mean([each.ratio_p5 for each in stats])),
-    )
-
-
-def _trained(learner: Learner, exam: _Exam, seed: int, at: Ints) -> tuple[list[float], int]:
-    """Train up to each of these steps and test there: returns, atoms scored in training."""
-    returns, scored = [], 0
-    for step in at:
-        before = learner.stats
-        # A batch makes several transitions at once, so the last test may be a few late.
-        learner.learn(max(1, int(step) - before.timesteps), reset_num_timesteps=False)
-        scored += learner.stats.scored - before.scored  # tests score atoms too, and do not count
-        returns.append(exam.score(lambda obs: learner.predict(obs)[0], seed))
-    return returns, scored
+    def train(self, make: TraineeMaker, at: Ints, seed: int) -> _Outcome:
+        """Train up to each of these steps and test there."""
+        learner, returns, scored = make(seed), [], 0
+        for step in at:
+            before = learner.stats
+            # A batch makes several transitions at once, so the last test may be a few late.
+            learner.learn(max(1, int(step) - before.timesteps), reset_num_timesteps=False)
+            if learner.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            scored += learner.stats.scored - before.scored  # tests score atoms too, and do not count
+            returns.append(self.score(lambda obs: learner.predict(obs)[0], seed))
+        stats = learner.stats
+        return _Outcome(at, returns, stats.ms_per_update, scored, stats.ratio_mean, stats.ratio_p5)

@@ -1,4 +1,4 @@
-"""The policies that compete on the feed: SFWPO, its rivals, and the baselines.
+"""The policies that compete on the feed: all rules, SFWPO with an index, and the baselines.
 
 `feed_learners` needs torch; the rest does not.
 """
@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wolfhound.core import Oracle
-from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.wrappers import check_same_atoms
+from wolfhound.planning.choose import choose_oracle
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.feed.baselines import Constant, Greedy, Myopic, Random
+from wolfhound.policy.deep import RULES
+from wolfhound.policy.feed.baselines import Constant, GreedyItem, Myopic, Random
 from wolfhound.policy.feed.batch import BatchedFeed
-from wolfhound.policy.feed.compare import FRESH, Learner, LearnerMaker, PolicyMaker
+from wolfhound.policy.feed.compare import FRESH, PolicyMaker, Trainee, TraineeMaker
 from wolfhound.policy.feed.environment import Feed, feed_features
 from wolfhound.validate import count, kind
 from wolfhound.validate import oracle as valid_oracle
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _AUDIT = 20  # updates between audits of the gap ratio
 _BATCH = 16  # users at once in training
+_QUERIES = 100_000  # of an exact oracle, in a training of some 10,000 steps
 
 
 def fresh_users(feed: Feed, *, size: int = 64) -> Callable[[int], BatchedFeed]:
@@ -47,9 +49,9 @@ def fresh_users(feed: Feed, *, size: int = 64) -> Callable[[int], BatchedFeed]:
     return test
 
 
-def _exact(feed: Feed) -> Int8Scan:
-    """Exact answers with a proof, as those of a scan, and faster for batches."""
-    return Int8Scan.build(feed.atoms)
+def _build_exact(feed: Feed) -> Oracle:
+    """The cheapest oracle that answers as a scan does, with a proof."""
+    return choose_oracle(feed.atoms, queries=_QUERIES, proof=True, batch=_BATCH).build()
 
 
 def feed_baselines(feed: Feed) -> dict[str, PolicyMaker]:
@@ -62,10 +64,10 @@ def feed_baselines(feed: Feed) -> dict[str, PolicyMaker]:
     ['myopic hull', 'greedy', 'mean item', 'random']
     """
     kind(feed, "feed", "a Feed", Feed)
-    actions = ActionSet(feed.atoms, oracle=_exact(feed))
+    actions = ActionSet(feed.atoms, oracle=_build_exact(feed))
     return {
         "myopic hull": lambda seed: Myopic(feed, actions),
-        "greedy": lambda seed: Greedy(actions),
+        "greedy": lambda seed: GreedyItem(actions),
         "mean item": lambda seed: Constant.mean(actions),
         "random": lambda seed: Random(actions, seed=seed),
     }
@@ -73,12 +75,12 @@ def feed_baselines(feed: Feed) -> dict[str, PolicyMaker]:
 
 def feed_learners(
     feed: Feed, *, oracle: Oracle | None = None, settings: Settings | None = None
-) -> dict[str, LearnerMaker]:
+) -> dict[str, TraineeMaker]:
     """Return the makers of SFWPO and all its rivals for a feed.
 
-    All have the same networks, features, replay and training. Only "SFWPO, index"
-    searches with `oracle`, and is left out without one; the others are given exact
-    answers by `Int8Scan`.
+    All variants of all `RULES`, with the same networks, features, replay and training.
+    Only "SFWPO, index" searches with `oracle`, and is left out without one; the others
+    are given exact answers.
 
     Parameters
     ----------
@@ -95,36 +97,25 @@ def feed_learners(
     >>> list(feed_learners(Feed.build(np.eye(3), users=5)))[:3]
     ['SFWPO, exact', 'NFWPO', 'TD3, refined']
     """
-    from wolfhound.policy.deep.agent import HullDecision  # noqa: PLC0415 - torch
-    from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger  # noqa: PLC0415
-    from wolfhound.policy.deep.rules import FrankWolfeRule  # noqa: PLC0415
-    from wolfhound.policy.deep.settings import Settings  # noqa: PLC0415
+    from wolfhound.policy.deep.agent import FrankWolfeRule, Settings  # noqa: PLC0415 - torch
 
     kind(feed, "feed", "a Feed", Feed)
     if settings is not None:
         kind(settings, "settings", "Settings(...)", Settings)
-    exact = _exact(feed)
+    exact = _build_exact(feed)
+    chosen: dict[str, tuple[Rule, Oracle]] = {}
     if oracle is not None:
         check_same_atoms(exact.atoms, valid_oracle(oracle, "oracle").atoms, "oracle")
-    rules: dict[str, tuple[Rule, Oracle]] = {
-        "SFWPO, exact": (FrankWolfeRule(), exact),
-        "NFWPO": (NFWPO(), exact),
-        "TD3, refined": (TD3(), exact),
-        "TD3": (TD3(decision=HullDecision(refine=0)), exact),
-        "Wolpertinger 1": (Wolpertinger(k=1), exact),
-        "Wolpertinger 10": (Wolpertinger(k=10), exact),
-        "Wolpertinger 100": (Wolpertinger(k=100), exact),
-    }
-    if oracle is not None:
-        rules = {"SFWPO, index": (FrankWolfeRule(), oracle), **rules}
-    return {name: _maker(feed, rule, used, settings) for name, (rule, used) in rules.items()}
+        chosen["SFWPO, index"] = (FrankWolfeRule(), oracle)
+    for each in RULES.values():
+        chosen |= {name: (rule, exact) for name, rule in each.variants().items()}
+    return {name: _maker(feed, rule, used, settings) for name, (rule, used) in chosen.items()}
 
 
-def _maker(feed: Feed, rule: Rule, oracle: Oracle, settings: Settings | None) -> LearnerMaker:
-    def make(seed: int) -> Learner:
-        from wolfhound.policy.deep.agent import Agent  # noqa: PLC0415 - torch
-        from wolfhound.policy.deep.settings import Settings  # noqa: PLC0415
+def _maker(feed: Feed, rule: Rule, oracle: Oracle, settings: Settings | None) -> TraineeMaker:
+    from wolfhound.policy.deep.agent import Agent, Settings  # noqa: PLC0415 - torch
 
+    def make(seed: int) -> Trainee:
         return Agent(
             BatchedFeed(feed, _BATCH),
             ActionSet(feed.atoms, oracle=oracle, seed=seed),

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import AtomsLike, Vector
 from wolfhound.data import words
+from wolfhound.policy.answers import Rows
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count, kind, number, require, rng, within
-
-Rows: TypeAlias = NDArray[np.float32]
-"""(B, anything) float32: a row per user."""
 
 ArrayT = TypeVar("ArrayT")
 
@@ -42,7 +39,7 @@ class FeedParameters:
         What a broad mixture is worth: ``beta (1 - |a|^2)``.
     phi
         What it costs to show again what was shown lately.
-    c
+    alpha
         How well clickbait pays at once.
     eta
         How fast a taste follows what is shown, and tires of it.
@@ -66,7 +63,7 @@ class FeedParameters:
 
     beta: float = 0.15
     phi: float = 0.6
-    c: float = 0.5
+    alpha: float = 0.5
     eta: float = 0.15
     rho: float = 0.8
     delta: float = 0.85
@@ -75,7 +72,7 @@ class FeedParameters:
     horizon: int = 30
 
     def __post_init__(self) -> None:
-        for name in ("beta", "phi", "c", "eta", "kappa", "sigma"):
+        for name in ("beta", "phi", "alpha", "eta", "kappa", "sigma"):
             value = number(getattr(self, name), name, low=0.0)
             require(value < np.inf, name, "finite", value)
         for name in ("rho", "delta"):
@@ -91,7 +88,7 @@ class Feed:
     unit atoms. A user has a taste u (unit), a fatigue f and a mood m in [0, 1];
     an observation is ``[u, f, m]``. With w the clickbait axis, showing a earns::
 
-        r  = m (<u, a> + c <w, a>) + beta (1 - |a|^2) - phi <f, a>
+        r  = m (<u, a> + alpha <w, a>) + beta (1 - |a|^2) - phi <f, a>
 
         u' = (u + eta max(<u, a>, 0) a - eta/2 f + sigma xi), normalised
         f' = rho f + (1 - rho) a
@@ -104,7 +101,7 @@ class Feed:
     Parameters
     ----------
     atoms : (n, d) float32
-        The items, of norm 1; see `unit`.
+        The items, of norm 1; see `normalise`.
     users : (k, d) float32
         The tastes that episodes begin with, of norm 1.
     axis : (d,) float32
@@ -148,7 +145,7 @@ class Feed:
         parameters
             The constants.
         """
-        rows = _words() if atoms is None else unit(atoms)
+        rows = _words() if atoms is None else normalise(atoms)
         chosen = FeedParameters() if parameters is None else parameters
         kind(chosen, "parameters", "FeedParameters(...)", FeedParameters)
         return cls(rows, draw_users(rows, users, seed=seed), clickbait_axis(rows), chosen)
@@ -167,11 +164,10 @@ class Feed:
         """Numbers in an observation: 2 d + 1."""
         return 2 * self.dim + 1
 
-    def start(self, size: int, rng: np.random.Generator) -> Rows:
+    def start(self, size: int, seed: int | np.random.Generator) -> Rows:
         """Draw `size` users, rested and in the best of moods; give their observations."""
-        kind(rng, "rng", "a numpy.random.Generator", np.random.Generator)
         obs = np.zeros((count(size, "size", low=1), self.obs_dim), np.float32)
-        obs[:, : self.dim] = self.users[rng.integers(len(self.users), size=size)]
+        obs[:, : self.dim] = self.users[rng(seed).integers(len(self.users), size=size)]
         obs[:, -1] = 1.0
         return obs
 
@@ -183,16 +179,16 @@ class Feed:
         """(B,) rewards of showing these to them."""
         p = self.parameters
         taste, fatigue, mood = self.split(obs)
-        liked = _dot(taste, actions) + p.c * (actions @ self.axis)
+        liked = _dot(taste, actions) + p.alpha * (actions @ self.axis)
         broad = 1.0 - _dot(actions, actions)
         out: Rows = mood * liked + p.beta * broad - p.phi * _dot(fatigue, actions)
         return out
 
-    def step(self, obs: Rows, actions: Rows, rng: np.random.Generator) -> tuple[Rows, Rows]:
+    def step(self, obs: Rows, actions: Rows, seed: int | np.random.Generator) -> tuple[Rows, Rows]:
         """Show `actions` to the users of `obs`: (next observations, rewards)."""
         p = self.parameters
         taste, fatigue, mood = self.split(obs)
-        noise = rng.standard_normal(taste.shape, dtype=np.float32)
+        noise = rng(seed).standard_normal(taste.shape, dtype=np.float32)
         pull = p.eta * np.maximum(_dot(taste, actions), 0.0)
         moved = taste + pull[:, None] * actions - 0.5 * p.eta * fatigue + p.sigma * noise
         after = np.empty_like(obs)
@@ -217,14 +213,14 @@ def _dot(left: Rows, right: Rows) -> Rows:
 # ---------------------------------------------------------------- its parts
 
 
-def unit(atoms: AtomsLike) -> Rows:
+def normalise(atoms: AtomsLike) -> Rows:
     """Return the atoms as (n, d) float32 rows of norm 1.
 
     A float32 array that has such rows already is used as it is.
 
     Examples
     --------
-    >>> unit([[3.0, 4.0]])
+    >>> normalise([[3.0, 4.0]])
     array([[0.6, 0.8]], dtype=float32)
     """
     source = as_atoms(atoms)
@@ -246,7 +242,7 @@ def unit(atoms: AtomsLike) -> Rows:
 
 @functools.cache
 def _words() -> Rows:
-    rows = unit(words().vectors)
+    rows = normalise(words().vectors)
     rows.flags.writeable = False
     return rows
 

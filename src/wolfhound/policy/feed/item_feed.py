@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.policy.actions import ActionSet
+from wolfhound.policy.answers import Rows
 from wolfhound.policy.feed.batch import ROUNDING, BatchedFeed
-from wolfhound.policy.feed.environment import Feed, Rows
+from wolfhound.policy.feed.environment import Feed
 from wolfhound.validate import require
 
 try:
@@ -130,7 +131,7 @@ class ItemFeed(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         """Begin with a new user; give the observation and an empty info."""
         super().reset(seed=seed)
         self._obs, self._time = self.feed.start(1, self.np_random), 0
-        return self._seen(self._obs), {}
+        return self._clip(self._obs), {}
 
     def step(self, action: NDArray[Any]) -> tuple[Rows, float, bool, bool, dict[str, Any]]:
         """Show a mixture of items: observation, reward, False, truncated, info."""
@@ -139,7 +140,7 @@ class ItemFeed(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         self._refuse_outside(action)
         self._obs, rewards = self.feed.step(self._obs, action.astype(np.float32)[None], self.np_random)
         self._time += 1
-        return self._seen(self._obs), float(rewards[0]), False, self._time >= self.feed.parameters.horizon, {}
+        return self._clip(self._obs), float(rewards[0]), False, self._time >= self.feed.parameters.horizon, {}
 
     def _refuse_outside(self, action: NDArray[Any]) -> None:
         rule = f"a point of the hull of the items, an array of shape ({self.feed.dim},) with norm <= 1"
@@ -150,7 +151,7 @@ class ItemFeed(gymnasium.Env[NDArray[Any], NDArray[Any]]):
             far = math.sqrt(2.0 * max(self._actions.prove(action, rtol=_RTOL).value, 0.0))
             require(far <= _OUTSIDE, "action", "a point of the hull of the items", f"one {far:.2g} outside")
 
-    def _seen(self, obs: Rows) -> Rows:
+    def _clip(self, obs: Rows) -> Rows:
         # Rounding may carry an entry past the bounds of the space.
         out: Rows = np.clip(obs[0], self._space.low, self._space.high)
         return out

@@ -26,13 +26,17 @@ _CELLS = 1 << 24
 
 def check_rows(chances: Vector) -> None:
     """Raise ValueError if a row of P is no distribution, naming its state."""
+    _check_distributions(chances, "distributions", lambda s: f"in state {s}")
+
+
+def _check_distributions(chances: Vector, rule: str, where: Callable[[int], str]) -> None:
     low, sums = chances.min(axis=1), chances.sum(axis=1)
-    bad = (low < -_SUM) | (np.abs(sums - 1.0) > _SUM)
-    if bad.any():
-        s = int(np.flatnonzero(bad)[0])
+    bad = np.flatnonzero((low < -_SUM) | (np.abs(sums - 1.0) > _SUM))
+    if len(bad):
+        i = int(bad[0])
         raise ValueError(
-            f"`transition` must give distributions. Got a row of sum {sums[s]:g} "
-            f"with least entry {low[s]:g} in state {s}."
+            f"`transition` must give {rule}. Got a row of sum {sums[i]:g} "
+            f"with least entry {low[i]:g} {where(i)}."
         )
 
 
@@ -55,23 +59,18 @@ def check_affine(transition: AffineTransition, atoms: Atoms, subsets: Sequence[S
         _check_block(transition, range(states), block, range(first, first + len(block)))
 
 
-def _check_block(
-    transition: AffineTransition, states: range, rows: Matrix, names: Sequence[int] | range
-) -> None:
-    wide = transition.shape[0]
-    step = max(1, _CELLS // wide)
+def _check_block(transition: AffineTransition, states: range, rows: Matrix, names: Sequence[int]) -> None:
+    step = max(1, _CELLS // transition.shape[0])
     for s in states:
         offset = 0.0 if transition.offset is None else transition.offset[s]
         for at in range(0, len(rows), step):
             chances = rows[at : at + step] @ transition.tensor[s] + offset
-            low, sums = chances.min(axis=1), chances.sum(axis=1)
-            bad = (low < -_SUM) | (np.abs(sums - 1.0) > _SUM)
-            if bad.any():
-                i = int(np.flatnonzero(bad)[0])
-                raise ValueError(
-                    f"`transition` must give distributions for all actions. Got a row of sum {sums[i]:g} "
-                    f"with least entry {low[i]:g} for atom {names[at + i]} in state {s}."
-                )
+            part = names[at : at + step]
+            _check_distributions(
+                chances,
+                "distributions for all actions",
+                lambda i, part=part, s=s: f"for atom {part[i]} in state {s}",  # type: ignore[misc]
+            )
 
 
 def check_gradients(reward: Reward, transition: Transition, policy: Vector, *, rtol: float) -> float:

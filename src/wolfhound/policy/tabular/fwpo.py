@@ -19,7 +19,7 @@ from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import HullPoints
 from wolfhound.policy.tabular.acmdp import ACMDP
 from wolfhound.policy.tabular.result import TabularResult
-from wolfhound.policy.tabular.search import PolicyState, Search, begun
+from wolfhound.policy.tabular.search import PolicySearch, PolicyState, make_start
 from wolfhound.policy.tabular.steps import PerState, PolicyStep
 from wolfhound.result import Trace
 from wolfhound.solve import Limits, drive
@@ -33,7 +33,7 @@ def fwpo(
     step: PolicyStep | None = None,
     start: HullPoints | ArrayLike | None = None,
     rtol: float = 1e-3,
-    eps: float | None = None,
+    atol: float | None = None,
     max_steps: float = 1000,
     max_seconds: float = math.inf,
     callback: Callback | None = None,
@@ -57,8 +57,8 @@ def fwpo(
         The first policy; default: a random atom of each state's set.
     rtol
         The run ends when the proved distance from the optimum is this share of that of the
-        start, or the root of the summed squared gaps is at most `eps`.
-    eps
+        start, or the root of the summed squared gaps is at most `atol`.
+    atol
         Default: rtol times that of the start.
     max_steps, max_seconds
         Limits; the best policy so far is returned with its status.
@@ -80,22 +80,24 @@ def fwpo(
     >>> result.status.name, result.steps <= 10, result.gap <= result.goal
     ('GAP_REACHED', True, True)
     """
-    _check(acmdp, step, callback)
+    validate.kind(acmdp, "acmdp", "an ACMDP", ACMDP)
     exact = acmdp.actions if acmdp.actions.exact else ActionSet(acmdp.actions.atoms)
-    search = Search(acmdp, exact, exact, step=PerState() if step is None else step, rtol=rtol, eps=eps)
-    return _solved(search, start, max_steps, max_seconds, callback=callback, seed=seed, name="fwpo")
+    step = PerState() if step is None else step
+    search = PolicySearch(acmdp, exact, exact, step=step, rtol=rtol, atol=atol)
+    limits = Limits(steps=max_steps, seconds=max_seconds)
+    return _solve(search, start, limits, callback=callback, seed=seed, name="fwpo")
 
 
 def sfwpo(
     acmdp: ACMDP,
     *,
-    c: float = 0.8,
+    ratio: float = 0.8,
     step: PolicyStep | None = None,
     confirm: bool = True,
     insist: bool = False,
     start: HullPoints | ArrayLike | None = None,
     rtol: float = 1e-3,
-    eps: float | None = None,
+    atol: float | None = None,
     max_steps: float = 1000,
     max_seconds: float = math.inf,
     callback: Callback | None = None,
@@ -103,9 +105,9 @@ def sfwpo(
 ) -> TabularResult:
     """Improve a policy by Frank-Wolfe steps with the oracle of its action set.
 
-    As `fwpo`, with any oracle that finds a share c of the gap ``g(s) = max_a <grad_a Q, a - pi(s)>``.
+    As `fwpo`, with any oracle that finds a share `ratio` of the gap ``g(s) = max_a <grad_a Q, a - pi(s)>``.
     (A share of the inner product itself is worth nothing: most of it is common to all atoms.)
-    A state whose answer has less than ``c eps / sqrt|S|`` is in Case 1, "none"; only when all
+    A state whose answer has less than ``ratio atol / sqrt|S|`` is in Case 1, "none"; only when all
     are is the run over, and an exact pass confirms it: if the oracle was wrong, the
     run goes on with what the pass found.
 
@@ -116,9 +118,9 @@ def sfwpo(
     ----------
     acmdp
         The problem, its `actions` made with the oracle.
-    c
+    ratio
         Share of the gap that answers have, in (0, 1].
-    step, start, rtol, eps, max_steps, max_seconds, callback, seed
+    step, start, rtol, atol, max_steps, max_seconds, callback, seed
         As in `fwpo`.
     confirm
         Whether "none" in all states is confirmed by a pass. If not, it ends the run as NOT_FOUND.
@@ -128,22 +130,26 @@ def sfwpo(
 
     Examples
     --------
-    >>> from wolfhound import ClusterIndex
+    >>> from wolfhound import choose_oracle
     >>> from wolfhound.policy import random_acmdp
     >>> acmdp = random_acmdp(20, 1000, 8)
-    >>> indexed = ActionSet(acmdp.actions.atoms, oracle=ClusterIndex.build(acmdp.actions.atoms))
+    >>> choice = choose_oracle(acmdp.actions.atoms, queries=1000, ratio=0.8, proof=False)
+    >>> indexed = ActionSet(acmdp.actions.atoms, oracle=choice.build())
     >>> result = sfwpo(acmdp.with_actions(indexed))
-    >>> result.success, result.passes < result.steps, bool(np.isfinite(result.bounds).all())
-    (True, True, True)
+    >>> result.success, bool(np.isfinite(result.bounds).all())
+    (True, True)
     """
-    _check(acmdp, step, callback)
-    validate.within(c, "c", "(0, 1]")
+    validate.kind(acmdp, "acmdp", "an ACMDP", ACMDP)
+    validate.within(ratio, "ratio", "(0, 1]")
     validate.flag(confirm, "confirm")
     validate.flag(insist, "insist")
     exact = ActionSet(acmdp.actions.atoms) if confirm else None
-    chosen = PerState() if step is None else step
-    search = Search(acmdp, acmdp.actions, exact, step=chosen, rtol=rtol, eps=eps, c=c, insist=insist)
-    return _solved(search, start, max_steps, max_seconds, callback=callback, seed=seed, name="sfwpo")
+    step = PerState() if step is None else step
+    search = PolicySearch(
+        acmdp, acmdp.actions, exact, step=step, rtol=rtol, atol=atol, ratio=ratio, insist=insist
+    )
+    limits = Limits(steps=max_steps, seconds=max_seconds)
+    return _solve(search, start, limits, callback=callback, seed=seed, name="sfwpo")
 
 
 def policy_iteration(
@@ -160,23 +166,13 @@ def policy_iteration(
     """
     validate.kind(acmdp, "acmdp", "an ACMDP", ACMDP)
     validate.require(acmdp.affine, "acmdp", "affine in the action", f"{acmdp!r}")
-    return fwpo(acmdp, rtol=0.0, eps=0.0, max_steps=max_steps, seed=seed)
+    return fwpo(acmdp, rtol=0.0, atol=0.0, max_steps=max_steps, seed=seed)
 
 
-def _check(acmdp: object, step: object, callback: object) -> None:
-    """Raise TypeError where one of these is of another kind."""
-    validate.kind(acmdp, "acmdp", "an ACMDP", ACMDP)
-    if step is not None:
-        validate.kind(step, "step", "a step such as PerState()", "init", "promise")
-    if callback is not None:
-        validate.function(callback, "callback", "a function of a PolicyState")
-
-
-def _solved(
-    search: Search,
+def _solve(
+    search: PolicySearch,
     start: HullPoints | ArrayLike | None,
-    max_steps: float,
-    max_seconds: float,
+    limits: Limits,
     *,
     callback: Callback | None,
     seed: int | np.random.Generator,
@@ -184,13 +180,24 @@ def _solved(
 ) -> TabularResult:
     """Run a search on the driver and choose the best of its states."""
     acmdp = search.acmdp
-    limits = Limits(steps=max_steps, seconds=max_seconds)
-    shares = begun(acmdp, start, validate.rng(seed))
+    validate.kind(search.step, "step", "a step such as PerState()", "begin", "promise")
+    if callback is not None:
+        validate.function(callback, "callback", "a function of a PolicyState")
+    shares = make_start(acmdp, start, validate.rng(seed))
     source = fingerprint(acmdp.actions.atoms)
-    log = _Log(callback)
+    measures: list[float] = []
+    least: PolicyState | None = None
+
+    def note(state: PolicyState) -> bool | None:
+        nonlocal least
+        measures.append(state.measure)
+        if least is None or not state.measure > least.measure:
+            least = state
+        return None if callback is None else callback(state)
+
     # The search itself says when its goal is reached: it is relative to the first query.
-    run = drive(search.states(shares), goal=0.0, limits=limits, callback=log)
-    best = log.best if log.best is not None and not acmdp.concave else run.best
+    run = drive(search.states(shares), goal=0.0, limits=limits, callback=note)
+    best = run.best if acmdp.concave or least is None else least
     ids, weights = shares.at(best.t)
     return TabularResult(
         policy=best.here.policy,
@@ -203,29 +210,14 @@ def _solved(
         bounds=best.bounds,
         status=run.status,
         goal=search.goal,
-        eps=search.eps,
+        atol=search.atol,
         steps=run.last.t,
         passes=run.last.passes,
         scored=run.last.scored,
         seconds=run.seconds,
         trace=Trace.of(run.rows),
-        measures=np.array(log.measures),
+        measures=np.array(measures),
         fingerprint=source,
         problem=repr(acmdp),
         method=f"{name} ({search.step!r}, {acmdp.actions!r})",
     )
-
-
-class _Log:
-    """Notes the measure of every state, and the state that has the least."""
-
-    def __init__(self, callback: Callback | None) -> None:
-        self.best: PolicyState | None = None
-        self.measures: list[float] = []
-        self._callback = callback
-
-    def __call__(self, state: PolicyState) -> bool | None:
-        self.measures.append(state.measure)
-        if self.best is None or not state.measure > self.best.measure:
-            self.best = state
-        return None if self._callback is None else self._callback(state)

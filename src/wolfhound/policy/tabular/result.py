@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wolfhound import plot, store
+from wolfhound import plot
 from wolfhound.atoms import Fingerprint
-from wolfhound.codec import FINITE, WEIGHTS
+from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Plain
 from wolfhound.core import AtomsLike, Ids, Status, Vector
-from wolfhound.result import Trace, TraceRow
-from wolfhound.validate import count, number, require
+from wolfhound.result import TRACE, Trace
+from wolfhound.validate import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_KIND = "tabular policy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -45,7 +43,7 @@ class TabularResult:
         Proved upper bounds on the gaps, inf where there are none.
     status : Status
         Why the run ended.
-    goal, eps : float
+    goal, atol : float
         The wanted ``upper - score`` and the wanted root of the sum of squared gaps.
     steps : int
         Steps taken.
@@ -55,7 +53,7 @@ class TabularResult:
         Every state on the way; its value is -J, its lower is -upper.
     measures : (states,)
         Root of the sum of squared gaps, in the order of `trace`; nan before the
-        first query. Where nothing is proved it rests on the oracle's share c.
+        first query. Where nothing is proved it rests on the oracle's share `ratio`.
     fingerprint : Fingerprint
         Of the atoms.
     problem, method : str
@@ -72,7 +70,7 @@ class TabularResult:
     bounds: Vector
     status: Status
     goal: float
-    eps: float
+    atol: float
     steps: int
     passes: float
     scored: int
@@ -137,15 +135,22 @@ class TabularResult:
         return figure
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write to a folder that `load_policy` reads."""
-        arrays = {f"trace_{name}": getattr(self.trace, name) for name in TraceRow._fields}
-        # As an array: JSON has no inf and nan.
-        arrays["numbers"] = np.array(
-            [self.score, self.upper, self.goal, self.eps, self.passes, self.seconds], np.float64
-        )
-        arrays |= {name: getattr(self, name) for name in _ARRAYS}
-        params = {name: getattr(self, name) for name in ("steps", "scored", "problem", "method")}
-        store.save(folder, _KIND, arrays, params | {"status": self.status.name}, self.fingerprint)
+        """Write to a folder that `wolfhound.load` reads; it must be new, empty, or hold a policy."""
+        CODEC.save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> TabularResult:
+        """Read a policy that `save` wrote; see `wolfhound.load`.
+
+        Parameters
+        ----------
+        folder
+            Where it was saved.
+        atoms
+            Atoms, an array or a path. If given, must be the atoms of the run, else
+            StoreError is raised.
+        """
+        return CODEC.load(folder, atoms)
 
     def _cost(self) -> str:
         passes = f"{self.passes:.3g} {'pass' if self.passes == 1 else 'passes'}"
@@ -163,7 +168,7 @@ class TabularResult:
                 f"  upper    {self.upper:.9g}",
                 f"  gap      {self.gap:.3g} (goal {self.goal:.3g})",
                 f"  gaps     largest {self.gaps.max():.3g}, root of squares "
-                f"{float(np.sqrt(np.square(self.gaps).sum())):.3g} (goal {self.eps:.3g}), {proved}",
+                f"{float(np.sqrt(np.square(self.gaps).sum())):.3g} (goal {self.atol:.3g}), {proved}",
                 f"  cost     {self._cost()}, {self.steps:,} steps",
                 f"  policy   {states:,} states, actions of {dim} entries, at most {support} atoms each",
                 f"  of       {self.problem} by {self.method}",
@@ -171,60 +176,35 @@ class TabularResult:
         )
 
 
-_ARRAYS = ("policy", "ids", "weights", "values", "gaps", "bounds", "measures")
+def _check(result: TabularResult) -> None:
+    require(result.score <= result.upper, "score", f"<= {result.upper}", result.score)
+    require(result.policy.size > 0, "policy", "of one state at least", "none")
 
 
-def load_policy(folder: str | PathLike[str], *, atoms: AtomsLike | None = None) -> TabularResult:
-    """Read a result that `TabularResult.save` wrote.
-
-    What was proved in the run is read, not proved again, see `wolfhound.load`.
-
-    Parameters
-    ----------
-    folder
-        Where it was saved.
-    atoms
-        Atoms, an array or a path. If given, must be the atoms of the run, else
-        StoreError is raised.
-
-    Raises
-    ------
-    StoreError
-        If the folder is damaged, or holds what no run can have given.
-    """
-    stored = store.load(folder, _KIND, mmap=False)
-    if atoms is not None:
-        store.check_fingerprint(stored, atoms)
-    with stored.reading():
-        return _read(stored)
-
-
-def _read(stored: store.Stored) -> TabularResult:
-    params, array, (n, d) = stored.params, stored.array, stored.shape
-    score, upper, goal, eps, passes, seconds = array("numbers", np.float64, (6,)).tolist()
-    policy, trace = array("policy", np.float64, (None, d), low=-FINITE, high=FINITE), Trace.read(stored)
-    ids = array("ids", np.int64, (len(policy), None), low=-1, high=n - 1)
-    require(score <= upper, "score", f"<= {upper}", score)
-    require(policy.size > 0, "policy", "of one state at least", "none")
-    return TabularResult(
-        policy=policy,
-        ids=ids,
-        weights=array("weights", np.float64, ids.shape, low=0.0, high=1.0 + WEIGHTS),
-        values=array("values", np.float64, (len(policy),)),
-        score=score,
-        upper=upper,
-        gaps=array("gaps", np.float64, (len(policy),), low=0.0),
-        bounds=array("bounds", np.float64, (len(policy),), low=0.0),
-        status=Status[params["status"]],
-        goal=goal,
-        eps=eps,
-        steps=count(params["steps"], "steps"),
-        passes=number(passes, "passes", low=0.0),
-        scored=count(params["scored"], "scored"),
-        seconds=number(seconds, "seconds", low=0.0),
-        trace=trace,
-        measures=array("measures", np.float64, (len(trace),)),
-        fingerprint=stored.fingerprint,
-        problem=str(params["problem"]),
-        method=str(params["method"]),
-    )
+CODEC = Codec(
+    "policy",
+    TabularResult,
+    {
+        "policy": Array(shape=("S", "d"), low=-FINITE, high=FINITE),
+        "ids": Array(shape=("S", "k"), dtype=np.int64, low=-1, below="n"),
+        "weights": Array(shape=("S", "k"), low=0.0, high=1.0 + WEIGHTS),
+        "values": Array(shape=("S",)),
+        "gaps": Array(shape=("S",), low=0.0),
+        "bounds": Array(shape=("S",), low=0.0),
+        "score": Plain.NUMBER,
+        "upper": Plain.NUMBER,
+        "goal": Plain.NUMBER,
+        "atol": Plain.NUMBER,
+        "passes": Plain.COST,
+        "seconds": Plain.COST,
+        "steps": Plain.COUNT,
+        "scored": Plain.COUNT,
+        "status": Plain.STATUS,
+        "problem": Plain.TEXT,
+        "method": Plain.TEXT,
+        "trace": TRACE,
+        "measures": Array(shape=("states",)),
+    },
+    _check,
+)
+"""How policies are saved."""

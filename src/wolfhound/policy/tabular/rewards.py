@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Protocol
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core import Vector
-from wolfhound.policy.tabular.tables import answered, longest
+from wolfhound.policy.tabular.tables import check_answer, longest
 from wolfhound.validate import flag, function, matrix, number, require, vector
 
 
@@ -64,6 +64,9 @@ class AffineReward:
     array([1.5])
     """
 
+    smoothness: ClassVar[float] = 0.0
+    concave: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
     weights: Vector
     offset: Vector | None = None
 
@@ -77,21 +80,6 @@ class AffineReward:
         """(S, d)."""
         states, dim = self.weights.shape
         return states, dim
-
-    @property
-    def smoothness(self) -> float:
-        """0."""
-        return 0.0
-
-    @property
-    def concave(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def exact(self) -> bool:
-        """Yes."""
-        return True
 
     def slope(self, radius: float) -> float:
         """The longest of the weights."""
@@ -127,6 +115,8 @@ class QuadraticReward:
     array([[-1.]])
     """
 
+    concave: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
     weights: Vector
     centres: Vector
     _: KW_ONLY
@@ -150,16 +140,6 @@ class QuadraticReward:
     def smoothness(self) -> float:
         """The curvature."""
         return self.curvature
-
-    @property
-    def concave(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def exact(self) -> bool:
-        """Yes."""
-        return True
 
     def slope(self, radius: float) -> float:
         """Weights, and the curvature times the largest distance from a centre."""
@@ -207,13 +187,13 @@ class SmoothReward:
     array([-9.])
     """
 
+    shape: ClassVar[None] = None
+    exact: ClassVar[bool] = False
     value: Callable[[Vector], ArrayLike]
     gradient: Callable[[Vector], ArrayLike]
     _: KW_ONLY
     smoothness: float
     concave: bool = False
-    shape: tuple[int, int] | None = field(default=None, init=False)
-    exact: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         function(self.value, "value", "a function of a policy")
@@ -227,8 +207,8 @@ class SmoothReward:
 
     def values(self, policy: Vector) -> Vector:
         """(S,) r(s, policy[s])."""
-        return answered(self.value(policy.copy()), "value(policy)", policy.shape[:1])
+        return check_answer(self.value(policy.copy()), "value(policy)", policy.shape[:1])
 
     def gradients(self, policy: Vector) -> Vector:
         """(S, d) grad_a r(s, policy[s])."""
-        return answered(self.gradient(policy.copy()), "gradient(policy)", policy.shape)
+        return check_answer(self.gradient(policy.copy()), "gradient(policy)", policy.shape)

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from wolfhound import validate
 from wolfhound.core import Ids, Matrix, Status, Vector
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.answers import Chosen, HullPoints
+from wolfhound.policy.answers import HullPoints, Subset
 from wolfhound.policy.tabular.acmdp import ACMDP, Evaluation
-from wolfhound.policy.tabular.steps import Move, PolicyStep
+from wolfhound.policy.tabular.steps import PolicyMove, PolicyStep
 from wolfhound.rounding import UNIT
 
 
@@ -36,8 +36,8 @@ class PolicyState:
     bounds : (S,)
         Proved upper bounds on the gaps g, inf where there are none.
     measure : float
-        sqrt(sum g^2), proved where all bounds are finite; else ghat / c stands for g in states
-        with an answer, and the wanted gap in states with none.
+        sqrt(sum g^2), proved where all bounds are finite; else ghat / ratio stands for g in
+        states with an answer, and the wanted gap in states with none.
     lower : float
         Minus a proved upper bound on the best J, -inf if none.
     kind : str
@@ -48,13 +48,13 @@ class PolicyState:
     here: Evaluation
     gaps: Vector
     bounds: Vector
-    measure: float
-    lower: float
-    passes: float
-    scored: int
-    ratio: float
-    slack: float
-    kind: str
+    measure: float = math.nan
+    lower: float = -math.inf
+    passes: float = 0.0
+    scored: int = 0
+    ratio: float = math.nan
+    slack: float = math.inf
+    kind: str = "start"
     end: Status | None = None
 
     @property
@@ -66,6 +66,9 @@ class PolicyState:
     def gap(self) -> float:
         """``value - lower``: how far from the optimum this can be."""
         return self.value - self.lower
+
+
+# ---------------------------------------------------------------- a policy as shares of atoms
 
 
 @final
@@ -86,17 +89,16 @@ class Shares:
     def at(self, t: int) -> tuple[Ids, Vector]:
         """(S, k) atoms and weights after t steps, by decreasing weight, padded with -1 and 0."""
         columns = [self._first.ids, *(ids[:, None] for ids in self._ids[:t])]
-        kept = np.stack([1.0 - alphas for alphas in self._alphas[:t]] or [np.ones(len(self.policy))], axis=1)
+        shares = np.stack([np.ones(len(self.policy)), *self._alphas[:t]], axis=1)
         # Share of a step that later ones leave: the product of what they keep.
-        later = np.cumprod(kept[:, ::-1], axis=1)[:, ::-1] if t else kept
-        weights = [self._first.weights * later[:, :1]]
-        for i in range(t):
-            rest = later[:, i + 1] if i + 1 < t else 1.0
-            weights.append((self._alphas[i] * rest)[:, None])
-        return _merged(np.concatenate(columns, axis=1), np.concatenate(weights, axis=1))
+        later = np.ones_like(shares)
+        later[:, :-1] = np.cumprod(1.0 - shares[:, :0:-1], axis=1)[:, ::-1]
+        shares *= later
+        weights = np.concatenate([self._first.weights * shares[:, :1], shares[:, 1:]], axis=1)
+        return _merge(np.concatenate(columns, axis=1), weights)
 
 
-def _merged(ids: Ids, weights: Vector) -> tuple[Ids, Vector]:
+def _merge(ids: Ids, weights: Vector) -> tuple[Ids, Vector]:
     """Each atom once per row, by decreasing weight; none of weight 0."""
     rows = []
     for mine, shares in zip(ids, weights, strict=True):
@@ -111,35 +113,47 @@ def _merged(ids: Ids, weights: Vector) -> tuple[Ids, Vector]:
     return out, shares
 
 
-def begun(acmdp: ACMDP, start: HullPoints | ArrayLike | None, rng: np.random.Generator) -> Shares:
+def make_start(acmdp: ACMDP, start: HullPoints | ArrayLike | None, rng: np.random.Generator) -> Shares:
     """The first policy: a random atom per state, given atoms, or given mixtures."""
     if isinstance(start, HullPoints):
-        shape = (acmdp.states, acmdp.dim)
-        got = start.points.shape
+        shape, got = (acmdp.states, acmdp.dim), start.points.shape
         validate.require(got == shape, "start", f"points of shape {shape}", f"shape {got}")
         return Shares(start)
     ids = acmdp.random_ids(rng) if start is None else validate.array(start, "start", "ids or HullPoints")
     points = acmdp.atoms_of(ids, "start")
     mine = ids.astype(np.int64)[:, None]
-    if acmdp.subsets is not None:
-        for s, part in enumerate(acmdp.subsets):
-            own = bool(part.has(mine[s])[0])
-            validate.require(own, "start", "atoms of the states' own sets", f"atom {mine[s, 0]} in state {s}")
+    for s, part in enumerate(acmdp.subsets or ()):
+        own = bool(part.has(mine[s])[0])
+        validate.require(own, "start", "atoms of the states' own sets", f"atom {mine[s, 0]} in state {s}")
     return Shares(HullPoints(points=points, ids=mine, weights=np.ones((acmdp.states, 1))))
 
 
-class _Found(NamedTuple):
-    """What an action set answered at a policy."""
+# ---------------------------------------------------------------- the loop
 
-    move: Move
+
+class _Answer(NamedTuple):
+    """What an action set answered at a policy; `measure` is that of `PolicyState`."""
+
+    move: PolicyMove
     ids: Ids
     bounds: Vector
     proved: NDArray[np.bool_]
     slack: float
+    measure: float
+
+    @property
+    def gaps(self) -> Vector:
+        return np.maximum(self.move.gaps, 0.0)
+
+    @property
+    def ratio(self) -> float:
+        """Mean share of the gap that was found, where the true gap is known and positive."""
+        known = self.proved & (self.bounds > 4.0 * self.slack)
+        return float((self.gaps[known] / self.bounds[known]).mean()) if known.any() else math.nan
 
 
 @final
-class Search:
+class PolicySearch:
     """One run: asks, measures, steps. Its goals are known after the first query.
 
     Parameters
@@ -148,7 +162,7 @@ class Search:
         The problem, and whom to ask.
     exact
         Confirms "none" in all states; None: nobody does.
-    step, rtol, eps, c, insist
+    step, rtol, atol, ratio, insist
         As in `sfwpo`.
     """
 
@@ -160,166 +174,128 @@ class Search:
         *,
         step: PolicyStep,
         rtol: float,
-        eps: float | None,
-        c: float = 1.0,
+        atol: float | None,
+        ratio: float = 1.0,
         insist: bool = False,
     ) -> None:
         self.acmdp = acmdp
         self.step = step
-        self.c = c
         self.goal = math.nan
-        self.eps = math.nan if eps is None else validate.number(eps, "eps", low=0.0)
+        self.atol = math.nan if atol is None else validate.number(atol, "atol", low=0.0)
         self._rtol = validate.number(rtol, "rtol", low=0.0)
         self._actions, self._exact, self._insist = actions, exact, insist
+        self._ratio = ratio
         self._passes, self._scored = 0.0, 0
 
     def states(self, shares: Shares) -> Iterator[PolicyState]:
         """Yield the start, then the state of every policy once it was measured."""
         here = self.acmdp.evaluate(shares.policy)
         unknown = np.full(self.acmdp.states, np.nan)
-        yield self._state(0, here, unknown, np.full_like(unknown, np.inf), measure=math.nan)
-        memory, lower = self.step.init(), -math.inf
+        yield PolicyState(t=0, here=here, gaps=unknown, bounds=np.full_like(unknown, np.inf))
+        estimate, lower = self.step.begin(), -math.inf
         for t in itertools.count():
-            found, measure, kind = self._measured(here)
-            lower = max(lower, self._lower(here, found))
-            state = self._state(
-                t, here, found.move.gaps, found.bounds, measure=measure, lower=lower, kind=kind, found=found
+            answer, kind = self._find_move(here)
+            lower = max(lower, self._prove_lower(here, answer))
+            slack = 2.0 * (here.error + answer.slack / (1.0 - self.acmdp.gamma))
+            end = self._end(here.error - here.score - lower, slack, answer)
+            yield PolicyState(
+                t=t,
+                here=here,
+                gaps=answer.move.gaps,
+                bounds=answer.bounds,
+                measure=answer.measure,
+                lower=lower,
+                passes=self._passes,
+                scored=self._scored,
+                ratio=answer.ratio,
+                slack=slack,
+                kind=kind,
+                end=end,
             )
-            yield state
-            if state.end is not None or not (found.move.gaps > 0.0).any():
+            if end is not None or not (answer.move.gaps > 0.0).any():
                 return
-            alphas, memory = self.step(self.acmdp, found.move, memory)
-            shares.add(found.ids, alphas)
-            here = self.acmdp.evaluate(found.move.after(alphas))
+            alphas, estimate = self.step(self.acmdp, answer.move, estimate)
+            shares.add(answer.ids, alphas)
+            here = self.acmdp.evaluate(answer.move.after(alphas))
 
-    # ------------------------------------------------------------ one query per state
-
-    def _measured(self, here: Evaluation) -> tuple[_Found, float, str]:
+    def _find_move(self, here: Evaluation) -> tuple[_Answer, str]:
         """Ask; where the oracle says "none" for all states, ask the exact one."""
-        found = self._ask(self._actions, here)
-        measure = self._measure(found)
-        self._aim(found, measure)
-        none = found.move.gaps < self.c * self._wanted
-        sure = found.proved.all() and measure <= self.eps
-        if none.all() and not sure and self._exact not in (None, self._actions):
-            found = self._ask(self._exact, here)
-            return found, self._measure(found), "confirm"
-        return found, measure, "forward"
-
-    def _aim(self, found: _Found, measure: float) -> None:
-        """Set the goals that are relative to the first query."""
-        if math.isnan(self.eps):
-            self.eps = self._rtol * measure
+        answer = self._ask(self._actions, here)
+        if math.isnan(self.atol):
+            self.atol = self._rtol * answer.measure
         if math.isnan(self.goal):
-            gaps = np.where(found.proved, found.bounds, np.maximum(found.move.gaps, 0.0) / self.c)
-            self.goal = self._rtol * self._above(gaps)
+            promised = np.where(answer.proved, answer.bounds, answer.gaps / self._ratio)
+            self.goal = self._rtol * self._above(promised)
+        sure = answer.proved.all() and answer.measure <= self.atol
+        if self._is_none(answer) and not sure and self._exact not in (None, self._actions):
+            return self._ask(self._exact, here), "confirm"
+        return answer, "forward"
 
     @property
-    def _wanted(self) -> float:
+    def _least(self) -> float:
         """The gap below which a state is in Case 1."""
-        return 0.0 if math.isnan(self.eps) else self.eps / math.sqrt(self.acmdp.states)
+        return 0.0 if math.isnan(self.atol) else self.atol / math.sqrt(self.acmdp.states)
 
-    def _ask(self, actions: ActionSet, here: Evaluation) -> _Found:
+    def _is_none(self, answer: _Answer) -> bool:
+        return bool((answer.move.gaps < self._ratio * self._least).all())
+
+    def _ask(self, actions: ActionSet, here: Evaluation) -> _Answer:
+        """One query per state."""
         scores = np.einsum("ij,ij->i", here.gradients, here.policy)
-        floors = scores + self.c * self._wanted if self._insist else None
-        chosen = self._answers(actions, here.gradients, floors)
+        floors = scores + self._ratio * self._least if self._insist else None
+        chosen = [
+            actions.argmax(here.gradients[at], thresholds=None if floors is None else floors[at], subset=part)
+            for at, part in self._batches()
+        ]
         self._passes += sum(one.passes for one in chosen)
         self._scored += sum(one.scored for one in chosen)
         rows: Matrix = np.concatenate([one.rows for one in chosen])
-        move = Move.towards(here, rows)
+        move = PolicyMove.towards(here, rows)
+        gaps = np.maximum(move.gaps, 0.0)
         bounds = np.concatenate([one.bounds for one in chosen]) - scores
+        proved, bounds = np.isfinite(bounds), np.maximum(bounds, gaps)
+        promised = np.where(gaps >= self._ratio * self._least, gaps / self._ratio, self._least)
         sizes = np.sqrt(np.square(here.gradients).sum(axis=1).max())
         lengths = np.sqrt(max(np.square(rows).sum(axis=1).max(), np.square(here.policy).sum(axis=1).max()))
-        return _Found(
+        return _Answer(
             move=move,
             ids=np.concatenate([one.ids for one in chosen]),
-            bounds=np.maximum(bounds, np.maximum(move.gaps, 0.0)),
-            proved=np.isfinite(bounds),
+            bounds=bounds,
+            proved=proved,
             slack=float(8.0 * (self.acmdp.dim + 8) * UNIT * sizes * lengths),
+            measure=float(np.sqrt(np.square(np.where(proved, bounds, promised)).sum())),
         )
 
-    def _answers(self, actions: ActionSet, directions: Vector, floors: Vector | None) -> list[Chosen]:
+    def _batches(self) -> list[tuple[slice, Subset | None]]:
+        """States that are asked for together, and their actions."""
         if self.acmdp.subsets is None:
-            return [actions.argmax(directions, thresholds=floors)]
-        return [
-            actions.argmax(
-                directions[s : s + 1], thresholds=None if floors is None else floors[s : s + 1], subset=part
-            )
-            for s, part in enumerate(self.acmdp.subsets)
-        ]
+            return [(slice(None), None)]
+        return [(slice(s, s + 1), part) for s, part in enumerate(self.acmdp.subsets)]
 
     # ------------------------------------------------------------ what it proves
 
-    def _measure(self, found: _Found) -> float:
-        """Root of the sum of squared gaps; see `PolicyState.measure`."""
-        gaps = np.maximum(found.move.gaps, 0.0)
-        promised = np.where(gaps >= self.c * self._wanted, gaps / self.c, self._wanted)
-        return float(np.sqrt(np.square(np.where(found.proved, found.bounds, promised)).sum()))
-
-    def _lower(self, here: Evaluation, found: _Found) -> float:
+    def _prove_lower(self, here: Evaluation, answer: _Answer) -> float:
         """Minus an upper bound on J*, by one step of value iteration from V.
 
         For any V, ``T V <= V + e`` gives ``V* <= T V + gamma/(1 - gamma) max e``. Where Q is concave,
         ``T V <= V + residual + g``.
         """
-        if not (self.acmdp.concave and found.proved.all()):
+        if not (self.acmdp.concave and answer.proved.all()):
             return -math.inf
-        return -(here.score + self._above(here.residual + found.bounds + found.slack) + here.error)
+        return -(here.score + self._above(here.residual + answer.bounds + answer.slack) + here.error)
 
     def _above(self, gaps: Vector) -> float:
         """How far J* can be above J: ``sum_s mu g + gamma/(1 - gamma) max g``."""
         gamma = self.acmdp.gamma
         return float(self.acmdp.start @ gaps) + gamma / (1.0 - gamma) * max(float(gaps.max()), 0.0)
 
-    def _state(
-        self,
-        t: int,
-        here: Evaluation,
-        gaps: Vector,
-        bounds: Vector,
-        *,
-        measure: float,
-        lower: float = -math.inf,
-        kind: str = "start",
-        found: _Found | None = None,
-    ) -> PolicyState:
-        slack, ratio, end = math.inf, math.nan, None
-        if found is not None:
-            slack = 2.0 * (here.error + found.slack / (1.0 - self.acmdp.gamma))
-            ratio = _ratio(found)
-            gap = here.error - here.score - lower
-            end = self._end(gap, measure, slack, found)
-        return PolicyState(
-            t=t,
-            here=here,
-            gaps=gaps,
-            bounds=bounds,
-            measure=measure,
-            lower=lower,
-            passes=self._passes,
-            scored=self._scored,
-            ratio=ratio,
-            slack=slack,
-            kind=kind,
-            end=end,
-        )
-
-    def _end(self, gap: float, measure: float, slack: float, found: _Found) -> Status | None:
+    def _end(self, gap: float, slack: float, answer: _Answer) -> Status | None:
         """Why the run is over, if it is."""
-        proved = bool(found.proved.all())
-        none = bool((found.move.gaps < self.c * self._wanted).all())
+        proved = bool(answer.proved.all())
         reasons = (
             (Status.GAP_REACHED, gap <= self.goal),
             (Status.ROUNDING, gap <= 8.0 * slack),
-            (Status.FINISHED, proved and measure <= self.eps),
-            (Status.NOT_FOUND, none and not proved),
+            (Status.FINISHED, proved and answer.measure <= self.atol),
+            (Status.NOT_FOUND, self._is_none(answer) and not proved),
         )
         return next((status for status, holds in reasons if holds), None)
-
-
-def _ratio(found: _Found) -> float:
-    """Mean share of the gap that was found, where the true gap is known and positive."""
-    known = found.proved & (found.bounds > 4.0 * found.slack)
-    if not known.any():
-        return math.nan
-    return float((np.maximum(found.move.gaps, 0.0)[known] / found.bounds[known]).mean())

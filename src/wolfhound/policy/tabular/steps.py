@@ -1,6 +1,6 @@
 """How far each state goes towards its atom: the paper's step, and better ones.
 
-A rule sees one `Move` and answers (S,) step sizes in [0, 1]. What it promises in
+A rule sees one `PolicyMove` and answers (S,) step sizes in [0, 1]. What it promises in
 return, a least increase of J, is its own method, so that it can be tested.
 """
 
@@ -23,7 +23,7 @@ _TRIALS = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Move:
+class PolicyMove:
     """Where a policy can go: towards one atom per state.
 
     Attributes
@@ -46,7 +46,7 @@ class Move:
     squares: Vector
 
     @classmethod
-    def towards(cls, here: Evaluation, atoms: Matrix) -> Move:
+    def towards(cls, here: Evaluation, atoms: Matrix) -> PolicyMove:
         """Make the move to (S, d) atoms."""
         rows = np.asarray(atoms, np.float64)
         delta = rows - here.policy
@@ -61,16 +61,16 @@ class Move:
 
 
 class PolicyStep(Protocol):
-    """Chooses step sizes. Its memory is one number."""
+    """Chooses step sizes. What it remembers is one number, its estimate."""
 
-    def init(self) -> float:
-        """Memory before the first step."""
+    def begin(self) -> float:
+        """Estimate before the first step."""
 
-    def __call__(self, acmdp: ACMDP, move: Move, memory: float) -> tuple[Vector, float]:
-        """Return ((S,) step sizes in [0, 1], new memory)."""
+    def __call__(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> tuple[Vector, float]:
+        """Return ((S,) step sizes in [0, 1], new estimate)."""
 
-    def promise(self, acmdp: ACMDP, move: Move, memory: float) -> float:
-        """What J gains at least by this rule's step; memory as before the call."""
+    def promise(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> float:
+        """What J gains at least by this rule's step; estimate as before the call."""
 
 
 def short(gaps: Vector, curvature: Vector) -> Vector:
@@ -100,26 +100,26 @@ class PerState:
     >>> from wolfhound.policy.tabular.acmdp import random_acmdp
     >>> acmdp = random_acmdp(3, 20, 4)
     >>> here = acmdp.evaluate(acmdp.atoms_of([0, 1, 2]))
-    >>> move = Move.towards(here, acmdp.atoms_of([3, 4, 5]))
+    >>> move = PolicyMove.towards(here, acmdp.atoms_of([3, 4, 5]))
     >>> alphas, _ = PerState()(acmdp, move, 0.0)
     >>> bool((alphas == (move.gaps > 0)).all())
     True
     """
 
-    def init(self) -> float:
-        """No memory."""
+    def begin(self) -> float:
+        """Nothing."""
         return 0.0
 
-    def __call__(self, acmdp: ACMDP, move: Move, memory: float) -> tuple[Vector, float]:
+    def __call__(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> tuple[Vector, float]:
         """Return the step sizes."""
         smoothness = move.here.smoothness
         rule = "of known smoothness, or use Backtracking()"
         require(smoothness < math.inf, "acmdp", rule, f"{acmdp!r}")
-        return short(move.gaps, smoothness * move.squares), memory
+        return short(move.gaps, smoothness * move.squares), estimate
 
-    def promise(self, acmdp: ACMDP, move: Move, memory: float) -> float:
+    def promise(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> float:
         """``1/2 sum_s mu alpha ghat``."""
-        alphas, _ = self(acmdp, move, memory)
+        alphas, _ = self(acmdp, move, estimate)
         return 0.5 * float(acmdp.start @ (alphas * move.gaps))
 
 
@@ -143,19 +143,19 @@ class Visitation:
         if self.smoothness is not None:
             number(self.smoothness, "smoothness", low=0.0, strict=True)
 
-    def init(self) -> float:
+    def begin(self) -> float:
         """L, if it is known."""
         return 0.0 if self.smoothness is None else self.smoothness
 
-    def __call__(self, acmdp: ACMDP, move: Move, memory: float) -> tuple[Vector, float]:
+    def __call__(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> tuple[Vector, float]:
         """Return the step sizes, and L."""
-        smoothness = memory or _known(acmdp)
+        smoothness = estimate or _find_smoothness(acmdp)
         slopes = acmdp.occupancy(move.here) * move.gaps
         return short(slopes, smoothness * move.squares), smoothness
 
-    def promise(self, acmdp: ACMDP, move: Move, memory: float) -> float:
+    def promise(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> float:
         """``1/2 sum_s d alpha ghat``."""
-        alphas, _ = self(acmdp, move, memory)
+        alphas, _ = self(acmdp, move, estimate)
         return 0.5 * float(acmdp.occupancy(move.here) @ (alphas * move.gaps))
 
 
@@ -182,29 +182,29 @@ class PaperStep:
             if getattr(self, name) is not None:
                 number(getattr(self, name), name, low=0.0, strict=True)
 
-    def init(self) -> float:
+    def begin(self) -> float:
         """L D^2, if both are known."""
         if self.smoothness is None or self.diameter is None:
             return 0.0
         return self.smoothness * self.diameter**2
 
-    def __call__(self, acmdp: ACMDP, move: Move, memory: float) -> tuple[Vector, float]:
+    def __call__(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> tuple[Vector, float]:
         """Return the step sizes, and L D^2."""
-        scale = memory or self._scale(acmdp)
+        scale = estimate or self._scale(acmdp)
         least = float(acmdp.start.min())
         require(least > 0.0, "start", "positive in every state, for PaperStep", f"least {least:g}")
         return short((1.0 - acmdp.gamma) * least * move.gaps, np.full(len(move.gaps), scale)), scale
 
-    def promise(self, acmdp: ACMDP, move: Move, memory: float) -> float:
+    def promise(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> float:
         """``sum_s d alpha ghat - L/2 sum_s alpha^2 |delta|^2``, for any steps."""
-        alphas, scale = self(acmdp, move, memory)
+        alphas, scale = self(acmdp, move, estimate)
         diameter = scales(acmdp).diameter if self.diameter is None else self.diameter
         first = float(acmdp.occupancy(move.here) @ (alphas * move.gaps))
         return first - 0.5 * scale / diameter**2 * float(alphas**2 @ move.squares)
 
     def _scale(self, acmdp: ACMDP) -> float:
         known = scales(acmdp)
-        smoothness = _known(acmdp) if self.smoothness is None else self.smoothness
+        smoothness = _find_smoothness(acmdp) if self.smoothness is None else self.smoothness
         return smoothness * (known.diameter if self.diameter is None else self.diameter) ** 2
 
 
@@ -227,14 +227,14 @@ class Backtracking:
     def __post_init__(self) -> None:
         require(0.0 < number(self.share, "share") <= 0.5, "share", "in (0, 1/2]", self.share)
 
-    def init(self) -> float:
+    def begin(self) -> float:
         """0: L_1 is not known yet."""
         return 0.0
 
-    def __call__(self, acmdp: ACMDP, move: Move, memory: float) -> tuple[Vector, float]:
+    def __call__(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> tuple[Vector, float]:
         """Return the step sizes, and L_k."""
         here = move.here
-        smoothness = 0.5 * memory or _guess(move)
+        smoothness = 0.5 * estimate or _guess(move)
         slopes = acmdp.occupancy(here) * move.gaps
         for _ in range(_TRIALS):
             alphas = short(move.gaps, smoothness * move.squares)
@@ -246,20 +246,20 @@ class Backtracking:
             smoothness *= 2.0
         return alphas, smoothness
 
-    def promise(self, acmdp: ACMDP, move: Move, memory: float) -> float:
+    def promise(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> float:
         """The least of what ends the search: ``sum_s min(1/2 mu, share d) alpha ghat``."""
-        alphas, _ = self(acmdp, move, memory)
+        alphas, _ = self(acmdp, move, estimate)
         chance = np.minimum(0.5 * acmdp.start, self.share * acmdp.occupancy(move.here))
         return float(chance @ (alphas * move.gaps))
 
 
-def _guess(move: Move) -> float:
+def _guess(move: PolicyMove) -> float:
     """A first L_k: half of the states would take whole steps."""
     gains = (move.gaps > 0.0) & (move.squares > 0.0)
     return float(np.median(move.gaps[gains] / move.squares[gains])) if gains.any() else 1.0
 
 
-def _known(acmdp: ACMDP) -> float:
+def _find_smoothness(acmdp: ACMDP) -> float:
     smoothness = scales(acmdp).policy_smoothness
     require(0.0 < smoothness < math.inf, "smoothness", "given, as it is not known", f"{smoothness:g}")
     return smoothness

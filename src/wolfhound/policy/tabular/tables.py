@@ -25,7 +25,7 @@ def longest(rows: Vector) -> float:
     return float(np.sqrt(np.square(rows).sum(axis=-1)).max())
 
 
-def answered(value: ArrayLike, name: str, shape: tuple[int, ...]) -> Vector:
+def check_answer(value: ArrayLike, name: str, shape: tuple[int, ...]) -> Vector:
     """Check what a caller's function returned; a copy, as it may reuse its arrays."""
     out: NDArray[Any] = np.array(value, np.float64)
     require(out.shape == shape, name, f"of shape {shape}", f"shape {out.shape}")

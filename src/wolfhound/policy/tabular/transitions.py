@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Protocol
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core import Vector
-from wolfhound.policy.tabular.tables import answered, longest, table
+from wolfhound.policy.tabular.tables import check_answer, longest, table
 from wolfhound.validate import function, number, require
 
 
@@ -70,6 +70,9 @@ class AffineTransition:
            [0.  , 1.  ]])
     """
 
+    smoothness: ClassVar[float] = 0.0
+    affine: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
     tensor: Vector
     offset: Vector | None = None
 
@@ -89,21 +92,6 @@ class AffineTransition:
         """(S, d)."""
         states, dim, _ = self.tensor.shape
         return states, dim
-
-    @property
-    def smoothness(self) -> float:
-        """0."""
-        return 0.0
-
-    @property
-    def affine(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def exact(self) -> bool:
-        """Yes."""
-        return True
 
     @property
     def slope(self) -> float:
@@ -140,6 +128,8 @@ class SoftmaxTransition:
            [0.5, 0.5]])
     """
 
+    affine: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
     logits: Vector
 
     def __post_init__(self) -> None:
@@ -152,16 +142,6 @@ class SoftmaxTransition:
         """(S, d)."""
         states, _, dim = self.logits.shape
         return states, dim
-
-    @property
-    def affine(self) -> bool:
-        """No."""
-        return False
-
-    @property
-    def exact(self) -> bool:
-        """Yes."""
-        return True
 
     @property
     def _spread(self) -> float:
@@ -224,14 +204,14 @@ class SmoothTransition:
     (2, 3)
     """
 
+    shape: ClassVar[None] = None
+    affine: ClassVar[bool] = False
+    exact: ClassVar[bool] = False
+    slope: ClassVar[float] = math.inf
     value: Callable[[Vector], ArrayLike]
     gradient: Callable[[Vector, Vector], ArrayLike]
     _: KW_ONLY
     smoothness: float
-    shape: tuple[int, int] | None = field(default=None, init=False)
-    affine: bool = field(default=False, init=False)
-    exact: bool = field(default=False, init=False)
-    slope: float = field(default=math.inf, init=False)
 
     def __post_init__(self) -> None:
         function(self.value, "value", "a function of a policy")
@@ -240,8 +220,8 @@ class SmoothTransition:
 
     def matrix(self, policy: Vector) -> Vector:
         """(S, S) P(t | s, policy[s])."""
-        return answered(self.value(policy.copy()), "value(policy)", (len(policy), len(policy)))
+        return check_answer(self.value(policy.copy()), "value(policy)", (len(policy), len(policy)))
 
     def pull(self, policy: Vector, values: Vector) -> Vector:
         """(S, d) gradient of ``sum_t P(t | s, a) values[t]`` at policy[s]."""
-        return answered(self.gradient(policy.copy(), values.copy()), "gradient(policy, v)", policy.shape)
+        return check_answer(self.gradient(policy.copy(), values.copy()), "gradient(policy, v)", policy.shape)

@@ -1,0 +1,122 @@
+"""The table of rules: all conform, and one from outside is known everywhere."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import wolfhound
+from tests.conformance.rule import check_rule
+from tests.policy.deep import QUICK, Bandit, corners, observations
+from wolfhound.policy import EXECUTIONS, RULES
+from wolfhound.policy.answers import HullPoints, Rows
+from wolfhound.policy.deep._torch import Tensor
+from wolfhound.policy.deep.agent import Agent, Hull, HullDecision, Settings
+from wolfhound.policy.deep.rules import Brain, Described, Execution, Rule
+from wolfhound.policy.feed import Feed
+from wolfhound.policy.feed.contenders import feed_learners
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A few atoms are not worth the way to another thread; what a test registers goes with it."""
+    for table in (RULES, EXECUTIONS):
+        monkeypatch.setattr(table, "_things", dict(table._things))
+    wolfhound.set_threads(1)
+    yield
+    wolfhound.set_threads(None)
+
+
+ONCE = HullDecision(refine=1)
+
+
+@dataclass(frozen=True)
+class Cautious(Described):
+    """The policy gradient, and a part of the way to it."""
+
+    name: ClassVar[str] = "cautious"
+    reach: float = 0.5
+    decision: HullDecision = ONCE
+
+    def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
+        out: Tensor = brain.slow_actor(obs)
+        return out
+
+    def loss(self, brain: Brain, obs: Tensor) -> Tensor:
+        return -self.reach * brain.critic.first(obs, brain.actor(obs)).mean()
+
+    @classmethod
+    def variants(cls) -> dict[str, Rule]:
+        return {"cautious": cls(), "bold": cls(reach=1.0)}
+
+
+@dataclass(frozen=True)
+class Shrunk(Described):
+    """A part of the way from the first atom."""
+
+    name: ClassVar[str] = "shrunk"
+    share: float = 0.5
+
+    def act(self, actions: Any, hull: HullPoints, rng: np.random.Generator) -> Rows:
+        first = actions.atoms.take(np.zeros(1, np.int64))
+        out: Rows = (first + self.share * (hull.points - first)).astype(np.float32)
+        return out
+
+
+VARIANTS = {label: rule for each in RULES.values() for label, rule in each.variants().items()}
+
+
+@pytest.mark.parametrize("label", VARIANTS)
+def test_every_rule_conforms(label: str) -> None:
+    check_rule(VARIANTS[label])
+
+
+def test_a_rule_from_outside_conforms_once_it_is_added(tmp_path: Path) -> None:
+    rule = Cautious(reach=0.7, decision=HullDecision(refine=2))
+    with pytest.raises(TypeError, match=r"add its class by `RULES\.add`"):
+        Agent(Bandit(), corners(), rule=rule)
+    RULES.add(Cautious)
+    check_rule(rule)
+    agent = Agent(Bandit(), corners(), rule=rule, settings=QUICK).learn(64)
+    agent.save(tmp_path)
+    loaded = wolfhound.load(tmp_path, corners().atoms)
+    assert loaded.rule == rule
+    obs = observations(5).numpy()
+    np.testing.assert_array_equal(loaded.predict(obs)[0], agent.predict(obs)[0])
+
+
+def test_a_rule_from_outside_is_compared() -> None:
+    RULES.add(Cautious)
+    settings = Settings(learning_starts=16, batch_size=8, hidden=8)
+    makers = feed_learners(Feed.build(np.eye(3), users=5), settings=settings)
+    agent: Any = makers["bold"](3).learn(32, reset_num_timesteps=True)
+    assert agent.rule == Cautious(reach=1.0)
+
+
+def test_an_execution_from_outside_is_saved(tmp_path: Path) -> None:
+    execution: Execution = Shrunk(share=0.25)
+    with pytest.raises(TypeError, match=r"add its class by `EXECUTIONS\.add`"):
+        Agent(Bandit(), corners(), rule=VARIANTS["TD3"], execution=execution)
+    EXECUTIONS.add(Shrunk)
+    Agent(Bandit(), corners(), rule=VARIANTS["TD3"], execution=execution).save(tmp_path)
+    assert Agent.load(tmp_path, corners()).execution == execution
+
+
+def test_what_is_no_json_is_refused_before_training() -> None:
+    RULES.add(Cautious)
+    wrong: Any = Cautious(reach=np.float32(0.5))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="JSON"):
+        Agent(Bandit(), corners(), rule=wrong)
+
+
+@pytest.mark.parametrize("name", EXECUTIONS)
+def test_executions_come_back(name: str) -> None:
+    made = EXECUTIONS[name].from_json({})
+    assert EXECUTIONS[name].from_json(made.to_json()) == made
+    assert (made == Hull()) == (name == "hull")
