@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,31 +27,6 @@ from wolfhound.validate import require
 
 ROW = "row"
 """What the rows of a file without named columns are called."""
-
-
-class Table(Protocol):
-    """One file, or several with the same columns."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All columns, in order; empty if the format has no names."""
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        """The columns that are atoms if none are named."""
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The columns of text."""
-
-    def parts(self, columns: Sequence[str] | None) -> list[Atoms]:
-        """Atoms of these columns, of each file."""
-
-    def column(self, name: str, missing: str | None = None) -> NDArray[Any]:
-        """One column, of numbers or texts; `missing` stands for a null, which is refused without it."""
-
-    def rows(self, ids: Ids, ending: str) -> Any:
-        """Every column of these rows, in this order, as a file with this ending can hold them."""
 
 
 def find_files(path: str) -> list[str]:
@@ -94,7 +69,17 @@ def _read_atoms(path: str) -> Atoms:
     return ArrayAtoms(load_npy(Path(path))) if os.path.getsize(path) <= _files.IN_MEMORY else FileAtoms(path)
 
 
-_KINDS: dict[str, Callable[[Sequence[str]], Table]] = {
+Table: TypeAlias = ArrayTable | CsvTable | ParquetTable
+"""One file, or several with the same columns, of which little is read before it is asked for.
+
+- ``names``: all columns, in order; ``numbers``: those that are atoms if none are named;
+  ``texts``: those of text. All are empty if the format has no names.
+- ``parts(columns)``: the atoms of these columns, or of `numbers`, one for each file.
+- ``column(name, missing=None)``: one column; a null is refused unless `missing` stands for it.
+- ``rows(ids, ending)``: every column of these rows, as a file with this ending can hold them.
+"""
+
+_KINDS: dict[str, type[Table]] = {
     ".npy": ArrayTable,
     ".npz": ArrayTable,
     ".csv": CsvTable,

@@ -41,10 +41,10 @@ def test_demo_draws_where_it_is_told(run: Run, tmp_path: Path) -> None:
 
 
 def test_demo_stops_when_interrupted(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(atoms: object, problem: object) -> None:
+    def interrupted(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo, "_warm_up", interrupted)
+    monkeypatch.setattr(demo, "_solve", interrupted)
     ran = run("demo", "--plot", tmp_path / "gaps.png")
     assert ran.code == 130
     assert list(tmp_path.iterdir()) == []

@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 from rich.console import Console
-from rich.table import Table
 
 import wolfhound as wh
 from wolfhound import data, plot
 from wolfhound.cli import _output as output
 from wolfhound.cli._progress import GapMeter
-from wolfhound.cli.explain import Explanation, print_explanation
-from wolfhound.core import Atoms, Ids, Method, Status, Vector
+from wolfhound.cli.explain import Explanation, print_explanation, trace_gap
+from wolfhound.core import Atoms, Ids, Status, Vector
 from wolfhound.result import Result
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ WORDS = ("king", "paris", "piano", "physics")
 SENTENCE = "the old sailor told stories about the storm"
 
 _RTOL = 1e-5
+_CLASSICAL = wh.FrankWolfe(wh.Vanilla(), wh.LineSearch())
 _CLASSICAL_STEPS = 2000
 _TOP = 6
 
@@ -74,7 +74,7 @@ def demo(
     )
     races = _race(console, words)
     _print_races(console, races)
-    output.write_picture(picture, _figure(races[0], n))
+    output.write_picture(picture, _draw(races[0], n))
     console.print(
         f"\nPicture: [bold]{output.plain(str(picture))}[/] ({time.monotonic() - began:.0f} s in all)"
     )
@@ -95,48 +95,26 @@ def _race(console: Console, words: data.Words) -> list[Race]:
     atoms = wh.ArrayAtoms(words.vectors)
     problems = _problems(words)
     meter = GapMeter(len(words.names), rtol=_RTOL, jobs=2 * len(problems) + 1)
-    with meter.job():
-        _warm_up(atoms, problems[0])
+    with meter.job():  # compiling and loading kernels must not count for either side
+        _solve(problems[0], atoms, rtol=_RTOL)
+        _solve(problems[0], atoms, method=_CLASSICAL, max_steps=50)
     races = []
     for problem in problems:
-        f = wh.SquaredDistance(problem.point)
         with meter.job() as callback:
-            ours = wh.minimize(
-                f, atoms, rtol=_RTOL, exclude=problem.exclude, names=words.names, callback=callback
-            )
-        _stop_if_interrupted(ours)
+            ours = _solve(problem, atoms, rtol=_RTOL, names=words.names, callback=callback)
         print_explanation(console, Explanation(problem.name, ours), _TOP)
+        limits = {"rtol": 0.0, "atol": ours.goal, "max_steps": _CLASSICAL_STEPS}
         with meter.job() as callback:
-            classical = wh.minimize(
-                f,
-                atoms,
-                method=_classical(),
-                rtol=0.0,
-                atol=ours.goal,
-                max_steps=_CLASSICAL_STEPS,
-                exclude=problem.exclude,
-                callback=callback,
-            )
-        _stop_if_interrupted(classical)
+            classical = _solve(problem, atoms, method=_CLASSICAL, callback=callback, **limits)
         races.append(Race(problem.name, ours, classical))
     return races
 
 
-def _classical() -> Method:
-    return wh.FrankWolfe(wh.Vanilla(), wh.LineSearch())
-
-
-def _warm_up(atoms: Atoms, problem: Problem) -> None:
-    # Compiling and loading kernels must not count for either side.
-    f, own = wh.SquaredDistance(problem.point), problem.exclude
-    _stop_if_interrupted(wh.minimize(f, atoms, rtol=_RTOL, exclude=own))
-    _stop_if_interrupted(wh.minimize(f, atoms, method=_classical(), max_steps=50, exclude=own))
-
-
-def _stop_if_interrupted(result: Result) -> None:
-    # Part of a race is no result.
-    if result.status is Status.INTERRUPTED:
+def _solve(problem: Problem, atoms: Atoms, **settings: Any) -> Result:
+    result = wh.minimize(wh.SquaredDistance(problem.point), atoms, exclude=problem.exclude, **settings)
+    if result.status is Status.INTERRUPTED:  # part of a race is no result
         raise KeyboardInterrupt
+    return result
 
 
 def _print_races(console: Console, races: list[Race]) -> None:
@@ -145,7 +123,7 @@ def _print_races(console: Console, races: list[Race]) -> None:
     console.print(f"Goal: rtol = {_RTOL:.0e}, for {first.name} a gap of {first.ours.goal:.1e};", end=" ")
     console.print(f"cut off after {_CLASSICAL_STEPS:,} steps.")
     console.print("Both use a screened scan, so that a query can cost less than a pass.\n")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = output.make_table()
     table.add_column("\ntarget", max_width=16, no_wrap=True)
     for heading in ("wolfhound\npasses", "\ntime"):
         table.add_column(heading, justify="right", style="cyan")
@@ -160,9 +138,9 @@ def _print_races(console: Console, races: list[Race]) -> None:
     console.print(table)
 
 
-def _figure(race: Race, n: int) -> Figure:
-    traces = {"wolfhound": race.ours.trace, "classical Frank-Wolfe": race.classical.trace}
-    runs = {label: plot.Run(trace.passes, trace.seconds, trace.gap) for label, trace in traces.items()}
+def _draw(race: Race, n: int) -> Figure:
+    runs = {"wolfhound": race.ours, "classical Frank-Wolfe": race.classical}
+    title = f'"{race.name}" as a mixture of {n - 1:,} other words'
     return plot.compare(
-        runs, goal=race.ours.goal, title=f'"{race.name}" as a mixture of {n - 1:,} other words'
+        {label: trace_gap(run) for label, run in runs.items()}, goal=race.ours.goal, title=title
     )

@@ -209,9 +209,9 @@ def _join_weights(done: Sequence[Explanation]) -> Columns:
 def _draw(done: Sequence[Explanation]) -> Figure:
     if len(done) == 1:
         return done[0].result.plot(title=done[0].target)
-    runs = {
-        explanation.target: plot.Run(trace.passes, trace.seconds, trace.gap)
-        for explanation in done[: len(plot.COLOURS)]
-        for trace in [explanation.result.trace]
-    }
-    return plot.compare(runs)
+    return plot.compare({each.target: trace_gap(each.result) for each in done[: len(plot.COLOURS)]})
+
+
+def trace_gap(result: Result) -> plot.Run:
+    """Return the curve of a gap."""
+    return plot.Run(result.trace.passes, result.trace.seconds, result.trace.gap)
