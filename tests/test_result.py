@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -79,6 +80,26 @@ def test_trace_has_a_column_per_field() -> None:
     np.testing.assert_array_equal(trace.gap, [math.inf, 4.0, 0.5])
     assert trace.t.dtype == trace.scored.dtype == np.int64
     assert trace.kind.tolist() == ["start", "pass", "forward"]
+
+
+def test_a_trace_is_iterated_by_rows() -> None:
+    trace = Trace.of(ROWS)
+    assert len(trace) == len(ROWS)
+    assert repr(list(trace)) == repr(ROWS)  # a nan is not equal to itself
+    assert list(Trace.of([])) == []
+
+
+def test_a_trace_becomes_a_table() -> None:
+    frame = Trace.of(ROWS).to_frame()
+    assert frame.columns.tolist() == [*TraceRow._fields, "gap"]
+    assert frame["kind"].tolist() == [row.kind for row in ROWS]
+    assert frame["gap"].tolist() == [row.value - row.lower for row in ROWS]
+
+
+def test_a_table_without_pandas_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"pip install \"wolfhound\[data\]\""):
+        Trace.of(ROWS).to_frame()
 
 
 def test_trace_may_be_empty() -> None:

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from wolfhound.solve import minimize as minimize
     from wolfhound.threads import get_threads as get_threads
     from wolfhound.threads import set_threads as set_threads
+    from wolfhound.warming import warm_up as warm_up
 
 _NAMES = {
     "atoms": ("ArrayAtoms", "ConcatAtoms", "FileAtoms", "MappedAtoms"),
@@ -99,6 +100,7 @@ _NAMES = {
     "result": ("Result", "Trace"),
     "solve": ("minimize",),
     "threads": ("get_threads", "set_threads"),
+    "warming": ("warm_up",),
 }
 _MODULE_OF = {name: f"wolfhound.{module}" for module, names in _NAMES.items() for name in names}
 

@@ -270,6 +270,10 @@ class Status(enum.Enum):
         return self in (Status.GAP_REACHED, Status.ROUNDING, Status.STATIONARY, Status.FINISHED)
 
 
+INNER = "inner"
+"""Kind of a state between two passes: computed, not proved; shown, never the answer of a run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """Where a method begins. Empty ids: the origin.
@@ -304,7 +308,7 @@ class Progress(Protocol):
 
     @property
     def value(self) -> float:
-        """Proved upper bound on f at the current point."""
+        """Proved upper bound on f at the current point; f as computed if `kind` is `INNER`."""
 
     @property
     def lower(self) -> float:
@@ -342,7 +346,7 @@ class State:
     Attributes
     ----------
     kind : str
-        What the last step was: "start", "forward", "away", "pass", ...
+        What the last step was: "start", "forward", "away", "pass", `INNER`, ...
     hit : int
         Atom that the last query answered, -1 if none was asked.
     """

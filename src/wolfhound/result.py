@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -20,6 +20,7 @@ from wolfhound.validate import count, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 _SHOWN = 5
 
@@ -46,7 +47,8 @@ class Trace:
     t : (states,) int64
         Steps taken.
     value, lower : (states,) float64
-        Proved upper bound on f at the point, proved lower bound on min f.
+        Proved upper bound on f at the point (of kind "inner": f as computed), proved lower
+        bound on min f.
     passes : (states,) float64
         Passes over all atoms so far.
     scored : (states,) int64
@@ -61,8 +63,8 @@ class Trace:
     Examples
     --------
     >>> trace = Trace.of([TraceRow(0, 2.0, 0.0, 0.0, 0, 0.1, float("nan"), "start")])
-    >>> len(trace), trace.gap
-    (1, array([2.]))
+    >>> len(trace), trace.gap, [(row.kind, row.value) for row in trace]
+    (1, array([2.]), [('start', 2.0)])
     """
 
     t: Ints
@@ -106,6 +108,19 @@ class Trace:
     def __len__(self) -> int:
         """How many states."""
         return len(self.t)
+
+    def __iter__(self) -> Iterator[TraceRow]:
+        """Yield one row per state."""
+        columns = (getattr(self, name).tolist() for name in TraceRow._fields)
+        return map(TraceRow._make, zip(*columns, strict=True))
+
+    def to_frame(self) -> DataFrame:
+        """Return the columns, and the gap, as a table of pandas."""
+        try:
+            import pandas as pd  # noqa: PLC0415 - only where it is asked for
+        except ImportError:
+            raise ImportError('Trace.to_frame needs pandas: pip install "wolfhound[data]"') from None
+        return pd.DataFrame({name: getattr(self, name) for name in (*TraceRow._fields, "gap")})
 
     @property
     def gap(self) -> Vector:

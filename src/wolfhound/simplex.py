@@ -8,6 +8,7 @@ knows neither atoms nor f.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -245,27 +246,29 @@ class Model(Protocol):
 
 
 def correct(corral: Corral, model: Model) -> int:
-    """Minimise the model over the simplex of all its labels.
+    """Minimise the model over the simplex of all its labels; return how many atoms joined."""
+    return sum(corrections(corral, model))
+
+
+def corrections(corral: Corral, model: Model) -> Iterator[int]:
+    """Minimise the model as `correct` does, and yield at every pricing how many atoms joined before it.
 
     Blocks of at most ``max(1, k/4)`` atoms join, then the corral descends; where
     a block moves no weight, single atoms are tried.
-
-    Returns
-    -------
-    joined : int
-        Atoms added on the way.
     """
-    total, single, idle, best = 0, False, 0, np.inf
+    count, single, idle, best = 0, False, 0, np.inf
     none = np.empty(0, np.int64)
     model.swap(none, corral.descend()[0])
     while True:
         value, candidates = model.price(corral)
+        yield count
+        count = 0
         idle = 0 if value < best - 4.0 * UNIT * abs(best) or best == np.inf else idle + 1
         best = min(best, value)
         block = 1 if single or idle else min(BLOCK, max(1, corral.size // 4))
         new = candidates[: min(block, corral.room)]
         if len(new) == 0 or idle > PATIENCE:
-            return total
+            return
         cross, gram, linear = model.gram(new, corral.labels)
         joined = new[corral.append(new, cross, gram, linear)]
         if len(joined) == 0 and len(new) > 1:
@@ -275,11 +278,11 @@ def correct(corral: Corral, model: Model) -> int:
         if len(joined) == 0:
             swapped = corral.exchange(int(new[0]), cross[0], float(gram[0, 0]), float(linear[0]))
             if swapped is None:
-                return total
+                return
             joined, left = new, swapped
         gone, moved = corral.descend()
         model.swap(joined, np.concatenate([left, gone]))
-        total += len(joined)
+        count = len(joined)
         single = not moved
 
 

@@ -14,7 +14,19 @@ from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import Fingerprint, as_atoms, check_finite, fingerprint
-from wolfhound.core import Atoms, AtomsLike, Ids, Method, Objective, Oracle, Progress, Start, State, Status
+from wolfhound.core import (
+    INNER,
+    Atoms,
+    AtomsLike,
+    Ids,
+    Method,
+    Objective,
+    Oracle,
+    Progress,
+    Start,
+    State,
+    Status,
+)
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import Cut, on_pulse
@@ -124,11 +136,14 @@ class _Log(Generic[P]):
         self.rows: list[TraceRow] = []
         self._began = began
         self._limits = limits
+        self._stopped = False
         self._last: P | None = None
         self._best: P | None = None
 
     def watch(self, swept: int) -> None:
-        """Obey the deadline inside a pass, once there is a state to return."""
+        """Obey the callback and the deadline inside a step, once there is a state to return."""
+        if self._stopped:
+            raise Cut(Status.STOPPED)
         if self.rows and time.perf_counter() - self._began > self._limits.seconds:
             raise Cut(Status.MAX_SECONDS)
 
@@ -137,15 +152,19 @@ class _Log(Generic[P]):
         if math.isnan(state.value):
             raise FloatingPointError(f"f is nan at step {state.t}: is it finite on the whole hull?")
         seconds = time.perf_counter() - self._began
-        self._last = state
-        if self._best is None or state.value <= self._best.value:
-            self._best = state
+        inner = state.kind == INNER
+        if not inner:
+            self._last = state
+            if self._best is None or state.value <= self._best.value:
+                self._best = state
         numbers = state.t, state.value, state.lower, state.passes, state.scored
         self.rows.append(TraceRow(*numbers, seconds, state.ratio, state.kind))
-        stopped = callback is not None and callback(state)
+        self._stopped = self._stopped or (callback is not None and bool(callback(state)))
+        if inner:
+            return None  # nothing is proved here: the method ends the step, at once if it is to stop
         reasons = (
             (Status.GAP_REACHED, state.value - state.lower <= goal),
-            (Status.STOPPED, stopped),
+            (Status.STOPPED, self._stopped),
             (state.end, state.end is not None),
             (Status.MAX_STEPS, state.t - self.rows[0].t >= self._limits.steps),
             (Status.MAX_PASSES, state.passes >= self._limits.passes),

@@ -26,7 +26,7 @@ from wolfhound import (
     minimize,
 )
 from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Method, Objective, State, Vector
+from wolfhound.core import INNER, Atoms, Hits, Ids, Ints, Matrix, Method, Objective, State, Vector
 from wolfhound.methods._pool import Pool
 from wolfhound.methods.fully_corrective import COVERED
 from wolfhound.solve import POOL
@@ -68,11 +68,35 @@ def test_a_handful_of_passes_proves_a_millionth(make: Callable[[Matrix], Objecti
     assert result.status is Status.GAP_REACHED
     assert result.passes <= 4.0
     assert result.gap <= result.goal
-    kinds = result.trace.kind.tolist()
+    kinds = result.trace.kind[result.trace.kind != INNER].tolist()
     assert kinds[0] == "start"
     assert set(kinds[1::2]) == {"corrective"}
     assert set(kinds[2::2]) == {"pass"}
     assert (np.diff(result.trace.lower) >= 0.0).all()
+
+
+@pytest.mark.parametrize("make", [outside, logistic])
+def test_states_on_the_way_show_f_falling_between_passes(make: Callable[[Matrix], Objective]) -> None:
+    rows = gaussian(8_000, 160)
+    trace = minimize(make(rows), rows, rtol=1e-6).trace
+    first = int(np.flatnonzero(trace.kind == "corrective")[0])
+    assert set(trace.kind[1:first]) == {INNER}
+    assert (np.diff(trace.value[: first + 1]) <= 1e-12 * trace.value[0]).all()
+    assert (np.diff(trace.t) >= 0).all()
+    assert set(trace.passes[: first + 1]) == {0.0}
+
+
+@pytest.mark.parametrize("make", [outside, logistic])
+def test_a_callback_may_stop_on_the_way_and_the_answer_is_proved(
+    make: Callable[[Matrix], Objective],
+) -> None:
+    rows = gaussian(8_000, 160)
+    objective = make(rows)
+    result = minimize(objective, rows, callback=lambda state: state.kind == INNER)
+    assert result.status is Status.STOPPED
+    assert result.trace.kind.tolist() == ["start", INNER, "corrective"]
+    assert result.value >= objective.at(result.weights @ rows[result.ids]).value
+    assert result.passes == 0.0
 
 
 @pytest.mark.parametrize("n", [20_000, 80_000])

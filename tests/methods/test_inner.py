@@ -74,7 +74,7 @@ def test_an_inner_solve_survives_a_growing_and_moving_pool(
     tol = 1e-7 * (objective.values(rows).max() - objective.values(rows).min())
     last = value_of(objective, pool, inner)
     for first in (300, 600):
-        joined = inner.improve(stop=-math.inf, tol=tol, budget=math.inf)
+        joined = sum(inner.improve(stop=-math.inf, tol=tol, budget=math.inf))
         value = value_of(objective, pool, inner)
         assert joined >= 0
         assert value <= last * (1.0 + 1e-13)
@@ -89,7 +89,7 @@ def test_an_inner_solve_survives_a_growing_and_moving_pool(
         pool.add(np.arange(first, first + 300), rows, np.arange(first, first + 300))
         assert value_of(objective, pool, inner) == pytest.approx(value, rel=1e-12)
         last = value
-    inner.improve(stop=-math.inf, tol=tol, budget=math.inf)
+    sum(inner.improve(stop=-math.inf, tol=tol, budget=math.inf))
     assert value_of(objective, pool, inner) <= last * (1.0 + 1e-13)
 
 
@@ -100,11 +100,11 @@ def test_an_inner_solve_obeys_stop_and_budget(make: Make, loss: Callable[[Matrix
     pool = Pool(np.arange(300), rows)
     inner = begin(make, objective, pool, np.ones(1))
     first = value_of(objective, pool, inner)
-    assert inner.improve(stop=first + 1.0, tol=0.0, budget=math.inf) == 0
-    assert inner.improve(stop=-math.inf, tol=0.0, budget=0.0) == 0
-    assert inner.improve(stop=-math.inf, tol=math.inf, budget=math.inf) == 0
+    assert sum(inner.improve(stop=first + 1.0, tol=0.0, budget=math.inf)) == 0
+    assert sum(inner.improve(stop=-math.inf, tol=0.0, budget=0.0)) == 0
+    assert sum(inner.improve(stop=-math.inf, tol=math.inf, budget=math.inf)) == 0
     assert value_of(objective, pool, inner) == first
-    assert inner.improve(stop=-math.inf, tol=1e-3 * first, budget=math.inf) > 0
+    assert sum(inner.improve(stop=-math.inf, tol=1e-3 * first, budget=math.inf)) > 0
     assert value_of(objective, pool, inner) < first
 
 
@@ -114,7 +114,7 @@ def test_the_quadratic_solve_is_exact_on_its_pool() -> None:
     objective = outside(rows)
     pool = Pool(np.arange(40), rows)
     inner = begin(QuadraticInner, objective, pool, np.ones(1))
-    inner.improve(stop=-math.inf, tol=1e-14, budget=math.inf)
+    sum(inner.improve(stop=-math.inf, tol=1e-14, budget=math.inf))
     points, target = rational(rows), rational(objective.target)[0]
     here = squared_distance([points[i] for i in inner.positions], target, rational(inner.weights)[0])
     assert float(here - exact_minimum(points, target)) <= 1e-14 * float(here)
@@ -164,7 +164,7 @@ def test_a_mixture_is_solved_over_a_pool_of_neighbours(shuffled: bool, tol: floa
     objective, rows = MixtureLikelihood(), locations(grid)
     pool = Pool(np.arange(5000), rows)
     inner = begin(NewtonInner, objective, pool, np.full(5000, 1.0 / 5000))
-    joined = inner.improve(stop=-math.inf, tol=tol, budget=math.inf)
+    joined = sum(inner.improve(stop=-math.inf, tol=tol, budget=math.inf))
     assert pool_gap(objective, pool, inner) <= 1.01 * tol
     assert len(inner.positions) <= joined
 
@@ -190,17 +190,17 @@ def test_only_new_atoms_are_scored_after_a_pass(
     pool = Pool(np.arange(3000), rows[:3000])
     inner = begin(NewtonInner, objective, pool, np.full(3000, 1.0 / 3000))
     sizes = priced(monkeypatch)
-    inner.improve(stop=-math.inf, tol=1e-6, budget=math.inf)
+    sum(inner.improve(stop=-math.inf, tol=1e-6, budget=math.inf))
     assert (sizes[0], sizes[-1]) == (3000, 3000)
     assert min(sizes) < 1000
     pool.add(np.arange(3000, 4000), rows, np.arange(3000, 4000))
     sizes.clear()
-    inner.improve(stop=-math.inf, tol=1e-6, budget=math.inf)
+    sum(inner.improve(stop=-math.inf, tol=1e-6, budget=math.inf))
     assert sizes[0] == 1000
     assert pool_gap(objective, pool, inner) <= 1.01e-6
     inner.renumber(pool.keep(np.union1d(inner.positions, np.arange(2500))))
     sizes.clear()
-    inner.improve(stop=-math.inf, tol=1e-9, budget=math.inf)
+    sum(inner.improve(stop=-math.inf, tol=1e-9, budget=math.inf))
     assert sizes[0] == pool.size
     assert pool_gap(objective, pool, inner) <= 1.01e-9
 

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from wolfhound.core import Hits, Ids, Objective, Oracle, Point, State, Status, Vector
+from wolfhound.core import INNER, Hits, Ids, Objective, Oracle, Point, State, Status, Vector
 from wolfhound.rounding import TINY, UNIT, gamma, norm
 
 _TRUSTED = 1e-12
@@ -168,13 +168,14 @@ class Asker:
         end: Status | None = None,
     ) -> State:
         """Snapshot the run; the end of one that has reached a stationary point is set here."""
-        self._agree(point)
+        if kind != INNER:  # on the way nothing is proved
+            self._agree(point)
         if end is None and self.stationary(point):
             end = Status.STATIONARY
         return State(
             t=t,
             point=point,
-            lower=min(self.lower, self.upper),
+            lower=min(self.lower, self.upper, point.upper),
             ids=ids.copy(),
             weights=weights.copy(),
             passes=self.passes,

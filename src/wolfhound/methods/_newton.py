@@ -9,6 +9,8 @@ as one virtual atom, which keeps its weights.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from wolfhound.core import Ints, Line, Objective, Point, Vector
@@ -96,6 +98,7 @@ class NewtonInner:
         self._near, self._near_rows = positions, pool.rows[:0]
         self._span = float(np.linalg.norm(pool.rows[:SAMPLE].astype(np.float64), axis=1).max())
         self._worn, self._turns = 0.0, 0
+        self.work = 0.0
 
     @property
     def positions(self) -> Ints:
@@ -127,18 +130,23 @@ class NewtonInner:
         self._stored = 0
         self._scores = self._scores[:0]
 
-    def improve(self, *, stop: float, tol: float, budget: float) -> int:
+    @property
+    def point(self) -> Point:
+        """f where the last step led."""
+        return self._point
+
+    def improve(self, *, stop: float, tol: float, budget: float) -> Iterator[int]:
         """Move until f <= stop, the pool's gap < tol, or work > budget.
 
-        Returns
-        -------
+        Yields
+        ------
         joined : int
-            Atoms added on the way.
+            Atoms added since the last one.
         """
         fresh = np.full(self._pool.size - len(self._slot), -1, np.int64)
         self._slot = np.concatenate([self._slot, fresh])
-        joined, idle, least = 0, 0, np.inf
-        self._turns = 0
+        idle, least = 0, np.inf
+        self._turns, self.work = 0, 0.0
         while True:
             pulse(0)
             violation, full = self._price(tol)
@@ -147,13 +155,14 @@ class NewtonInner:
                 idle = idle + 1 if gap > GAIN * least else 0
                 least = min(gap, least)
             priced = self._pool.size if full else len(violation)
-            budget -= priced * len(self._point.x) + len(self._active) ** 2 * self._lifted.shape[1]
-            if gap <= tol or self._point.upper <= stop or idle >= self._curved.patience or budget <= 0.0:
-                return joined
+            self.work += priced * len(self._point.x) + len(self._active) ** 2 * self._lifted.shape[1]
+            done = gap <= tol or self._point.upper <= stop or idle >= self._curved.patience
+            if done or self.work >= budget:
+                return
             self._stale = self._stale or idle > 0
-            count = self._step(violation, gap, tol)
-            budget -= count * len(violation) * len(self._point.x)
-            joined += count
+            joined = self._step(violation, gap, tol)
+            self.work += joined * len(violation) * len(self._point.x)
+            yield joined
 
     def _price(self, tol: float) -> tuple[Vector, bool]:
         """Return violations of the near atoms, and whether the largest is the pool's.

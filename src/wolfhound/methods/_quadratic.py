@@ -8,6 +8,8 @@ keeps the factor well conditioned when the atoms lie far from the origin.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from wolfhound.core import Ints, Matrix, Objective, Point, Vector
@@ -16,7 +18,7 @@ from wolfhound.methods._pool import Pool, best_of
 from wolfhound.oracles._hits import rescore
 from wolfhound.pulse import pulse
 from wolfhound.rounding import UNIT, norm
-from wolfhound.simplex import BLOCK, Corral, correct
+from wolfhound.simplex import BLOCK, Corral, corrections
 
 CLOSE = 256
 """Least number of pool atoms priced between two pricings of the whole pool."""
@@ -67,7 +69,8 @@ class QuadraticInner:
         self._close = np.empty(0, np.int64)
         self._close_rows = pool.rows[:0]
         self._worn = 0.0
-        self._stop, self._tol, self._work = -np.inf, 0.0, 0.0
+        self._stop, self._tol, self._budget, self.work = -np.inf, 0.0, 0.0, 0.0
+        self._slope = slope
         self._corral.adopt(positions, weights, self)
 
     def _lift(self, rows: Matrix) -> Vector:
@@ -86,18 +89,25 @@ class QuadraticInner:
         """(k,) their weights."""
         return self._corral.weights
 
-    def improve(self, *, stop: float, tol: float, budget: float) -> int:
+    @property
+    def point(self) -> Point:
+        """f as it was priced last, without bounds on its rounding."""
+        weights, slope = self.weights / self.weights.sum(), self._slope
+        x = weights @ self._pool.rows[self.positions].astype(np.float64)
+        return Point(x=x, value=0.5 * float(slope @ slope) + self._const, grad=self._objective.pull(slope))
+
+    def improve(self, *, stop: float, tol: float, budget: float) -> Iterator[int]:
         """Move until f <= stop, the pool's proved gap < tol, or work > budget.
 
-        Returns
-        -------
+        Yields
+        ------
         joined : int
-            Atoms added on the way.
+            Atoms added since the last one.
         """
-        self._stop, self._tol, self._work = stop, tol, budget
+        self._stop, self._tol, self._budget, self.work = stop, tol, budget, 0.0
         self._slot = np.concatenate([self._slot, np.full(self._pool.size - len(self._slot), -1)])
         self._close = self._close[:0]
-        return correct(self._corral, self)
+        return corrections(self._corral, self)
 
     def renumber(self, where: Ints) -> None:
         """The pool's positions changed: old position -> new."""
@@ -114,11 +124,11 @@ class QuadraticInner:
         pulse(0)
         held = np.zeros(self._used)
         held[self._slot[corral.labels]] = corral.weights
-        slope = held @ self._lifted[: self._used] - self._target
+        self._slope = slope = held @ self._lifted[: self._used] - self._target
         excess = float(slope @ slope)
         nothing = self._close[:0]
         value = 0.5 * excess
-        if value + self._const <= self._stop or self._work <= 0.0:
+        if value + self._const <= self._stop or self.work >= self._budget:
             return value, nothing
         grad = self._objective.pull(slope)
         here = float(slope @ (slope + self._target + self._centre))
@@ -142,7 +152,7 @@ class QuadraticInner:
         return value, self._candidates(close, violation)
 
     def _violation(self, which: Ints | None, rows: Matrix, grad: Vector, here: float) -> Vector:
-        self._work -= rows.size
+        self.work += rows.size
         violation = here - rescore(rows, grad)
         violation[(self._slot if which is None else self._slot[which]) >= 0] = -np.inf
         return violation
@@ -155,7 +165,7 @@ class QuadraticInner:
     def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:
         """(cross, gram, linear) of the new positions."""
         self._fresh = self._lift(self._pool.rows[new].astype(np.float64)) - self._centre
-        self._work -= self._fresh.size * (len(held) + self._pool.rows.shape[1])
+        self.work += self._fresh.size * (len(held) + self._pool.rows.shape[1])
         self._new = new
         cross = (self._fresh @ self._lifted[: self._used].T)[:, self._slot[held]]
         return cross, self._fresh @ self._fresh.T, self._fresh @ self._target

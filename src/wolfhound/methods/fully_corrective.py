@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from wolfhound.core import Hits, Ids, Ints, Objective, Oracle, Point, Start, State, Status, Vector
+from wolfhound.core import INNER, Hits, Ids, Ints, Objective, Oracle, Point, Start, State, Status, Vector
 from wolfhound.methods._ask import Asker, noise
 from wolfhound.methods._begin import best_atom
 from wolfhound.methods._pool import Pool, best_of
@@ -36,6 +36,9 @@ UNITS = 64.0
 EDGE = 1e-6
 """How much of an inner solve is taken back where rounding would cross the edge of the domain."""
 
+SHOWN, STATE = 100, 10_000
+"""An inner state is shown after so many times the work that it costs: its point, and a constant."""
+
 COVERED = 64
 """Coordinates that one pass covers."""
 
@@ -51,8 +54,16 @@ class Inner(Protocol):
     def weights(self) -> Vector:
         """(k,) their weights."""
 
-    def improve(self, *, stop: float, tol: float, budget: float) -> int:
-        """Move until f <= stop, the pool's gap < tol, or work > budget."""
+    @property
+    def point(self) -> Point:
+        """f there, without proof."""
+
+    @property
+    def work(self) -> float:
+        """Multiplications since the last `improve` began."""
+
+    def improve(self, *, stop: float, tol: float, budget: float) -> Iterator[int]:
+        """Move until f <= stop, the pool's gap < tol, or work > budget; yield how many atoms joined."""
 
     def renumber(self, where: Ints) -> None:
         """The pool's positions changed: old position -> new."""
@@ -95,7 +106,7 @@ class FullyCorrective:
         goal: float,
         rng: np.random.Generator,
     ) -> Iterator[State]:
-        """Yield the start, then a state after every inner solve and every pass."""
+        """Yield the start, then a state after every inner solve and every pass, and some on the way."""
         n, d = oracle.atoms.shape
         ask = Asker(objective, oracle, start.exclude, goal=goal)
         pool = Pool(start.ids, start.rows.astype(oracle.atoms.dtype))
@@ -108,8 +119,15 @@ class FullyCorrective:
         steps, progress, budget = 0, _Progress(), self.effort * max(n, 16 * d) * d
         while True:
             held = Spot(inner.positions.copy(), inner.weights / inner.weights.sum(), point)
-            joined, end = _improve(inner, ask, budget)
-            steps += joined
+            end, shown = None, 0.0
+            try:
+                for joined in inner.improve(stop=ask.lower + 0.9 * goal, tol=goal / 4, budget=budget):
+                    steps += joined
+                    if inner.work - shown >= SHOWN * (len(inner.weights) * d + STATE):
+                        yield self._state(ask, steps, inner.point, pool, inner, kind=INNER)
+                        shown = inner.work
+            except Cut as cut:
+                end = cut.status
             point = _evaluate(objective, pool, inner.positions, inner.weights)
             if not math.isfinite(point.value):
                 # The inner solve was inside the domain: only rounding is between x and the edge.
@@ -205,14 +223,6 @@ class _Progress:
         self.passes = 0 if fell or left < GAINED * self.least else self.passes + 1
         self.least, self.lowest = min(self.least, left), min(self.lowest, point.value)
         return self.passes
-
-
-def _improve(inner: Inner, ask: Asker, budget: float) -> tuple[int, Status | None]:
-    """Move over the pool; return the atoms that joined, and why the run ends, if it was cut."""
-    try:
-        return inner.improve(stop=ask.lower + 0.9 * ask.goal, tol=ask.goal / 4, budget=budget), None
-    except Cut as cut:
-        return 0, cut.status
 
 
 def _left(ask: Asker, point: Point, hits: Hits) -> float:
