@@ -200,5 +200,5 @@ def test_all_that_kernel_files_import_is_part_of_the_key() -> None:
     imported = {
         name for text in texts for name in re.findall(r"^(?:from|import) (wolfhound[\w.]*)", text, re.M)
     }
-    assert {"wolfhound.jit", "wolfhound.oracles.int8._instructions"} <= imported
+    assert {"wolfhound.jit", "wolfhound.oracles.int8.layout"} <= imported
     assert imported <= modules

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Matrix: TypeAlias = NDArray[np.floating[Any]]
 Vector: TypeAlias = NDArray[np.float64]
+Singles: TypeAlias = NDArray[np.float32]
 Ids: TypeAlias = NDArray[np.int64]
 Ints: TypeAlias = NDArray[np.int64]
 

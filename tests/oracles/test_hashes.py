@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from wolfhound import theory
 from wolfhound.core import Matrix, Vector
-from wolfhound.oracles._order_kernels import descending, order_pairs
-from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, SimHash, drawn
+from wolfhound.oracles._order_kernels import Promises, descending, order_pairs
+from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, SimHash, draw_hash
 from wolfhound.threads import one_blas_thread, set_threads
 
 FAMILIES: list[Family] = [CrossPolytope(), SimHash()]
@@ -129,7 +129,7 @@ def promised(hashing: Hash, queries: Vector) -> Matrix:
 
 
 def hash_of(family: Family, rows: Matrix, per_bucket: float = 20.0) -> Hash:
-    return drawn(family, rows, len(rows), per_bucket=per_bucket, rng=np.random.default_rng(4))
+    return draw_hash(family, rows, len(rows), per_bucket=per_bucket, rng=np.random.default_rng(4))
 
 
 @pytest.mark.parametrize(("spread", "ranges"), [(1.2, 1), (1.8, 4), (6.0, 8)])
@@ -219,7 +219,8 @@ def test_pairs_are_listed_as_whole_promises_are(seed: int, budget: int) -> None:
     offsets = np.concatenate([[0], np.cumsum(rng.integers(0, 9, ranges * one * two))])
     whole = norms[:, None, None] * (lift[:, None, None] + first[:, None]) + norms[:, None, None] * second
     rooms = np.empty((3, 3, len(offsets)), np.int64)
-    found = order_pairs(first, second, norms, lift, offsets, budget, rooms[0])
+    promises = Promises(first[None], second[None], norms, lift[None])
+    found = order_pairs(promises, 0, offsets, budget, rooms[0])
     chosen = rooms[0, 0, :found]
     assert len(np.unique(chosen)) == found
     sizes = np.diff(offsets)
@@ -229,7 +230,7 @@ def test_pairs_are_listed_as_whole_promises_are(seed: int, budget: int) -> None:
     width = np.ptp(whole) / 250.0
     assert whole.ravel()[left].max(initial=-np.inf) <= whole.ravel()[chosen].min() + width
     # A larger budget begins with the same buckets.
-    order_pairs(first, second, norms, lift, offsets, 2 * budget, rooms[1])
+    order_pairs(promises, 0, offsets, 2 * budget, rooms[1])
     np.testing.assert_array_equal(rooms[1, 0, :found], chosen)
 
 
@@ -252,13 +253,13 @@ def test_principal_axes_are_found() -> None:
     rng = np.random.default_rng(8)
     basis = np.linalg.qr(rng.standard_normal((40, 40)))[0]
     rows = (rng.standard_normal((2000, 40)) * 0.7 ** np.arange(40)) @ basis.T + 3.0
-    hashing = drawn(CrossPolytope(), rows, 2000, per_bucket=20.0, rng=rng, axes=5)
+    hashing = draw_hash(CrossPolytope(), rows, 2000, per_bucket=20.0, rng=rng, axes=5)
     values, vectors = np.linalg.eigh(np.cov(rows.T))
     leading = vectors[:, np.argsort(-values)[:5]]
     for block in (hashing.first, hashing.second):
         np.testing.assert_allclose(np.linalg.norm(block @ leading, axis=1), 1.0, atol=1e-3)
     # More axes than there are columns: all of them.
-    wide = drawn(CrossPolytope(), rows[:, :3], 2000, per_bucket=20.0, rng=rng, axes=5)
+    wide = draw_hash(CrossPolytope(), rows[:, :3], 2000, per_bucket=20.0, rng=rng, axes=5)
     assert wide.first.shape[1] == 3
 
 

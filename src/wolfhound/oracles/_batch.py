@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wolfhound.atoms import block_rows
-from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
+from wolfhound.core import Atoms, Ids, Ints, Matrix, Singles, Vector
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._asked import Asked, lengths
 from wolfhound.oracles._gauge import Gauge, Norms
@@ -32,7 +32,7 @@ _SINGLE_LIMIT = 2.0**100
 
 
 @dataclass(frozen=True, slots=True)
-class Rounded:
+class RoundedQueries:
     """Queries scaled to norms near 1 and rounded to the atoms' dtype.
 
     Attributes
@@ -51,7 +51,7 @@ class Rounded:
     shift: np.floating[Any]
 
 
-def rounded(ask: Asked, dtype: np.dtype[Any]) -> Rounded:
+def round_queries(ask: Asked, dtype: np.dtype[Any]) -> RoundedQueries:
     """Scale and round queries, and bound what that and the product can lose.
 
     The width is the sum of: the product in any order, ``gamma_d |q|`` in the
@@ -67,24 +67,14 @@ def rounded(ask: Asked, dtype: np.dtype[Any]) -> Rounded:
     width += (gamma(d + 2) + 8.0 * unit) * lengths(exact)
     width = np.nextafter((width * (1.0 + 8.0 * unit)).astype(dtype), dtype.type(np.inf))
     shift = dtype.type(2.0 * (d + 4) * float(np.finfo(dtype).tiny))
-    return Rounded(low, exponents, width, shift)
+    return RoundedQueries(low, exponents, width, shift)
 
 
-@dataclass(frozen=True, slots=True)
-class Heaps:
-    """The highest keys of each query; entry 0 of a row is the lowest kept."""
-
-    keys: Matrix
-    ids: Ids
-    fill: Ints
-    floors: Matrix
-
-    @classmethod
-    def empty(cls, floors: Matrix, size: int) -> Heaps:
-        """Return m empty heaps that take keys above the floors."""
-        m = len(floors)
-        shape = (m, size)
-        return cls(np.empty(shape, floors.dtype), np.empty(shape, np.int64), np.zeros(m, np.int64), floors)
+def _empty_heaps(floors: Matrix, size: int) -> kernels.Heaps:
+    """Return m empty heaps that take keys above the floors."""
+    m = len(floors)
+    keys, ids = np.empty((m, size), floors.dtype), np.empty((m, size), np.int64)
+    return kernels.Heaps(keys, ids, np.zeros(m, np.int64), floors)
 
 
 def group_size(atoms: Atoms, size: int) -> int:
@@ -109,25 +99,25 @@ def product_pass(atoms: Atoms, gauge: Gauge, ask: Asked, size: int) -> tuple[Ids
     norms : Norms
         What was measured.
     """
-    low = rounded(ask, atoms.dtype)
-    heaps = Heaps.empty(np.full(len(low.queries), -np.inf, atoms.dtype), size)
+    low = round_queries(ask, atoms.dtype)
+    heaps = _empty_heaps(np.full(len(low.queries), -np.inf, atoms.dtype), size)
 
-    def work(task: tuple[int, Matrix]) -> tuple[int, Heaps]:
+    def work(task: tuple[int, Matrix]) -> tuple[int, kernels.Heaps]:
         first, block = task
-        part = Heaps.empty(heaps.floors.copy(), size)
+        part = _empty_heaps(heaps.floors.copy(), size)
         _multiply(block, first, gauge.measure(first, block), low, ask.exclude, part)
         return len(block), part
 
     for rows, part in map_ordered(work, atoms.blocks(block_rows(atoms))):
         pulse(rows)
-        kernels.merge_best(heaps.keys, heaps.ids, heaps.fill, heaps.floors, part.keys, part.ids, part.fill)
+        kernels.merge_best(heaps, part)
 
     norms = gauge.norms()
     full = heaps.fill == size
     # Products of huge float32 rows may have overflowed: nothing is then known.
     unsafe = atoms.dtype == np.float32 and norms.radius > _SINGLE_LIMIT
     rest = np.where(full, _above(heaps.floors, low.exponents), -np.inf)
-    kernels.unheap(heaps.keys, heaps.ids, heaps.fill)
+    kernels.unheap(heaps)
     uppers = np.where(heaps.ids >= 0, _above(heaps.keys, low.exponents[:, None]), -np.inf)
     return heaps.ids, uppers, np.full_like(rest, np.inf) if unsafe else rest, norms
 
@@ -139,7 +129,7 @@ def _above(keys: Matrix, exponents: Ints) -> Vector:
 
 
 def _multiply(
-    block: Matrix, first: int, norms: kernels.Singles, low: Rounded, exclude: Ids, heaps: Heaps
+    block: Matrix, first: int, norms: Singles, low: RoundedQueries, exclude: Ids, heaps: kernels.Heaps
 ) -> None:
     """Offer all rows of a block to the heaps, in tiles that suit the cache."""
     m = len(low.queries)
@@ -151,15 +141,6 @@ def _multiply(
             here = slice(q, q + wide)
             with np.errstate(over="ignore", invalid="ignore"):
                 products = low.queries[here] @ rows.T
-            kernels.keep_best(
-                products,
-                sizes,
-                low.width[here],
-                low.shift,
-                first + start,
-                exclude[here],
-                heaps.keys[here],
-                heaps.ids[here],
-                heaps.fill[here],
-                heaps.floors[here],
-            )
+            widths = kernels.Widths(low.width[here], low.shift)
+            mine = kernels.Heaps(*(getattr(heaps, name)[here] for name in heaps._fields))
+            kernels.keep_best(products, sizes, widths, first + start, exclude[here], mine)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.atoms import block_rows, check_finite
-from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
+from wolfhound.core import Atoms, Ids, Ints, Matrix, Singles, Vector
 from wolfhound.oracles._kmeans import kmeans, nearest
 from wolfhound.pulse import pulse
 from wolfhound.threads import get_threads, map_ordered
@@ -25,7 +25,6 @@ from wolfhound.validate import require
 VERSION: str = faiss.__version__
 
 Index: TypeAlias = Any  # faiss has no types
-Single: TypeAlias = NDArray[np.float32]
 
 _CODES = 16
 """Codes of 4 bits: all that FastScan reads."""
@@ -74,7 +73,7 @@ class Frame:
     scale: float
     width: int
 
-    def rows(self, block: Matrix) -> Single:
+    def rows(self, block: Matrix) -> Singles:
         """Return a fresh (r, width) float32 block."""
         out = np.zeros((len(block), self.width), np.float32)
         np.subtract(
@@ -111,10 +110,10 @@ def frame(atoms: Atoms, columns: int) -> Frame:
     return Frame(mean * scale, scale, -(-d // columns) * columns)
 
 
-def _blocks(atoms: Atoms, frame: Frame) -> Iterator[tuple[slice, Single]]:
+def _blocks(atoms: Atoms, frame: Frame) -> Iterator[tuple[slice, Singles]]:
     """Yield all rows for faiss, in order."""
 
-    def work(task: tuple[int, Matrix]) -> tuple[slice, Single]:
+    def work(task: tuple[int, Matrix]) -> tuple[slice, Singles]:
         first, block = task
         return slice(first, first + len(block)), frame.rows(block)
 
@@ -123,7 +122,7 @@ def _blocks(atoms: Atoms, frame: Frame) -> Iterator[tuple[slice, Single]]:
         pulse(len(rows))
 
 
-def _sample(atoms: Atoms, frame: Frame, size: int, rng: np.random.Generator) -> Single:
+def _sample(atoms: Atoms, frame: Frame, size: int, rng: np.random.Generator) -> Singles:
     """Rows of random atoms to train on, at least one for each code."""
     n = atoms.shape[0]
     ids = np.sort(rng.choice(n, min(n, size), replace=False, shuffle=False))
@@ -182,7 +181,7 @@ def build_hnsw(atoms: Atoms, frame: Frame, *, links: int, construction: int, sea
     return index
 
 
-def _train(index: Index, rows: Single, rng: np.random.Generator) -> None:
+def _train(index: Index, rows: Singles, rng: np.random.Generator) -> None:
     index.pq.cp.seed = int(rng.integers(2**31))
     index.pq.cp.min_points_per_centroid = 1  # below it faiss prints a warning
     index.pq.cp.max_points_per_centroid = _ROWS_PER_CODE
@@ -214,7 +213,7 @@ class Engine(Protocol):
     def index(self) -> Index:
         """What faiss made."""
 
-    def search(self, points: Single, fetch: int) -> tuple[Ids, Ints]:
+    def search(self, points: Singles, fetch: int) -> tuple[Ids, Ints]:
         """(m, fetch) candidates, best first, padded with -1; (m,) codes scored."""
 
 
@@ -225,7 +224,7 @@ class Codes:
 
     index: Index
 
-    def search(self, points: Single, fetch: int) -> tuple[Ids, Ints]:
+    def search(self, points: Singles, fetch: int) -> tuple[Ids, Ints]:
         """See `Engine`."""
         ids = _spread(lambda some: self.index.search(some, fetch)[1], points)
         return np.concatenate(ids), np.full(len(points), self.index.ntotal, np.int64)
@@ -249,13 +248,13 @@ class Lists:
     probes: int
     sizes: Ints
 
-    def search(self, points: Single, fetch: int) -> tuple[Ids, Ints]:
+    def search(self, points: Singles, fetch: int) -> tuple[Ids, Ints]:
         """See `Engine`."""
         parts = _spread(lambda some: self._some(some, fetch), points)
         ids, scored = (np.concatenate(part) for part in zip(*parts, strict=True))
         return ids, scored
 
-    def _some(self, points: Single, fetch: int) -> tuple[Ids, Ints]:
+    def _some(self, points: Singles, fetch: int) -> tuple[Ids, Ints]:
         lists, scores = self._probed(points, fetch)
         # As many lists at a time as the index is set to: others need faiss 1.13.
         starts = range(0, lists.shape[1], self.probes)
@@ -272,7 +271,7 @@ class Lists:
         order = np.argsort(np.where(ids >= 0, -values, np.inf), axis=1, kind="stable")[:, :fetch]
         return np.take_along_axis(ids, order, axis=1), scored
 
-    def _probed(self, points: Single, fetch: int) -> tuple[Ids, Single]:
+    def _probed(self, points: Singles, fetch: int) -> tuple[Ids, Singles]:
         """Lists, best first: `probes` of them, and more until they hold `fetch`; else -1."""
         probes = self.probes
         while True:
@@ -294,7 +293,7 @@ class Plain:
 
     index: Index
 
-    def search(self, points: Single, fetch: int) -> tuple[Ids, Ints]:
+    def search(self, points: Singles, fetch: int) -> tuple[Ids, Ints]:
         """See `Engine`; of graphs and lists only the sum over all queries is known."""
         before = _counts()
         # Threads of faiss, as its counts would suffer from ours.
@@ -305,7 +304,7 @@ class Plain:
         return ids, each + (np.arange(len(ids)) < rest)
 
 
-def _spread(search: Callable[[Single], T], points: Single) -> list[T]:
+def _spread(search: Callable[[Singles], T], points: Singles) -> list[T]:
     """Search fixed blocks of queries on our threads, faiss held to one in each.
 
     Its own threads spin where cores are shared (measured: 15 ms for 6 queries).

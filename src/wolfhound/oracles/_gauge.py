@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.atoms import check_finite
-from wolfhound.core import Atoms, Matrix, Vector
+from wolfhound.core import Atoms, Matrix, Singles, Vector
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.rounding import TINY, UNIT
 
@@ -29,7 +29,7 @@ class Norms(NamedTuple):
     """
 
     radius: float
-    each: kernels.Singles
+    each: Singles
 
 
 class Gauge:
@@ -61,7 +61,7 @@ class Gauge:
         """Return room for the squared norms of a block; none if they are known."""
         return np.empty(rows if self._known is None else 0)
 
-    def measure(self, first: int, block: Matrix) -> kernels.Singles:
+    def measure(self, first: int, block: Matrix) -> Singles:
         """Return the norms of a block's rows, rounded up to float32."""
         if self._known is not None and len(self._known.each):
             return self._known.each[first : first + len(block)]
@@ -69,7 +69,7 @@ class Gauge:
         kernels.square_all(block, squares)
         return self.note(first, block, squares)
 
-    def note(self, first: int, block: Matrix, squares: Vector) -> kernels.Singles:
+    def note(self, first: int, block: Matrix, squares: Vector) -> Singles:
         """Take the squared norms of a block, once; return its norms, rounded up."""
         stop = first + len(block)
         norms = self._each[first:stop] if len(self._each) else np.empty(len(block), np.float32)

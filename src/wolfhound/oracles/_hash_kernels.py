@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wolfhound.core import Ints
+from wolfhound.core import Ints, Singles
 from wolfhound.jit import fast_kernel, kernel
-from wolfhound.oracles._order_kernels import BINS, bin_of, promise, spans
-
-Singles = NDArray[np.float32]
+from wolfhound.oracles._order_kernels import BINS, Promises, bin_of, promise, spans
 
 
 @fast_kernel
@@ -25,32 +22,31 @@ def project(rows: Singles, directions: Singles, out: Singles) -> None:
 
 
 @kernel
-def needed(
-    first: Singles, second: Singles, norms: Singles, lift: Singles, sizes: Ints, owners: Ints, out: Ints
-) -> None:
+def measure_budgets(promises: Promises, sizes: Ints, owners: Ints, out: Ints) -> None:
     """Budget with which bucket ``owners[q]`` is surely probed for query q.
 
     Parameters
     ----------
-    first, second, norms, lift
-        What buckets promise, see `Promises`.
+    promises
+        What buckets promise.
     sizes : (buckets,)
         Atoms in each.
     owners, out : (m,)
     """
+    first, second, norms, lift = promises
     one, two = first.shape[1], second.shape[1]
-    promises = np.empty(sizes.shape[0], np.float32)
+    promised = np.empty(sizes.shape[0], np.float32)
     for q in range(first.shape[0]):
         b = 0
         for r in range(norms.shape[0]):
             for i in range(one):
                 for j in range(two):
-                    promises[b] = promise(norms[r], lift[q, r], first[q, i], second[q, j])
+                    promised[b] = promise(norms[r], lift[q, r], first[q, i], second[q, j])
                     b += 1
-        low, scale = spans(promises, BINS)
-        own = bin_of(promises[owners[q]], low, scale)
+        low, scale = spans(promised, BINS)
+        own = bin_of(promised[owners[q]], low, scale)
         total = 0
         for b in range(sizes.shape[0]):
-            if bin_of(promises[b], low, scale) >= own:
+            if bin_of(promised[b], low, scale) >= own:
                 total += sizes[b]
         out[q] = total

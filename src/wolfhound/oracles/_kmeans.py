@@ -9,17 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from wolfhound.core import Ids, Ints
+from wolfhound.core import Ids, Ints, Singles
 from wolfhound.threads import map_ordered
 from wolfhound.validate import count, real_array, require, require_finite
 
 _TILE = 1 << 22
 """Scores of a block of rows against all centres: 16 MB."""
 
-Single = NDArray[np.float32]
 
-
-def kmeans(rows: NDArray[Any], clusters: int, *, seed: int, iterations: int = 6) -> Single:
+def kmeans(rows: NDArray[Any], clusters: int, *, seed: int, iterations: int = 6) -> Singles:
     """Centres of clusters of rows, by Lloyd's iterations from random rows.
 
     The same bits at any thread count, which faiss.Kmeans does not promise. A
@@ -60,7 +58,7 @@ def kmeans(rows: NDArray[Any], clusters: int, *, seed: int, iterations: int = 6)
     return centres
 
 
-def nearest(centres: NDArray[Any], rows: NDArray[Any]) -> tuple[Ids, Single]:
+def nearest(centres: NDArray[Any], rows: NDArray[Any]) -> tuple[Ids, Singles]:
     """Nearest centre of each row, and its squared distance; ties: smallest id.
 
     Exact up to float32 rounding of the products, after centring and scaling.
@@ -97,7 +95,7 @@ def nearest(centres: NDArray[Any], rows: NDArray[Any]) -> tuple[Ids, Single]:
     moved = centres * scale - middle * scale
     half = (-0.5 * np.square(moved, dtype=np.float64).sum(axis=1)).astype(np.float32)
 
-    def assign(block: Single) -> tuple[Ids, Single]:
+    def assign(block: Singles) -> tuple[Ids, Singles]:
         here = block * scale
         here -= middle * scale
         scores = here @ moved.T
@@ -114,7 +112,7 @@ def nearest(centres: NDArray[Any], rows: NDArray[Any]) -> tuple[Ids, Single]:
     return ids, distances
 
 
-def _means(rows: Single, ids: Ids, old: Single) -> Single:
+def _means(rows: Singles, ids: Ids, old: Singles) -> Singles:
     """Mean of the rows of each cluster; the old centre where there are none."""
     counts: Ints = np.bincount(ids, minlength=len(old))
     bounds = np.concatenate([[0], np.cumsum(counts)])
@@ -124,11 +122,11 @@ def _means(rows: Single, ids: Ids, old: Single) -> Single:
     return np.where(counts[:, None] > 0, means, old)
 
 
-def _largest(rows: Single) -> float:
+def _largest(rows: Singles) -> float:
     return float(max(rows.max(), -rows.min()))
 
 
-def _table(value: NDArray[Any], name: str) -> Single:
+def _table(value: NDArray[Any], name: str) -> Singles:
     out = np.ascontiguousarray(real_array(value, name, 2), np.float32)
     require(out.size > 0, name, "non-empty", f"shape {out.shape}")
     require_finite(out, name)

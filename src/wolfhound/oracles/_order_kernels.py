@@ -3,18 +3,42 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfhound.core import Ints
+from wolfhound.core import Ints, Singles
 from wolfhound.jit import kernel
-from wolfhound.oracles.int8._kernels import Singles
 
 BINS = 256
 _STRIDE = 16
 _RUN = 32
 _FEW = 24
+
+
+class Promises(NamedTuple):
+    """How good buckets (r, i, j) are for m queries: ``norms[r] (lift[r] + first[i] + second[j])``.
+
+    Attributes
+    ----------
+    first, second : (m, i) and (m, j) float32
+    norms : (r,) float32
+        Not negative.
+    lift : (m, r) float32
+    """
+
+    first: Singles
+    second: Singles
+    norms: Singles
+    lift: Singles
+
+    @classmethod
+    def plain(cls, promises: Singles) -> Promises:
+        """One number for every query and bucket."""
+        m = len(promises)
+        return cls(
+            promises, np.zeros((m, 1), np.float32), np.ones(1, np.float32), np.zeros((m, 1), np.float32)
+        )
 
 
 @kernel
@@ -213,39 +237,46 @@ def descending(values: Singles) -> Ints:
     return out
 
 
-@kernel
-def order_pairs(
-    first: Singles,
-    second: Singles,
-    norms: Singles,
-    lift: Singles,
-    offsets: Ints,
-    budget: int,
-    room: Ints,
-) -> int:
-    """As `order`, where bucket (r, i, j) promises ``norms[r] (lift[r] + first[i] + second[j])``.
+class _Pairs(NamedTuple):
+    """Promises of one query, both parts falling, and their bins."""
 
-    Only the pairs that are listed are looked at.
-    """
+    u: Singles
+    v: Singles
+    norms: Singles
+    lift: Singles
+    low: Any
+    scale: Any
+
+
+@kernel
+def _bin_of_pair(pairs: _Pairs, r: int, i: int, j: int) -> int:
+    promised = promise(pairs.norms[r], pairs.lift[r], pairs.u[i], pairs.v[j])
+    return bin_of(promised, pairs.low, pairs.scale)
+
+
+@kernel
+def order_pairs(promises: Promises, q: int, offsets: Ints, budget: int, room: Ints) -> int:
+    """As `order`, for query q and the buckets of pairs; only pairs that are listed are looked at."""
+    first, second, norms, lift = promises.first[q], promises.second[q], promises.norms, promises.lift[q]
     one, two = descending(first), descending(second)
     u, v = first[one], second[two]
     low, high = promise(norms[0], lift[0], u[0], v[0]), promise(norms[0], lift[0], u[0], v[0])
     for r in range(norms.shape[0]):
         for ends in (promise(norms[r], lift[r], u[0], v[0]), promise(norms[r], lift[r], u[-1], v[-1])):
             low, high = min(low, ends), max(high, ends)
-    scale = per_unit(low, high, BINS)
+    pairs = _Pairs(u, v, norms, lift, low, per_unit(low, high, BINS))
     near, place = room[1], room[2]
     wanted = 1.5 * budget * (offsets.shape[0] - 1) / max(1, offsets[-1]) + 8.0
     while True:
-        last = _last_bin(u, v, norms, lift, low, scale, wanted)
+        last = _last_bin(pairs, wanted)
         found, total = 0, 0
         for r in range(norms.shape[0]):
             for i in range(u.shape[0]):
-                if bin_of(promise(norms[r], lift[r], u[i], v[0]), low, scale) < last:
+                if _bin_of_pair(pairs, r, i, 0) < last:
                     break
                 start = (r * u.shape[0] + one[i]) * v.shape[0]
                 for j in range(v.shape[0]):
-                    here = bin_of(promise(norms[r], lift[r], u[i], v[j]), low, scale)
+                    here = _bin_of_pair(pairs, r, i, j)
                     if here < last:
                         break
                     b = start + two[j]
@@ -259,23 +290,21 @@ def order_pairs(
 
 @kernel
 def promise(level: Any, lift: Any, u: Any, v: Any) -> Any:
-    """What a bucket promises, see `buckets.Promises`."""
+    """What a bucket promises, see `Promises`."""
     return level * (lift + u) + level * v
 
 
 @kernel
-def _last_bin(
-    u: Singles, v: Singles, norms: Singles, lift: Singles, low: Any, scale: Any, wanted: float
-) -> int:
+def _last_bin(pairs: _Pairs, wanted: float) -> int:
     """Return the highest bin from which on there are so many buckets."""
     begin, end = 0, BINS
     while end - begin > 1:
         middle = (begin + end) // 2
         count = 0
-        for r in range(norms.shape[0]):
-            j = v.shape[0]
-            for i in range(u.shape[0]):
-                while j > 0 and bin_of(promise(norms[r], lift[r], u[i], v[j - 1]), low, scale) < middle:
+        for r in range(pairs.norms.shape[0]):
+            j = pairs.v.shape[0]
+            for i in range(pairs.u.shape[0]):
+                while j > 0 and _bin_of_pair(pairs, r, i, j - 1) < middle:
                     j -= 1
                 if j == 0:
                     break

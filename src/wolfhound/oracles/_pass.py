@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wolfhound.atoms import block_rows
-from wolfhound.core import Atoms, Ids, Matrix, Vector
+from wolfhound.core import Atoms, Ids, Matrix, Singles, Vector
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._best import Best
 from wolfhound.oracles._gauge import Gauge, Norms
@@ -24,14 +24,7 @@ _BLOCK = 32 << 20
 """Bytes of a block: with smaller ones too much time goes between two blocks."""
 
 _NOTHING: Vector = np.empty(0)
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """Memory for what a block may hold; fresh one for every block would cost page faults."""
-
-    scores: Vector
-    found: Ids
+_NO_COPY: Singles = np.empty(0, np.float32)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,10 +44,10 @@ class Watch:
     query: Vector
     banned: Ids
     best: Best
-    copy: kernels.Singles | None = None
+    copy: Singles | None = None
     scale: float = 1.0
 
-    def look(self, first: int, block: Matrix, squares: Vector, room: Room) -> tuple[Vector, Ids]:
+    def look(self, first: int, block: Matrix, squares: Vector, room: kernels.Room) -> tuple[Vector, Ids]:
         """Score a block and pick what matters; on any thread."""
         lead = self.best.lead(len(block))
         if not lead:
@@ -64,12 +57,11 @@ class Watch:
         more, others = self._above(first + lead, block[lead:], squares[lead:], room)
         return np.concatenate((scores[above], more)), np.concatenate((ids[above], others))
 
-    def _above(self, first: int, rows: Matrix, squares: Vector, room: Room) -> tuple[Vector, Ids]:
+    def _above(self, first: int, rows: Matrix, squares: Vector, room: kernels.Room) -> tuple[Vector, Ids]:
         """Return scores and ids of rows above the floor, ids ascending."""
-        copy = kernels.NOTHING if self.copy is None else self.copy[first : first + len(rows)]
-        count = kernels.sweep(
-            rows, self.query, self.best.known, self.scale, copy, squares, room.scores, room.found
-        )
+        copy = _NO_COPY if self.copy is None else self.copy[first : first + len(rows)]
+        aside = kernels.Aside(squares, copy, self.scale)
+        count = kernels.sweep(rows, self.query, self.best.known, aside, room)
         scores, ids = room.scores[:count], room.found[:count] + first
         if len(self.banned):
             place = np.searchsorted(self.banned[:-1], ids)
@@ -81,14 +73,14 @@ class Watch:
 def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch]) -> Norms:
     """Read all atoms once and let every watch keep its part; return what was measured."""
     rows = block_rows(atoms, _BLOCK)
-    spare: list[Room] = []
+    spare: list[kernels.Room] = []
 
     def work(task: tuple[int, Matrix]) -> tuple[int, list[tuple[Vector, Ids]]]:
         first, block = task
         try:
             room = spare.pop()
         except IndexError:  # asking first would leave another thread time to take it
-            room = Room(np.empty(rows), np.empty(rows, np.int64))
+            room = kernels.Room(np.empty(rows), np.empty(rows, np.int64))
         squares = gauge.room(len(block))
         picked = [watches[0].look(first, block, squares, room)]
         if len(squares):

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from wolfhound.core import Ints, Matrix, Vector
+from wolfhound.core import Ints, Matrix, Singles, Vector
 from wolfhound.oracles import _hash_kernels as kernels
-from wolfhound.oracles.buckets import Promises
-from wolfhound.oracles.hashes import Family, Hash, Singles, drawn
+from wolfhound.oracles._order_kernels import Promises
+from wolfhound.oracles.hashes import Family, Hash, draw_hash
 
 PAIRS = 512
 """Planted pairs of each kind."""
@@ -38,7 +38,7 @@ def length(family: Family, sample: Matrix, n: int, tau: float, *, tables: int, d
         rng = np.random.default_rng(per_bucket)
         sized: list[tuple[Hash, Ints]] = []
         for _ in range(tables):
-            hashing = drawn(family, sample, n, per_bucket=per_bucket, rng=rng)
+            hashing = draw_hash(family, sample, n, per_bucket=per_bucket, rng=rng)
             sized.append((hashing, np.bincount(hashing.assign(sample), minlength=hashing.buckets)))
         rows = sized[0][0].small(sample)
         radius = float(np.sqrt(np.einsum("ij,ij->i", rows, rows)).max())
@@ -89,16 +89,16 @@ def budgets(
             for norm in (*edges[edges >= tau * radius], radius):
                 cosine = min(1.0, float(tau * radius / norm)) if norm > 0.0 else 1.0
                 planted = norm * (cosine * units + math.sqrt(1.0 - cosine**2) * across)
-                found = _found(tables, promises, planted.astype(np.float32))
+                found = _find(tables, promises, planted.astype(np.float32))
                 worst[i] = max(worst[i], _quantile(found, delta))
     return np.maximum.accumulate(worst[np.argsort(-taus)])[np.argsort(np.argsort(-taus))]
 
 
-def _found(tables: Sequence[tuple[Hash, Ints]], promises: Sequence[Promises], planted: Singles) -> Ints:
+def _find(tables: Sequence[tuple[Hash, Ints]], promises: Sequence[Promises], planted: Singles) -> Ints:
     """Budget with which one of the tables finds each planted atom."""
     out = np.empty((len(tables), len(planted)), np.int64)
     for row, (table, sizes), promised in zip(out, tables, promises, strict=True):
-        kernels.needed(*promised, sizes, table.place(planted), row)
+        kernels.measure_budgets(promised, sizes, table.place(planted), row)
     return np.asarray(out.min(axis=0))
 
 

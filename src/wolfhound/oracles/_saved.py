@@ -13,7 +13,7 @@ from wolfhound import store
 from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Atoms, AtomsLike
 from wolfhound.oracles.int8.codes import Codes
-from wolfhound.oracles.int8.encoding import verified
+from wolfhound.oracles.int8.encoding import find_wrong_row
 from wolfhound.validate import count, require
 
 INDEXES = ("int8 codes", "cluster index", "lsh index", "faiss index")
@@ -45,7 +45,7 @@ def check_codes(stored: store.Stored, codes: Codes, atoms: Atoms) -> None:
     """Raise StoreError unless all codes are proved to be those of the atoms; one pass."""
     if codes.errors.max() > codes.error:
         raise stored.wrong(f"errors must be <= {codes.error:g}")
-    row = verified(codes, atoms)
+    row = find_wrong_row(codes, atoms)
     if row is not None:
         rule = f"`atoms` must be the atoms that {stored.folder} was made from."
         raise store.StoreError(f"{rule} Got a row {row} that is not the one of these codes.")

@@ -7,18 +7,13 @@ so a pass, a batch and a re-score of the same atom give the same bits.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wolfhound.core import Ids, Ints, Matrix, Vector
+from wolfhound.core import Ids, Ints, Matrix, Singles, Vector
 from wolfhound.jit import fast_kernel, kernel
 from wolfhound.rounding import TINY, UNIT
-
-Singles = NDArray[np.float32]
-
-NOTHING: Singles = np.empty(0, np.float32)
 
 _CHUNK = 128
 
@@ -85,22 +80,34 @@ def score_some(rows: Matrix, ids: Ids, query: Vector, scores: Vector) -> None:
         scores[i] = dots(rows, (ids[i], ids[i], ids[i], ids[i]), query)[0]
 
 
-@kernel
-def sweep(
-    rows: Matrix,
-    query: Vector,
-    floor: float,
-    scale: float,
-    copy: Singles,
-    squares: Vector,
-    scores: Vector,
-    found: Ids,
-) -> int:
-    """List the rows whose score is above the floor, ascending, and return their number.
+class Aside(NamedTuple):
+    """What a sweep keeps of all rows, unless it is empty: rows are in the cache once.
 
-    On the way ``scale * score`` of every row is kept in float32 and its squared
-    norm is measured, unless `copy` or `squares` is empty: rows are in the cache once.
+    Attributes
+    ----------
+    squares : (n,) float64
+        Squared norms.
+    copy : (n,) float32
+        ``scale * score``.
     """
+
+    squares: Vector
+    copy: Singles
+    scale: float
+
+
+class Room(NamedTuple):
+    """Memory for what a block may hold; fresh one for every block would cost page faults."""
+
+    scores: Vector
+    found: Ids
+
+
+@kernel
+def sweep(rows: Matrix, query: Vector, floor: float, aside: Aside, room: Room) -> int:
+    """List the rows whose score is above the floor, ascending, and return their number."""
+    squares, copy, scale = aside
+    scores, found = room
     n = rows.shape[0]
     step = n // 4
     first, second, third, fourth = 0, step, 2 * step, 3 * step
@@ -236,60 +243,90 @@ def peaks(scores: Vector, first: int, window: int, best: Vector, where: Ids) -> 
 # ---------------------------------------------------------------- screening
 
 
+class Rule(NamedTuple):
+    """Upper bounds ``slope * kept score + rho * norm + shift``."""
+
+    slope: float
+    rho: float
+    shift: float
+
+
 @kernel
-def uppers(scores: Singles, norms: Singles, slope: float, rho: float, shift: float, out: Vector) -> None:
-    """Upper bounds ``slope * score + rho * norm + shift`` in float64."""
+def uppers(scores: Singles, norms: Singles, rule: Rule, out: Vector) -> None:
+    """Upper bounds in float64."""
     for i in range(scores.shape[0]):
-        out[i] = slope * np.float64(scores[i]) + (rho * np.float64(norms[i]) + shift)
+        out[i] = rule.slope * np.float64(scores[i]) + (rule.rho * np.float64(norms[i]) + rule.shift)
 
 
 # ---------------------------------------------------------------- batches: a heap of the best keys per query
 
 
+class Heaps(NamedTuple):
+    """The highest keys of each query; entry 0 of a row is the lowest kept.
+
+    Attributes
+    ----------
+    keys, ids : (m, size)
+    fill : (m,)
+        How many there are.
+    floors : (m,)
+        Keys must be above to be offered; raised when a heap is full.
+    """
+
+    keys: Matrix
+    ids: Ids
+    fill: Ints
+    floors: Matrix
+
+
 @kernel
-def _worse(keys: Matrix, ids: Ids, i: int, a: int, b: int) -> bool:
+def _worse(heaps: Heaps, i: int, a: int, b: int) -> bool:
     """Whether entry a of heap i goes before entry b: smaller key, then larger id."""
+    keys = heaps.keys
     if keys[i, a] != keys[i, b]:
         return bool(keys[i, a] < keys[i, b])
-    return bool(ids[i, a] > ids[i, b])
+    return bool(heaps.ids[i, a] > heaps.ids[i, b])
 
 
 @kernel
-def _swap(keys: Matrix, ids: Ids, i: int, a: int, b: int) -> None:
+def _swap(heaps: Heaps, i: int, a: int, b: int) -> None:
+    keys, ids = heaps.keys, heaps.ids
     keys[i, a], keys[i, b] = keys[i, b], keys[i, a]
     ids[i, a], ids[i, b] = ids[i, b], ids[i, a]
 
 
 @kernel
-def _sift_down(keys: Matrix, ids: Ids, i: int, size: int) -> None:
+def _sift_down(heaps: Heaps, i: int, size: int) -> None:
     at = 0
     while 2 * at + 1 < size:
         child = 2 * at + 1
-        if child + 1 < size and _worse(keys, ids, i, child + 1, child):
+        if child + 1 < size and _worse(heaps, i, child + 1, child):
             child += 1
-        if not _worse(keys, ids, i, child, at):
+        if not _worse(heaps, i, child, at):
             return
-        _swap(keys, ids, i, child, at)
+        _swap(heaps, i, child, at)
         at = child
 
 
 @kernel
-def push(keys: Matrix, ids: Ids, fill: Ints, i: int, key: Any, atom: int) -> None:
-    """Offer (key, atom) to heap i, whose root is the worst entry kept."""
+def push(heaps: Heaps, i: int, key: Any, atom: int) -> None:
+    """Offer (key, atom) to heap i, whose root is the worst entry kept; raise its floor once it is full."""
+    keys, ids, fill, floors = heaps
     size = fill[i]
     if size < keys.shape[1]:
         keys[i, size] = key
         ids[i, size] = atom
         fill[i] = size + 1
         at = size
-        while at > 0 and _worse(keys, ids, i, at, (at - 1) // 2):
-            _swap(keys, ids, i, at, (at - 1) // 2)
+        while at > 0 and _worse(heaps, i, at, (at - 1) // 2):
+            _swap(heaps, i, at, (at - 1) // 2)
             at = (at - 1) // 2
-        return
-    if key > keys[i, 0] or (key == keys[i, 0] and atom < ids[i, 0]):
+    elif key > keys[i, 0] or (key == keys[i, 0] and atom < ids[i, 0]):
         keys[i, 0] = key
         ids[i, 0] = atom
-        _sift_down(keys, ids, i, size)
+        _sift_down(heaps, i, size)
+    if fill[i] == keys.shape[1]:
+        floors[i] = max(floors[i], keys[i, 0])
 
 
 @kernel
@@ -306,8 +343,15 @@ def listed(sorted_ids: Ids, i: int, atom: int) -> bool:
     return bool(low < sorted_ids.shape[1] and sorted_ids[i, low] == atom)
 
 
+class Widths(NamedTuple):
+    """Keys are ``product + (width * norm + shift)``, a width for each query."""
+
+    widths: Matrix
+    shift: Any
+
+
 @kernel
-def count_above(products: Matrix, norms: Singles, width: Any, shift: Any, floor: Any) -> int:
+def _count_above(products: Matrix, norms: Singles, width: Any, shift: Any, floor: Any) -> int:
     """How many keys are above the floor; a loop of its own, so that it is vectorised."""
     count = 0
     for j in range(products.shape[0]):
@@ -317,54 +361,41 @@ def count_above(products: Matrix, norms: Singles, width: Any, shift: Any, floor:
 
 @kernel
 def keep_best(
-    products: Matrix,
-    norms: Singles,
-    widths: Matrix,
-    shift: Any,
-    first: int,
-    exclude: Ids,
-    keys: Matrix,
-    ids: Ids,
-    fill: Ints,
-    floors: Matrix,
+    products: Matrix, norms: Singles, bounds: Widths, first: int, exclude: Ids, heaps: Heaps
 ) -> None:
-    """Keep the best keys ``product + (width * norm + shift)`` of each query.
+    """Keep the best keys of each query; row j is atom ``first + j``.
 
     Ids must come in ascending order: a key equal to the floor is then too late.
     """
+    widths, shift = bounds
+    floors = heaps.floors
     for i in range(products.shape[0]):
         for start in range(0, products.shape[1], _CHUNK):
             stop = min(start + _CHUNK, products.shape[1])
             part = products[i, start:stop]
-            if count_above(part, norms[start:stop], widths[i], shift, floors[i]) == 0:
+            if _count_above(part, norms[start:stop], widths[i], shift, floors[i]) == 0:
                 continue
             for j in range(start, stop):
                 key = products[i, j] + (widths[i] * norms[j] + shift)
                 if key > floors[i] and not listed(exclude, i, first + j):
-                    push(keys, ids, fill, i, key, first + j)
-                    if fill[i] == keys.shape[1]:
-                        floors[i] = max(floors[i], keys[i, 0])
+                    push(heaps, i, key, first + j)
 
 
 @kernel
-def merge_best(
-    keys: Matrix, ids: Ids, fill: Ints, floors: Matrix, more: Matrix, names: Ids, sizes: Ints
-) -> None:
-    """Offer the entries of other heaps (more, names, sizes) to these."""
-    for i in range(keys.shape[0]):
-        for j in range(sizes[i]):
-            push(keys, ids, fill, i, more[i, j], names[i, j])
-        if fill[i] == keys.shape[1]:
-            floors[i] = keys[i, 0]
+def merge_best(heaps: Heaps, others: Heaps) -> None:
+    """Offer the entries of other heaps to these."""
+    for i in range(heaps.keys.shape[0]):
+        for j in range(others.fill[i]):
+            push(heaps, i, others.keys[i, j], others.ids[i, j])
 
 
 @kernel
-def unheap(keys: Matrix, ids: Ids, fill: Ints) -> None:
+def unheap(heaps: Heaps) -> None:
     """Sort each heap in place: highest key first, smallest id first; pad the rest."""
-    for i in range(keys.shape[0]):
-        for end in range(fill[i] - 1, 0, -1):
-            _swap(keys, ids, i, 0, end)
-            _sift_down(keys, ids, i, end)
-        for j in range(fill[i], keys.shape[1]):
-            keys[i, j] = -np.inf
-            ids[i, j] = -1
+    for i in range(heaps.keys.shape[0]):
+        for end in range(heaps.fill[i] - 1, 0, -1):
+            _swap(heaps, i, 0, end)
+            _sift_down(heaps, i, end)
+        for j in range(heaps.fill[i], heaps.keys.shape[1]):
+            heaps.keys[i, j] = -np.inf
+            heaps.ids[i, j] = -1

@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from wolfhound.core import Atoms, Ids, Vector
+from wolfhound.core import Atoms, Ids, Singles, Vector
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._asked import lengths
 from wolfhound.oracles._best import Best
@@ -56,14 +55,6 @@ class Windows:
         self.ids[here][better] = where[better]
 
 
-class Rule(NamedTuple):
-    """Upper bounds ``slope * kept score + rho * norm + shift``."""
-
-    slope: float
-    rho: float
-    shift: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
     """A full pass that was kept.
@@ -84,10 +75,10 @@ class Reference:
     query: Vector
     size: float
     scale: float
-    scores: kernels.Singles
+    scores: Singles
     norms: Norms
 
-    def rule(self, query: Vector, size: float) -> Rule:
+    def rule(self, query: Vector, size: float) -> kernels.Rule:
         """Bounds on the true and on the computed float64 scores of a query.
 
         rho collects all that is proportional to the norm of an atom: the
@@ -102,7 +93,7 @@ class Reference:
         rho += kept * (gamma(d + 2) + 1.001 * _SINGLE) + gamma(d + 2) * size
         rho += 8.0 * UNIT * (rho + 1.01 * kept)
         shift = abs(near) * (d * TINY + 2.0 * _SINGLE_TINY / self.scale) + d * TINY
-        return Rule(near / self.scale, rho * (1.0 + 4.0 * UNIT), shift * (1.0 + 4.0 * UNIT))
+        return kernels.Rule(near / self.scale, rho * (1.0 + 4.0 * UNIT), shift * (1.0 + 4.0 * UNIT))
 
 
 def scale_of(size: float) -> float:
@@ -159,7 +150,7 @@ class Screen:
         for first in range(0, len(ref.scores), _CHUNK):
             stop = min(first + _CHUNK, len(ref.scores))
             out = np.empty(stop - first)
-            kernels.uppers(ref.scores[first:stop], ref.norms.each[first:stop], *self._rule, out)
+            kernels.uppers(ref.scores[first:stop], ref.norms.each[first:stop], self._rule, out)
             low, high = np.searchsorted(self._banned, (first, stop))
             out[self._banned[low:high] - first] = -np.inf
             yield first, out

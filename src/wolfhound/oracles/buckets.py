@@ -7,6 +7,7 @@ contiguous memory. What the buckets are is a `Bucketing`'s: k-means or a hash.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -19,9 +20,11 @@ from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles._asked import Asked
 from wolfhound.oracles._hits import offered, patched, rescore_pairs
-from wolfhound.oracles.int8.codes import Codes, coded
-from wolfhound.oracles.int8.encoding import encoded
-from wolfhound.oracles.int8.scan import certified
+from wolfhound.oracles._order_kernels import Promises
+from wolfhound.oracles.int8.codes import Codes, encode_queries
+from wolfhound.oracles.int8.encoding import encode_atoms
+from wolfhound.oracles.int8.layout import PackedRows
+from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import pulse
 from wolfhound.store import Stored
@@ -39,31 +42,6 @@ _TOGETHER = 32
 
 _PART = 4096
 """Rows whose lengths one thread takes at a time."""
-
-
-class Promises(NamedTuple):
-    """How good buckets (r, i, j) are for m queries: ``norms[r] (lift[r] + first[i] + second[j])``.
-
-    Attributes
-    ----------
-    first, second : (m, i) and (m, j) float32
-    norms : (r,) float32
-        Not negative.
-    lift : (m, r) float32
-    """
-
-    first: NDArray[np.float32]
-    second: NDArray[np.float32]
-    norms: NDArray[np.float32]
-    lift: NDArray[np.float32]
-
-    @classmethod
-    def plain(cls, promises: NDArray[np.float32]) -> Promises:
-        """One number for every query and bucket."""
-        m = len(promises)
-        return cls(
-            promises, np.zeros((m, 1), np.float32), np.ones(1, np.float32), np.zeros((m, 1), np.float32)
-        )
 
 
 class Bucketing(Protocol):
@@ -147,7 +125,7 @@ def filled(atoms: Atoms, bucketing: Bucketing, centre: Vector) -> Buckets:
     owner = np.concatenate(owners)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=bucketing.buckets))])
     ids = np.lexsort((-np.concatenate(lengths), owner))
-    return Buckets(encoded(atoms, ids=ids, centre=centre), offsets.astype(np.int64))
+    return Buckets(encode_atoms(atoms, ids=ids, centre=centre), offsets.astype(np.int64))
 
 
 def _lengths(block: Matrix, centre: Matrix) -> Vector:
@@ -206,10 +184,12 @@ def searched(
         return probed(atoms, tables, ask, rounds)
     codes = tables[0].buckets.codes
     if scores is None:
-        return certified(atoms, codes, scan, ask)
+        return answer_by_codes(atoms, codes, scan, ask)
     hits = probed(atoms, tables, ask, rounds)
     missed = np.flatnonzero(hits.scores[:, 0] < scores)
-    return patched(hits, missed, certified(atoms, codes, scan, ask.only(missed))) if len(missed) else hits
+    if not len(missed):
+        return hits
+    return patched(hits, missed, answer_by_codes(atoms, codes, scan, ask.only(missed)))
 
 
 def probed(atoms: Atoms, tables: Sequence[Table], ask: Asked, rounds: Iterable[Round]) -> Hits:
@@ -238,7 +218,7 @@ def probed(atoms: Atoms, tables: Sequence[Table], ask: Asked, rounds: Iterable[R
             left = left[best < thresholds[left]]
     every = np.arange(len(ask.queries))
     ids = _together([probe.ids(every) for probe in probes])
-    return offered(atoms, ask, ids, scored=np.sum([probe.scored for probe in probes], axis=0))
+    return offered(atoms, ask, ids, scored=functools.reduce(np.add, [probe.scored for probe in probes]))
 
 
 def _together(parts: list[Ids]) -> Ids:
@@ -256,21 +236,31 @@ class _Probe:
     def __init__(self, table: Table, ask: Asked) -> None:
         buckets, bucketing = table
         m, room = len(ask.queries), max(ENOUGH, 2 * ask.k)
-        self._buckets = buckets
-        self._exclude = ask.exclude
-        self._coded = coded(buckets.codes, ask)
-        self._coded.rules["size"] = 0.0
+        self._offsets = buckets.offsets
+        # Estimates, not bounds: errors count for nothing, and are not worth a read.
+        codes = buckets.codes
+        self._packed = PackedRows(codes.blocks, codes.scales, codes.scales, codes.ids, codes.n)
+        self._queries = encode_queries(codes, ask).packed
+        self._queries.rules["size"] = 0.0
         self._promises = bucketing.promises(ask.queries, ask.sizes)
-        self._keys = np.empty((m, room), np.float32)
-        self._places = np.empty((m, room), np.int64)
-        self._fill = np.zeros(m, np.int64)
-        self._done = np.zeros(m, np.int64)
-        self.scored = np.full(m, bucketing.scored, np.int64)
+        self._progress = kernels.Progress(
+            keys=np.empty((m, room), np.float32),
+            places=np.full((m, room), -1),
+            fill=np.zeros(m, np.int64),
+            floors=self._queries.rules["floor"],
+            done=np.zeros(m, np.int64),
+            scored=np.full(m, bucketing.scored),
+        )
 
     def ids(self, which: Ints) -> Ids:
         """(m, room) candidates of some queries, padded with -1."""
-        held = np.arange(self._places.shape[1]) < self._fill[which, None]
-        return np.where(held, self._buckets.codes.ids[np.where(held, self._places[which], 0)], -1)
+        places = self._progress.places[which]
+        return np.where(places >= 0, self._packed.ids[places], -1)
+
+    @property
+    def scored(self) -> Ints:
+        """(m,) how many vectors each query was multiplied with."""
+        return self._progress.scored
 
     def round(self, which: Ints, budget: int) -> None:
         """Go on with some queries until their buckets hold `budget` atoms."""
@@ -282,21 +272,6 @@ class _Probe:
             pulse(0)
 
     def _go_on(self, which: Ints, budget: int) -> None:
-        codes = self._buckets.codes
         kernels.probe(
-            which,
-            *self._promises,
-            self._buckets.offsets,
-            budget,
-            codes.blocks,
-            codes.scales,
-            codes.ids,
-            self._coded.levels,
-            self._coded.rules,
-            self._exclude,
-            self._keys,
-            self._places,
-            self._fill,
-            self._done,
-            self.scored,
+            which, budget, self._promises, self._offsets, self._packed, self._queries, self._progress
         )

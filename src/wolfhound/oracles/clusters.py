@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from wolfhound.atoms import ArrayAtoms, as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Ints, Matrix, Vector
-from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, wanted
 from wolfhound.oracles._kmeans import kmeans, nearest
+from wolfhound.oracles._order_kernels import Promises
 from wolfhound.oracles._scale import FAR, sampled, small, unit_of
-from wolfhound.oracles.buckets import CAP, Buckets, Promises, Table, doubling, filled, searched
-from wolfhound.oracles.int8.codes import Codes, coded
-from wolfhound.oracles.int8.encoding import encoded
+from wolfhound.oracles.buckets import CAP, Buckets, Table, doubling, filled, searched
+from wolfhound.oracles.int8._sweep_kernels import bound_all
+from wolfhound.oracles.int8.codes import Codes, encode_queries
+from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.scan import Scan
 from wolfhound.validate import count, flag, number
 
@@ -65,11 +66,8 @@ class Clusters:
     def promises(self, queries: Vector, sizes: Vector) -> Promises:
         """Score of the centre, and what its best atom adds to it."""
         ask = Asked(queries, 1, np.empty((len(queries), 0), np.int64), sizes)
-        rounded = coded(self.codes, ask)
         out = np.empty((len(queries), self.buckets), np.float32)
-        kernels.bound_all(
-            self.codes.blocks, self.codes.scales, self.codes.errors, rounded.levels, rounded.rules, out
-        )
+        bound_all(self.codes.packed, encode_queries(self.codes, ask).packed, out)
         return Promises.plain(out)
 
     @classmethod
@@ -88,7 +86,7 @@ class Clusters:
         mean = np.where(sizes > 0, total / np.maximum(sizes, 1), squares.mean(dtype=np.float64))
         expected = np.maximum(sizes * (n / len(rows)), 2.0)
         above = np.sqrt(mean / rows.shape[1] * 2.0 * np.log(expected))
-        codes = encoded(ArrayAtoms(centres), centre=centres.mean(axis=0, dtype=np.float64))
+        codes = encode_atoms(ArrayAtoms(centres), centre=centres.mean(axis=0, dtype=np.float64))
         errors = np.zeros_like(codes.errors)
         errors[:clusters] = np.ldexp(above, -codes.exponent)
         return cls(centres, unit, replace(codes, errors=errors))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from wolfhound import store
 from wolfhound.atoms import as_atoms, finite_rows
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Singles, Vector
 from wolfhound.oracles import _faiss
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, wanted
@@ -37,8 +37,6 @@ _LARGEST = 1e30
 
 _FAR = 16.0
 """Where an L2 index is asked, in mean lengths of atoms from their mean."""
-
-Single: TypeAlias = NDArray[np.float32]
 
 
 # ---------------------------------------------------------------- kinds
@@ -164,7 +162,7 @@ class FaissIndex:
     """
 
     def __init__(
-        self, atoms: Atoms, engine: _faiss.Engine, kind: Kind, *, anchor: Single, reach: float
+        self, atoms: Atoms, engine: _faiss.Engine, kind: Kind, *, anchor: Singles, reach: float
     ) -> None:
         self._atoms = atoms
         self._engine = engine
@@ -360,7 +358,7 @@ def _engine(index: Any, kind: Kind) -> _faiss.Engine:
     return _faiss.Codes(index) if isinstance(kind, Pq) else _faiss.Plain(index)
 
 
-def _far(atoms: Atoms) -> tuple[Single, float]:
+def _far(atoms: Atoms) -> tuple[Singles, float]:
     """Mean and reach from which an L2 index ranks nearly as inner products do."""
     ids = np.random.default_rng(0).choice(atoms.shape[0], min(atoms.shape[0], 1024), replace=False)
     rows = finite_rows(atoms, np.sort(ids))
@@ -372,7 +370,7 @@ def _far(atoms: Atoms) -> tuple[Single, float]:
     return mean.astype(np.float32), reach
 
 
-def _points(queries: Vector, anchor: Single, reach: float) -> Single:
+def _points(queries: Vector, anchor: Singles, reach: float) -> Singles:
     """(m, width) points to ask faiss for: queries of length `reach`, padded."""
     unit = np.ldexp(queries, -np.frexp(np.abs(queries).max(axis=1, keepdims=True))[1])
     length = np.sqrt(np.square(unit).sum(axis=1, keepdims=True))

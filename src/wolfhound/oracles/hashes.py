@@ -16,15 +16,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import Ints, Matrix, Vector
+from wolfhound.core import Ints, Matrix, Singles, Vector
 from wolfhound.oracles import _hash_kernels as kernels
+from wolfhound.oracles._order_kernels import Promises
 from wolfhound.oracles._scale import small, unit_of
-from wolfhound.oracles.buckets import Promises
 from wolfhound.store import Stored
 from wolfhound.threads import map_ordered
 from wolfhound.validate import number, require
-
-Singles = NDArray[np.float32]
 
 _NEAR = 1e-20
 _WIDE = 2.0**25
@@ -206,11 +204,11 @@ class Hash:
         usable = (0.0 < sizes) & (sizes < np.inf)
         units = (queries / np.where(usable, sizes, np.inf)[:, None]).astype(np.float32)
         first, second = (
-            self.family.spread(np.float32(self.weight) * _projected(units, block))
+            self.family.spread(np.float32(self.weight) * _project(units, block))
             for block in (self.first, self.second)
         )
-        spread = np.float32(self.above) * np.sqrt(_projected(np.square(units), self.variances[None]))
-        return Promises(first, second, self.norms, spread + _projected(units, self.shifts) / self.norms)
+        spread = np.float32(self.above) * np.sqrt(_project(np.square(units), self.variances[None]))
+        return Promises(first, second, self.norms, spread + _project(units, self.shifts) / self.norms)
 
     # ------------------------------------------------------------ to be saved
 
@@ -255,7 +253,7 @@ _NUMBERS = ("unit", "weight", "above")
 # ---------------------------------------------------------------- drawing one
 
 
-def drawn(
+def draw_hash(
     family: Family,
     sample: Matrix,
     n: int,
@@ -329,7 +327,7 @@ def _principal(rows: Singles, axes: int, rng: np.random.Generator) -> Vector:
     return np.asarray((block @ order).T[:axes])
 
 
-def _projected(rows: Singles, directions: Singles) -> Singles:
+def _project(rows: Singles, directions: Singles) -> Singles:
     """Inner products by a loop of our own: the same bits alone and among others."""
     out = np.empty((len(rows), len(directions)), np.float32)
     kernels.project(rows, directions, out)

@@ -21,8 +21,8 @@ from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, wanted
 from wolfhound.oracles._scale import FAR, sampled
 from wolfhound.oracles.buckets import CAP, Buckets, Round, Table, doubling, filled, searched
-from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, drawn
-from wolfhound.oracles.int8.scan import certified
+from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, draw_hash
+from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.promises import Ladder, Promise
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import one_blas_thread
@@ -265,7 +265,7 @@ class LshIndex:
         given = wanted(here, len(ask.queries))
         start = self._at_centre(ask.queries) if given is None else given
         scan = Scan(self._atoms, screen=False)
-        best = certified(self._atoms, self._tables[0].buckets.codes, scan, ask).scores[:, 0]
+        best = answer_by_codes(self._atoms, self._tables[0].buckets.codes, scan, ask).scores[:, 0]
         # Where nothing is better than the point itself, nothing is missed.
         gaps = np.where(best > start, best - start, np.inf)
         size, budget = self._atoms.shape[0], 16.0
@@ -357,7 +357,7 @@ def _made(
     length = planted.length(family, sample, n, taus[-1], tables=tables, delta=delta) if taus else bucket
     made = []
     for _ in range(tables * copies):
-        hashing = drawn(family, sample, n, per_bucket=length, rng=rng, axes=axes)
+        hashing = draw_hash(family, sample, n, per_bucket=length, rng=rng, axes=axes)
         made.append((filled(atoms, hashing, hashing.centre), hashing))
     if not taus:
         return made, promise

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms
-from wolfhound.core import Matrix, Vector
+from wolfhound.core import Matrix, Singles, Vector
 from wolfhound.oracles._asked import Asked, asked
 from wolfhound.oracles._hits import rescore
-from wolfhound.oracles.int8 import _kernels as kernels
 from wolfhound.oracles.int8 import codes as _codes
 from wolfhound.oracles.int8 import encoding as _encoding
-from wolfhound.oracles.int8._instructions import ROWS
-from wolfhound.oracles.int8.codes import Coded, Codes, coded, swept
-from wolfhound.oracles.int8.encoding import aligned, encoded
+from wolfhound.oracles.int8.codes import CodedQueries, Codes, encode_queries, sweep_codes
+from wolfhound.oracles.int8.encoding import encode_atoms
+from wolfhound.oracles.int8.layout import ROWS, allocate
 from wolfhound.store import Stored
 
 Long = NDArray[np.longdouble]
@@ -38,7 +37,7 @@ class Bounds:
     """(m, n) bounds of all rows, and what they must enclose."""
 
     codes: Codes
-    coded: Coded
+    coded: CodedQueries
     uppers: Vector
     lowers: Long
     slack: Long
@@ -46,10 +45,12 @@ class Bounds:
     computed: Vector
 
 
-def all_keys(codes: Codes, queries: Coded) -> kernels.Singles:
+def all_keys(codes: Codes, queries: CodedQueries) -> Singles:
     """(m, n) keys of all rows, in the order of their places."""
     m, n = len(queries.levels), codes.n
-    found = swept(codes, queries, n, np.empty((m, 0), np.int64))  # all rows are among the n best
+    found = sweep_codes(
+        codes, replace(queries, exclude=np.empty((m, 0), np.int64)), n
+    )  # all rows are among the n best
     np.testing.assert_array_equal(found.places, np.broadcast_to(np.arange(n), (m, n)))
     return found.keys
 
@@ -57,14 +58,14 @@ def all_keys(codes: Codes, queries: Coded) -> kernels.Singles:
 def allowed(codes: Codes, ask: Asked) -> Asked:
     """Leave out the queries that oracles refuse, and those that codes do not answer."""
     fit = ask.only(np.flatnonzero(ask.sizes < 2.0**1000 / codes.radius))
-    return fit.only(np.flatnonzero(~coded(codes, fit).hopeless))
+    return fit.only(np.flatnonzero(~encode_queries(codes, fit).hopeless))
 
 
 def bounds_of(rows: Matrix, queries: Matrix, centre: Vector | None = None) -> Bounds:
     atoms = ArrayAtoms(rows)
-    codes = encoded(atoms, centre=centre)
+    codes = encode_atoms(atoms, centre=centre)
     ask = allowed(codes, asked(atoms, queries, 1, None))
-    with_slack = coded(codes, ask)
+    with_slack = encode_queries(codes, ask)
     keys = all_keys(codes, with_slack)
     units = np.ldexp(np.longdouble(1.0), with_slack.exponents)[:, None]
     base, slack, size = (
@@ -200,12 +201,12 @@ def test_integers_do_not_overflow_in_the_widest_rows() -> None:
     signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0], np.float32), (2, d))
     for rows in (signs, np.abs(signs)):
         atoms, queries = ArrayAtoms(rows), np.concatenate([signs[:1], -rows[1:]]).astype(np.float64)
-        codes = encoded(atoms)
-        with_slack = coded(codes, asked(atoms, queries, 1, None))
+        codes = encode_atoms(atoms)
+        with_slack = encode_queries(codes, asked(atoms, queries, 1, None))
         scores = queries @ rows.T.astype(np.float64)  # sums of integers: exact
         np.testing.assert_allclose(with_slack.scores(all_keys(codes, with_slack)), scores, atol=2.0)
     with pytest.raises(ValueError, match=r"`atoms` must be of dimension <= 1,048,576\. Got 1048577"):
-        encoded(ArrayAtoms(np.ones((1, d + 1), np.float32)))
+        encode_atoms(ArrayAtoms(np.ones((1, d + 1), np.float32)))
 
 
 @pytest.mark.parametrize(
@@ -217,7 +218,7 @@ def test_queries_whose_products_underflow_are_hopeless(
 ) -> None:
     atoms = ArrayAtoms(scale * np.random.default_rng(0).standard_normal((20, 3)))
     ask = asked(atoms, np.outer(sizes, [1.0, -1.0, 0.5]), 1, None)
-    np.testing.assert_array_equal(coded(encoded(atoms), ask).hopeless, hopeless)
+    np.testing.assert_array_equal(encode_queries(encode_atoms(atoms), ask).hopeless, hopeless)
 
 
 # ---------------------------------------------------------------- codes
@@ -248,7 +249,7 @@ def test_codes_are_the_nearest_and_errors_the_distance(
     values[:, 0] *= {"non-negative": 1.0}.get(kind, -1.0)
     rows: Matrix = values.astype({True: np.float64, False: np.float32}[double])
     centre = 10.0**exponent * rng.standard_normal(d) * (kind == "centred")
-    codes = encoded(ArrayAtoms(rows), centre={"centred": centre}.get(kind))
+    codes = encode_atoms(ArrayAtoms(rows), centre={"centred": centre}.get(kind))
     assert codes.zero in {"non-negative": (0, 128)}.get(kind, (0,))
     unit = np.ldexp(np.longdouble(1.0), codes.exponent)
     shifted = (rows.astype(np.longdouble) - centre) / unit
@@ -273,7 +274,7 @@ def test_codes_are_the_nearest_and_errors_the_distance(
 @pytest.mark.parametrize("exponent", [-300, -200, -130, -100, 0, 100, 150])
 def test_codes_use_their_range_at_any_scale(exponent: int) -> None:
     rows = 10.0**exponent * np.random.default_rng(0).standard_normal((100, 5))
-    codes = encoded(ArrayAtoms(rows))
+    codes = encode_atoms(ArrayAtoms(rows))
     assert (np.abs(unpacked(codes)).max(axis=1) == 127).all()
     assert 0.0 < codes.error < 0.01 * codes.height
 
@@ -291,17 +292,17 @@ def test_rows_are_encoded_alike_in_any_parts_and_order(sizes: tuple[int, ...]) -
     rows = rng.uniform(0.6, 0.9, (37, 5))  # any sample gives the same exponent
     parts = ConcatAtoms([rows[a:b] for a, b in itertools.pairwise(np.cumsum([0, *sizes]))])
     ids = rng.permutation(37)
-    same_codes(encoded(parts), encoded(ArrayAtoms(rows)))
-    moved, expected = encoded(parts, ids=ids), encoded(ArrayAtoms(rows[ids]))
+    same_codes(encode_atoms(parts), encode_atoms(ArrayAtoms(rows)))
+    moved, expected = encode_atoms(parts, ids=ids), encode_atoms(ArrayAtoms(rows[ids]))
     same_codes(moved, expected)
     np.testing.assert_array_equal(moved.ids, ids)
     runs = np.concatenate([np.arange(20, 37), np.arange(20)])  # whole blocks at shifted places
-    same_codes(encoded(parts, ids=runs), encoded(ArrayAtoms(rows[runs])))
+    same_codes(encode_atoms(parts, ids=runs), encode_atoms(ArrayAtoms(rows[runs])))
 
 
 def test_what_is_saved_makes_the_same_codes() -> None:
     rows = np.random.default_rng(0).standard_normal((37, 5))
-    codes = encoded(ArrayAtoms(rows), ids=np.arange(37)[::-1].copy())
+    codes = encode_atoms(ArrayAtoms(rows), ids=np.arange(37)[::-1].copy())
     stored = Stored(folder=Path(), arrays=codes.arrays("x"), params={}, fingerprint=())
     again = Codes.of(stored, codes.numbers(), rows.shape, "x")
     same_codes(codes, again)
@@ -316,7 +317,7 @@ def test_a_sample_that_misses_the_scale_costs_a_second_pass(
     monkeypatch.setattr(_encoding, "_SAMPLE", 4)
     rows = small * np.random.default_rng(0).standard_normal((3000, 4))
     rows[1234] = (large, -large, 0.5 * large, 0.0)
-    codes = encoded(ArrayAtoms(rows))
+    codes = encode_atoms(ArrayAtoms(rows))
     assert 0.1 < codes.height < 10.0
     queries = np.outer([1.0, 1e-100, 1e100], [1.0, -0.5, 2.0, 1.0])
     assert check(bounds_of(rows, queries)) == 3 * 3000
@@ -327,13 +328,13 @@ def test_a_non_negative_sample_may_hide_negative_rows(monkeypatch: pytest.Monkey
     rng = np.random.default_rng(1)
     rows = np.abs(rng.standard_normal((3000, 4)))
     rows[[700, 1500]] *= -1.0
-    assert encoded(ArrayAtoms(rows)).zero == 128
+    assert encode_atoms(ArrayAtoms(rows)).zero == 128
     assert check(bounds_of(rows, rng.standard_normal((5, 4)))) == 5 * 3000
 
 
 def test_buffers_start_at_a_cache_line() -> None:
     for shape in ((3,), (5, 7), (1, 1, 1)):
-        buffer = aligned(shape, np.int16)
+        buffer = allocate(shape, np.int16)
         assert buffer.ctypes.data % 64 == 0
         assert buffer.shape == shape
 
@@ -358,12 +359,12 @@ def test_rows_that_are_no_candidates_are_below_the_k_best(
     rows = rows[np.argsort(rows[:, 0])] if ordered else rows
     atoms, queries = ArrayAtoms(rows), rng.standard_normal((m, 3))
     k = min(k, n)
-    codes = encoded(atoms)
+    codes = encode_atoms(atoms)
     ask = asked(atoms, queries, k, rng.integers(-1, n, (m, 5)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_codes, "CHUNK", chunk)
-        found = swept(codes, coded(codes, ask), k, ask.exclude)
-    keys = all_keys(codes, coded(codes, ask))
+        found = sweep_codes(codes, encode_queries(codes, ask), k)
+    keys = all_keys(codes, encode_queries(codes, ask))
     scores = np.array([rescore(rows, query) for query in ask.queries])
     for i in range(m):
         places = found.places[i][found.places[i] >= 0]
@@ -380,13 +381,13 @@ def test_rows_that_are_no_candidates_are_below_the_k_best(
 def test_too_many_candidates_give_up() -> None:
     rows = np.ones((20000, 2), np.float32)
     atoms = ArrayAtoms(rows)
-    codes, ask = encoded(atoms), asked(atoms, np.array([[1.0, 0.0]]), 1, None)
-    found = swept(codes, coded(codes, ask), 1, ask.exclude)
+    codes, ask = encode_atoms(atoms), asked(atoms, np.array([[1.0, 0.0]]), 1, None)
+    found = sweep_codes(codes, encode_queries(codes, ask), 1)
     assert found.floors[0] == np.inf
 
 
 @pytest.mark.parametrize("size", [1e-41, 1e-30, 1.0, 1e30])
 def test_rows_that_all_are_the_centre_have_small_errors(size: float) -> None:
     rows = np.full((5, 3), size, np.float32)
-    codes = encoded(ArrayAtoms(rows), ids=np.arange(5), centre=rows[0].astype(np.float64))
+    codes = encode_atoms(ArrayAtoms(rows), ids=np.arange(5), centre=rows[0].astype(np.float64))
     assert codes.radius <= 1.001 * math.sqrt(3.0) * float(rows[0, 0])

@@ -20,7 +20,7 @@ from wolfhound.oracles._asked import lengths
 from wolfhound.oracles.int8 import codes as _codes
 from wolfhound.oracles.int8 import encoding as _encoding
 from wolfhound.oracles.int8 import scan as int8
-from wolfhound.oracles.int8._instructions import GROUP
+from wolfhound.oracles.int8.layout import GROUP
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import Cut, on_pulse

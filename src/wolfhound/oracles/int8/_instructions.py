@@ -17,12 +17,7 @@ from numba import types
 from numba.core import cgutils
 
 from wolfhound.jit import intrinsic
-
-ROWS = 16
-"""Rows of a block; a pair of columns of a block takes 32 bytes."""
-
-GROUP = 8
-"""Queries that share one reading of a block."""
+from wolfhound.oracles.int8.layout import GROUP, PAIR, ROWS, RULE, Address
 
 _CHAINS = 4
 """Sums that are under way at a time, a power of two."""
@@ -72,7 +67,7 @@ def _sums(build: Any, queries: int, codes: Any, levels: Any, pairs: Any) -> list
     stride = build.shl(pairs, _long(2))
 
     def add(pair: Any, chain: int) -> None:
-        here = build.add(codes, build.shl(pair, _long(5)))
+        here = build.add(codes, build.mul(pair, _long(PAIR)))
         rows = build.sext(_load(build, here, 0, ir.VectorType(_BYTE, 2 * ROWS)), _PAIRS)
         for q in range(queries):
             at = build.add(build.add(levels, build.mul(stride, _long(q))), build.shl(pair, _long(2)))
@@ -92,14 +87,17 @@ def _sums(build: Any, queries: int, codes: Any, levels: Any, pairs: Any) -> list
 
 def _emit(build: Any, queries: int, args: Any) -> list[Any]:
     """Write what the rows reach; return, per query, the bits of those at or above its floor."""
-    codes, levels, pairs, scales, errors, rules, out = args
+    address, out = args
+    codes, scales, errors, levels, rules, pairs = (
+        build.extract_value(address, at) for at in range(len(Address._fields))
+    )
     sums = _sums(build, queries, codes, levels, pairs)
     scale, error = _load(build, scales, 0, _FLOATS), _load(build, errors, 0, _FLOATS)
     reached = []
     for q in range(queries):
-        start = _splat(build, _load(build, rules, 16 * q, _INT))
-        step, size, floor = (
-            _splat(build, _load(build, rules, 16 * q + 4 * part, _FLOAT)) for part in (1, 2, 3)
+        start, step, size, floor = (
+            _splat(build, _load(build, rules, RULE.itemsize * q + offset, kind))
+            for offset, kind in zip((0, 4, 8, 12), (_INT, _FLOAT, _FLOAT, _FLOAT), strict=True)
         )
         total = build.sitofp(build.add(sums[q], start), _FLOATS)
         upper = build.fadd(build.fmul(build.fmul(scale, step), total), build.fmul(error, size))
@@ -109,43 +107,28 @@ def _emit(build: Any, queries: int, args: Any) -> list[Any]:
     return reached
 
 
-_SIGNATURE = types.int32(*([types.intp] * 7))
-
-
 @intrinsic
-def rows_of_one(
-    context: Any, codes: Any, levels: Any, pairs: Any, scales: Any, errors: Any, rules: Any, out: Any
-) -> Any:
-    """Bound 16 rows for one query; all arguments but `pairs` are addresses.
+def rows_of_one(context: Any, address: Any, out: Any) -> Any:
+    """Bound the 16 rows of a block for one query.
 
     Parameters
     ----------
-    codes
-        (pairs, 16, 2) int8.
-    levels
-        (queries, 2 pairs) int16.
-    pairs
-        Pairs of columns.
-    scales, errors
-        (16,) float32.
-    rules
-        (queries,) records (start: int32, step, size, floor: float32).
+    address
+        `Address` of the block and the query.
     out
-        (queries, 16) float32: ``scale step (sum + start) + error size``, every
-        operation rounded once, in this order.
+        Address of (queries, 16) float32, which become ``scale step (sum + start) + error size``,
+        every operation rounded once, in this order.
 
     Returns
     -------
     int32
         Bit r is set if row r is at or above the floor.
     """
-    return _SIGNATURE, lambda _, build, __, args: build.zext(_emit(build, 1, args)[0], _INT)
+    return types.int32(address, out), lambda _, build, __, args: build.zext(_emit(build, 1, args)[0], _INT)
 
 
 @intrinsic
-def block_of_many(
-    context: Any, codes: Any, levels: Any, pairs: Any, scales: Any, errors: Any, rules: Any, out: Any
-) -> Any:
+def block_of_many(context: Any, address: Any, out: Any) -> Any:
     """As `rows_of_one`, for `GROUP` queries; bit q is set if a row of query q is at or above its floor."""
 
     def emit(_: Any, build: Any, __: Any, args: Any) -> Any:
@@ -155,7 +138,7 @@ def block_of_many(
             flags = build.or_(flags, build.shl(build.zext(some, _INT), ir.Constant(_INT, q)))
         return flags
 
-    return _SIGNATURE, emit
+    return types.int32(address, out), emit
 
 
 @intrinsic

@@ -8,7 +8,7 @@ least the distance to s. With the query q rounded to ``step level``, integers bo
           <= <q, centre> + scale step sum + |q - step level| height + |q| error
 
 and the kernel computes ``scale step sum + |q| error`` in float32, each operation
-rounded once. `Coded.slack` pays for the rest.
+rounded once. `CodedQueries.slack` pays for the rest.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -16,16 +16,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import Ids, Ints, Vector
+from wolfhound.core import Ids, Ints, Singles, Vector
 from wolfhound.oracles._asked import Asked, lengths
-from wolfhound.oracles.int8 import _kernels as kernels
-from wolfhound.oracles.int8._instructions import ROWS
+from wolfhound.oracles.int8 import _encode_kernels, _sweep_kernels
+from wolfhound.oracles.int8.layout import ROWS, RULE, PackedQueries, PackedRows, Shorts, shape_of
 from wolfhound.pulse import pulse
 from wolfhound.rounding import TINY, gamma
 from wolfhound.store import Stored
@@ -62,11 +62,8 @@ class Codes:
 
     Attributes
     ----------
-    blocks : (b, pairs, 16) int16
-        Two codes each, of two columns; 16 rows to a block.
-    scales, errors : (16 b,) float32
-    ids : (n,) int64
-        Atom at each place; empty if atom i is at place i.
+    blocks, scales, errors, ids, n
+        Of `PackedRows`.
     centre : (d,) float64
     zero : int
         128 if it was subtracted from codes between 0 and 255, else 0.
@@ -76,12 +73,11 @@ class Codes:
         The largest |scale code| and error, in these units.
     radius : float
         At least the largest norm of an atom.
-    n : int
     """
 
-    blocks: kernels.Shorts
-    scales: kernels.Singles
-    errors: kernels.Singles
+    blocks: Shorts
+    scales: Singles
+    errors: Singles
     ids: Ids
     centre: Vector
     zero: int
@@ -90,6 +86,11 @@ class Codes:
     error: float
     radius: float
     n: int
+
+    @property
+    def packed(self) -> PackedRows:
+        """What kernels read."""
+        return PackedRows(self.blocks, self.scales, self.errors, self.ids, self.n)
 
     @property
     def nbytes(self) -> int:
@@ -110,7 +111,7 @@ class Codes:
     ) -> Codes:
         """Put together what was saved; whatever it holds, kernels may read it.
 
-        Not yet proved to be the codes of any atoms, see `verified`. What follows from
+        Not yet proved to be the codes of any atoms, see `find_wrong_row`. What follows from
         the rest, n and the radius, is computed again.
 
         Parameters
@@ -125,7 +126,7 @@ class Codes:
             Of the names of the arrays.
         """
         (n, d), array = shape, stored.array
-        held = -(-n // ROWS)
+        blocks = shape_of(n, d)
         height, error = (number(numbers[name], name, low=0.0) for name in ("height", "error"))
         exponent = count(numbers["exponent"], "exponent", low=-_FARTHEST)
         centre = array(f"{prefix}_centre", np.float64, (d,))
@@ -134,11 +135,11 @@ class Codes:
         require(exponent <= _FARTHEST, "exponent", f"<= {_FARTHEST}", exponent)
         require(numbers["zero"] in (0, 128), "zero", "0 or 128", numbers["zero"])
         require(bool(np.abs(centre).max() <= math.ldexp(1.0, exponent + 400)), "centre", "near", "a far one")
-        require(len(ids) in (0, n) and permuted(ids), "ids", f"a permutation of {n} ids", "others")
+        require(len(ids) in (0, n) and is_permutation(ids), "ids", f"a permutation of {n} ids", "others")
         return cls(
-            blocks=array(f"{prefix}_blocks", np.int16, (held, -(-d // 2), ROWS)),
-            scales=array(f"{prefix}_scales", np.float32, (held * ROWS,), low=0.0, high=LARGEST),
-            errors=array(f"{prefix}_errors", np.float32, (held * ROWS,), low=0.0, high=LARGEST),
+            blocks=array(f"{prefix}_blocks", np.int16, blocks),
+            scales=array(f"{prefix}_scales", np.float32, (ROWS * blocks[0],), low=0.0, high=LARGEST),
+            errors=array(f"{prefix}_errors", np.float32, (ROWS * blocks[0],), low=0.0, high=LARGEST),
             ids=ids,
             centre=centre,
             zero=int(numbers["zero"]),
@@ -150,7 +151,7 @@ class Codes:
         )
 
 
-def permuted(ids: Ids) -> bool:
+def is_permutation(ids: Ids) -> bool:
     """Whether these are all numbers below their count."""
     seen = np.zeros(len(ids), np.bool_)
     if len(ids) and (ids.min() < 0 or ids.max() >= len(ids)):
@@ -172,13 +173,13 @@ _NUMBERS = ("zero", "exponent", "height", "error", "radius", "n")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Coded:
+class CodedQueries:
     """Queries as integers, and what their bounds add up to.
 
     Attributes
     ----------
-    levels : (m, 2 pairs) int16
-    rules : (m,) `kernels.Rules`
+    levels, rules, exclude
+        Of `PackedQueries`.
     base, slack : (m,) float64
         ``base + upper + slack``, with the upper of the kernel, is at least the true
         and the computed float64 score; ``base + upper - 2 size error - slack`` at most.
@@ -188,18 +189,24 @@ class Coded:
         Queries that are zero, or so small that products underflow.
     """
 
-    levels: kernels.Shorts
+    levels: Shorts
     rules: NDArray[Any]
+    exclude: Ids
     base: Vector
     slack: Vector
     exponents: Ints
     hopeless: NDArray[np.bool_]
 
-    def only(self, which: Ints) -> Coded:
-        """Return some of the queries."""
-        return Coded(*(getattr(self, field.name)[which] for field in fields(self)))
+    @property
+    def packed(self) -> PackedQueries:
+        """What kernels read."""
+        return PackedQueries(self.levels, self.rules, self.slack, self.exclude)
 
-    def scores(self, keys: kernels.Singles) -> Vector:
+    def only(self, which: Ints) -> CodedQueries:
+        """Return some of the queries."""
+        return CodedQueries(*(getattr(self, field.name)[which] for field in fields(self)))
+
+    def scores(self, keys: Singles) -> Vector:
         """Turn (m, c) keys of the kernel into upper bounds in the caller's units."""
         total = keys + (self.base + self.slack)[:, None]
         with np.errstate(over="ignore"):
@@ -207,7 +214,7 @@ class Coded:
         return np.asarray(scores + TINY)
 
 
-def coded(codes: Codes, ask: Asked) -> Coded:
+def encode_queries(codes: Codes, ask: Asked) -> CodedQueries:
     """Round queries to integers, and bound what that loses.
 
     The float32 operations of the kernel lose at most ``(1 + u)**4 - 1`` of
@@ -222,39 +229,41 @@ def coded(codes: Codes, ask: Asked) -> Coded:
     steps, lost, base = np.empty(m, np.float32), np.empty(m), np.empty(m)
     middle = np.ldexp(codes.centre, -codes.exponent)
     most = min(32767, (2**31 - 1) // ((127 + codes.zero) * d))
-    kernels.round_queries(ask.queries, exponents, middle, most, levels, steps, lost, base)
+    rounded = _encode_kernels.RoundedRows(levels, steps, lost, base)
+    _encode_kernels.round_queries(ask.queries, exponents, middle, most, rounded)
     lost += 4e-16
     slack = lost * codes.height + 8.0 * _SINGLE * ((sizes + lost) * codes.height + sizes * codes.error)
     # The centre is no longer than the radius.
     slack += 5.0 * gamma(d + 2) * sizes * math.ldexp(codes.radius, -codes.exponent) + d * _UNDERFLOW
-    rules = np.empty(m, kernels.Rules)
+    rules = np.empty(m, RULE)
     rules["start"] = codes.zero * levels.sum(axis=1, dtype=np.int64) if codes.zero else 0
     rules["step"], rules["floor"] = steps, -np.inf
     rules["size"] = np.nextafter(sizes.astype(np.float32), np.float32(np.inf))
     exponents += codes.exponent
-    return Coded(levels, rules, base, 1.001 * slack, exponents, (ask.sizes == 0.0) | (exponents < _LOWEST))
+    hopeless = (ask.sizes == 0.0) | (exponents < _LOWEST)
+    return CodedQueries(levels, rules, ask.exclude, base, 1.001 * slack, exponents, hopeless)
 
 
 # ---------------------------------------------------------------- a pass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """Candidates of m queries.
+class Candidates:
+    """Rows that can be among the best of m queries.
 
     Attributes
     ----------
     keys, lows, places : (m, c)
-        Upper bounds of the kernel, what a row surely reaches, and places in the store;
+        Upper bounds of the kernel, what a row surely reaches, and places in the codes;
         -inf and -1 where padded.
     floors : (m,) float32
         Rows that are no candidates have keys below; inf: there were too many.
     """
 
-    keys: kernels.Singles
-    lows: kernels.Singles
+    keys: Singles
+    lows: Singles
     places: Ids
-    floors: kernels.Singles
+    floors: Singles
 
 
 def room(k: int) -> int:
@@ -262,103 +271,75 @@ def room(k: int) -> int:
     return max(8 * k, _ROOM) + ROWS
 
 
-class Trial(NamedTuple):
-    """What a sample of the codes tells; read from far apart, as neighbours may be alike.
+def try_sample(codes: Codes, queries: CodedQueries, k: int) -> tuple[NDArray[np.bool_], int]:
+    """See in a sample whether codes tell rows apart; where that costs little anyway, hope for it.
 
-    Attributes
-    ----------
+    That is so of few codes, and of one query: what it loses is a read of the codes, a
+    quarter of a read of the rows. The sample is read from far apart, as neighbours may be alike.
+
+    Returns
+    -------
     hopeless : (m,) bool
         Queries of which codes decide too little.
     rows : int
         Rows of the sample.
     """
-
-    hopeless: NDArray[np.bool_]
-    rows: int
-
-
-def tried(codes: Codes, queries: Coded, k: int, exclude: Ids) -> Trial:
-    """See in a sample whether codes tell rows apart; where that costs little anyway, hope for it.
-
-    That is so of few codes, and of one query: what it loses is a read of the codes, a
-    quarter of a read of the rows.
-    """
-    if codes.blocks.nbytes < _LARGE or len(codes.blocks) <= _SAMPLE or len(queries.hopeless) == 1:
-        return Trial(queries.hopeless, 0)
-    at = np.arange(_SAMPLE) * ((len(codes.blocks) - 1) // _SAMPLE)  # without the last, which may have gaps
-    places = (ROWS * at[:, None] + np.arange(ROWS)).reshape(-1)
-    sample = replace(
-        codes,
-        blocks=codes.blocks[at],
-        scales=codes.scales[places],
-        errors=codes.errors[places],
-        ids=codes.ids[places] if len(codes.ids) else places,
-        n=len(places),
-    )
-    lowest = np.where(queries.hopeless, np.inf, -np.inf).astype(np.float32)
-    found = _sweep(sample, queries, (0, _SAMPLE), max(1, k * len(places) // codes.n), exclude, floors=lowest)
+    blocks = len(codes.blocks)
+    if codes.blocks.nbytes < _LARGE or blocks <= _SAMPLE or len(queries.hopeless) == 1:
+        return queries.hopeless, 0
+    # Without the last block, which may have gaps.
+    sample = codes.packed.take_blocks(np.arange(_SAMPLE) * ((blocks - 1) // _SAMPLE))
+    found = _sweep(sample, queries, (0, _SAMPLE), max(1, k * sample.n // codes.n), _lowest(queries))
     left = (found.places >= 0).sum(axis=1)
-    return Trial(queries.hopeless | (left > _MANY * len(places)), len(places))
+    return queries.hopeless | (left > _MANY * sample.n), sample.n
 
 
-def swept(codes: Codes, queries: Coded, k: int, exclude: Ids) -> Found:
+def sweep_codes(codes: Codes, queries: CodedQueries, k: int) -> Candidates:
     """Read all codes once; keep all rows that can be among the k best.
 
     The chunks, and the floors that they begin with, do not depend on the threads.
     """
-    blocks = len(codes.blocks)
+    blocks, packed = len(codes.blocks), codes.packed
     step = max(1, CHUNK // codes.blocks[0].nbytes)
     spans = [(start, min(start + step, blocks)) for start in range(0, blocks, step)]
-    lowest = np.where(queries.hopeless, np.inf, -np.inf).astype(np.float32)
-    parts = [_sweep(codes, queries, spans[0], k, exclude, floors=lowest)]
+    lowest = _lowest(queries)
+    parts = [_sweep(packed, queries, spans[0], k, lowest)]
     pulse(min(ROWS * step, codes.n))
     # What the first chunk tells of the k best holds for all.
     floors = np.where(parts[0].floors == np.inf, lowest, parts[0].floors)
 
-    def work(span: tuple[int, int]) -> Found:
-        return _sweep(codes, queries, span, k, exclude, floors=floors)
+    def work(span: tuple[int, int]) -> Candidates:
+        return _sweep(packed, queries, span, k, floors)
 
     for span, part in zip(spans[1:], map_ordered(work, spans[1:], blas=False), strict=True):
         pulse(min(ROWS * span[1], codes.n) - ROWS * span[0])
         parts.append(part)
-    return Found(
-        np.concatenate([part.keys for part in parts], axis=1),
-        np.concatenate([part.lows for part in parts], axis=1),
-        np.concatenate([part.places for part in parts], axis=1),
-        np.max([part.floors for part in parts], axis=0),
+    keys, lows, places = (
+        np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("keys", "lows", "places")
     )
+    return Candidates(keys, lows, places, np.max([part.floors for part in parts], axis=0))
+
+
+def _lowest(queries: CodedQueries) -> Singles:
+    """Floors to begin with: of hopeless queries nothing is kept."""
+    return np.where(queries.hopeless, np.inf, -np.inf).astype(np.float32)
 
 
 def _sweep(
-    codes: Codes, queries: Coded, span: tuple[int, int], k: int, exclude: Ids, *, floors: kernels.Singles
-) -> Found:
+    packed: PackedRows, queries: CodedQueries, span: tuple[int, int], k: int, floors: Singles
+) -> Candidates:
     """Sweep the blocks of a span; rows below the floors are not wanted."""
     m = len(queries.levels)
     shape = (m, room(k))
     keys, lows, places = np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(shape, np.int64)
     fill, rules = np.zeros(m, np.int64), queries.rules.copy()
     rules["floor"] = floors
-    kernels.sweep(
-        codes.blocks,
-        codes.scales,
-        codes.errors,
-        codes.ids,
-        codes.n,
-        span,
-        queries.levels,
-        rules,
-        queries.slack,
-        k,
-        exclude,
-        keys,
-        lows,
-        places,
-        fill,
-    )
+    found = _sweep_kernels.Found(keys, lows, places, fill)
+    _sweep_kernels.sweep(packed, span, queries.packed._replace(rules=rules), k, found)
     width = max(0, int(fill.max()))
     if m == 1:
-        return Found(keys[:, :width], lows[:, :width], places[:, :width], rules["floor"])
+        return Candidates(keys[:, :width], lows[:, :width], places[:, :width], rules["floor"])
     padded = np.arange(width) >= fill[:, None]
     keys, lows, places = keys[:, :width].copy(), lows[:, :width].copy(), places[:, :width].copy()
     keys[padded], lows[padded], places[padded] = -np.inf, -np.inf, -1
-    return Found(keys, lows, places, rules["floor"])
+    return Candidates(keys, lows, places, rules["floor"])

@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wolfhound.atoms import block_rows, check_finite
 from wolfhound.core import Atoms, Ids, Matrix, Vector
-from wolfhound.oracles.int8 import _kernels as kernels
-from wolfhound.oracles.int8 import _verify_kernels as kernels_of_proof
-from wolfhound.oracles.int8._instructions import ROWS
+from wolfhound.oracles.int8 import _encode_kernels as kernels
 from wolfhound.oracles.int8.codes import Codes, reach
+from wolfhound.oracles.int8.layout import empty_rows
 from wolfhound.pulse import pulse
 from wolfhound.threads import map_ordered
 from wolfhound.validate import require
@@ -28,7 +25,7 @@ _EXTREME = {4: 120, 8: 1000}
 _APART = {4: 60, 8: 400}
 
 
-def encoded(atoms: Atoms, *, ids: Ids | None = None, centre: Vector | None = None) -> Codes:
+def encode_atoms(atoms: Atoms, *, ids: Ids | None = None, centre: Vector | None = None) -> Codes:
     """Encode all atoms in one pass, exceptionally in two.
 
     Parameters
@@ -60,17 +57,10 @@ class _Draft:
     """Codes that are being filled."""
 
     def __init__(self, atoms: Atoms, ids: Ids | None, centre: Vector, zero: int) -> None:
-        n, d = atoms.shape
         self._atoms = atoms
-        self._ids = np.empty(0, np.int64) if ids is None else ids
-        self._places = np.empty(len(self._ids), np.int64)
-        self._places[self._ids] = np.arange(len(self._ids))
         self._centre, self._zero = centre, zero
-        blocks, pairs = -(-n // ROWS), -(-d // 2)
-        self._blocks = aligned((blocks, pairs, ROWS), np.int16)
-        self._blocks[-1] = 0
-        self._scales = np.zeros(ROWS * blocks, np.float32)
-        self._errors = np.zeros(ROWS * blocks, np.float32)
+        self._packed = empty_rows(*atoms.shape, np.empty(0, np.int64) if ids is None else ids)
+        self._places = _places_of(self._packed.ids, atoms.shape[0])
         self.exponent, self.height, self.error = 0, 0.0, 0.0
 
     def fill(self, top: float) -> float:
@@ -83,24 +73,14 @@ class _Draft:
         wanted = math.frexp(top)[1] if top > 0.0 or far == 0.0 else math.frexp(far)[1] - _APART[4]
         self.exponent = int(min(max(wanted, least), _EXTREME[size]))
         unit = kind(math.ldexp(1.0, -self.exponent))
-        centre = np.asarray(unit * self._centre.astype(kind))
+        frame = kernels.Frame(np.asarray(unit * self._centre.astype(kind)), unit, self._zero)
 
         def work(task: tuple[int, Matrix]) -> tuple[int, float, float, float]:
             first, block = task
-            scratch = np.empty(block.shape[1] + 1, kind)
-            top, height, error = kernels.encode(
-                block,
-                self._places[first : first + len(block)],
-                first,
-                centre,
-                unit,
-                self._zero,
-                scratch,
-                scratch.view(np.int32 if size == 4 else np.int64),
-                self._blocks,
-                self._scales,
-                self._errors,
-            )
+            y = np.empty(block.shape[1] + 1, kind)
+            scratch = kernels.Scratch(y, y.view(np.int32 if size == 4 else np.int64))
+            places = self._places[first : first + len(block)]
+            top, height, error = kernels.encode(block, places, frame, scratch, self._packed)
             if math.isnan(error) or height > math.ldexp(_LARGEST, -max(self.exponent, -500)):
                 check_norms(block, first)
             if math.isnan(error):  # only its scale is out of range
@@ -116,36 +96,38 @@ class _Draft:
 
     def codes(self) -> Codes:
         return Codes(
-            blocks=self._blocks,
-            scales=self._scales,
-            errors=self._errors,
-            ids=self._ids,
+            **self._packed._asdict(),
             centre=self._centre,
             zero=self._zero,
             exponent=self.exponent,
             height=self.height,
             error=self.error,
             radius=reach(self._centre, self.height + self.error, self.exponent),
-            n=self._atoms.shape[0],
         )
 
 
-def verified(codes: Codes, atoms: Atoms) -> int | None:
+def _places_of(ids: Ids, n: int) -> Ids:
+    """Place of each of n atoms; ids: atom at each place, none if in order."""
+    places = np.arange(n)
+    places[ids] = np.arange(len(ids))
+    return places
+
+
+def find_wrong_row(codes: Codes, atoms: Atoms) -> int | None:
     """Prove that codes are those of the atoms, in one pass; return a row that is not, if there is.
 
     For every row, its error is shown to be at least the distance from what its code
     stands for, and the height at least the size of that: all that bounds rest on.
     """
-    places = np.empty(len(codes.ids), np.int64)
-    places[codes.ids] = np.arange(len(codes.ids))
+    places, packed = _places_of(codes.ids, codes.n), codes.packed
     centre = np.ldexp(codes.centre, -codes.exponent)
-    unit = math.ldexp(1.0, -codes.exponent)
+    frame = kernels.Frame(centre, math.ldexp(1.0, -codes.exponent), codes.zero)
 
     def work(task: tuple[int, Matrix]) -> tuple[int, int]:
         first, block = task
         mine = places[first : first + len(block)]
-        given = (codes.blocks, codes.scales, codes.errors, codes.height, codes.zero)
-        return len(block), kernels_of_proof.verify(block, mine, first, centre, unit, *given)
+        wrong = kernels.verify(block, mine, frame, codes.height, packed)
+        return len(block), first + wrong if wrong >= 0 else -1
 
     for rows, wrong in map_ordered(work, atoms.blocks(block_rows(atoms))):
         pulse(rows)
@@ -161,11 +143,3 @@ def check_norms(block: Matrix, first: int) -> None:
     if long.any():
         row = first + int(np.flatnonzero(long)[0])
         raise ValueError(f"`atoms` must have norms below 1e154. Got a larger one in row {row}.")
-
-
-def aligned(shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
-    """Return an empty array that starts at a cache line."""
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    buffer = np.empty(size + 64, np.uint8)
-    start = -buffer.ctypes.data % 64
-    return buffer[start : start + size].view(dtype).reshape(shape)

@@ -8,15 +8,22 @@ from dataclasses import replace
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Singles, Vector
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, slacks
 from wolfhound.oracles._hits import joined, patched, settle
-from wolfhound.oracles.int8.codes import Coded, Codes, Found, coded, room, swept, tried
-from wolfhound.oracles.int8.encoding import encoded
+from wolfhound.oracles.int8.codes import (
+    Candidates,
+    CodedQueries,
+    Codes,
+    encode_queries,
+    room,
+    sweep_codes,
+    try_sample,
+)
+from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.scan import Scan
 
 KIND = "int8 codes"
@@ -59,7 +66,7 @@ class Int8Scan:
             Atoms, an array or a path.
         """
         rows = as_atoms(atoms)
-        return cls(rows, encoded(rows))
+        return cls(rows, encode_atoms(rows))
 
     @property
     def atoms(self) -> Atoms:
@@ -81,7 +88,7 @@ class Int8Scan:
     ) -> Hits:
         """Answer m queries, see `Oracle.query`; thresholds are ignored."""
         ask = asked(self._atoms, queries, k, exclude)
-        return certified(self._atoms, self._codes, self._scan, ask)
+        return answer_by_codes(self._atoms, self._codes, self._scan, ask)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the codes to a folder, whole or not at all; see `load`."""
@@ -110,7 +117,7 @@ class Int8Scan:
         return f"Int8Scan({self._atoms!r}, {self.nbytes / 2**20:.1f} MiB)"
 
 
-def certified(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
+def answer_by_codes(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
     """Answer from one pass over the codes per group of queries.
 
     Parameters
@@ -124,27 +131,27 @@ def certified(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
     """
     slacks(ask.sizes, codes.centre.size, codes.radius)  # refuses queries that are too long
     step = max(1, _MEMORY // (_PER_ENTRY * room(ask.k)))
-    starts = range(0, len(ask.queries), step)
-    return joined([_group(atoms, codes, scan, ask.only(slice(start, start + step))) for start in starts])
+    parts = [ask.only(slice(start, start + step)) for start in range(0, len(ask.queries), step)]
+    return joined([_answer_group(atoms, codes, scan, part) for part in parts])
 
 
-def _group(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
+def _answer_group(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
     """Answer by the codes, except for queries of which a sample says that they decide little."""
-    queries = coded(codes, ask)
-    trial = tried(codes, queries, ask.k, ask.exclude)
-    if not trial.hopeless.any():
-        hits = _decided(atoms, codes, scan, ask, queries)
+    queries = encode_queries(codes, ask)
+    hopeless, tried = try_sample(codes, queries, ask.k)
+    if not hopeless.any():
+        hits = _decide(atoms, codes, scan, ask, queries)
     else:
-        left, lost = np.flatnonzero(~trial.hopeless), np.flatnonzero(trial.hopeless)
-        parts = [_decided(atoms, codes, scan, ask.only(left), queries.only(left))] if len(left) else []
+        left, lost = np.flatnonzero(~hopeless), np.flatnonzero(hopeless)
+        parts = [_decide(atoms, codes, scan, ask.only(left), queries.only(left))] if len(left) else []
         hits = joined([*parts, scan.answer(ask.only(lost))], np.concatenate([left, lost]))
-    return replace(hits, scored=hits.scored + trial.rows) if trial.rows else hits
+    return replace(hits, scored=hits.scored + tried) if tried else hits
 
 
-def _decided(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, queries: Coded) -> Hits:
+def _decide(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, queries: CodedQueries) -> Hits:
     """Answer from a pass over the codes; of what has too many candidates, from one over the atoms."""
-    found = swept(codes, queries, ask.k, ask.exclude)
-    keys, places = _ranked(found)
+    found = sweep_codes(codes, queries, ask.k)
+    keys, places = _rank(found)
     ids = places if not len(codes.ids) else np.where(places >= 0, codes.ids[places], -1)
     hits = settle(
         atoms,
@@ -162,7 +169,7 @@ def _decided(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, queries: Coded)
     return patched(hits, undecided, scan.answer(ask.only(undecided)))
 
 
-def _ranked(found: Found) -> tuple[NDArray[np.float32], Ids]:
+def _rank(found: Candidates) -> tuple[Singles, Ids]:
     """Keys and places of the candidates, the best guess first, padded.
 
     The more the first k reach, the fewer others must be scored. Some chunks knew less

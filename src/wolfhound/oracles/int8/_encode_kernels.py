@@ -1,0 +1,226 @@
+"""Compiled loops between rows and int8 codes: encoding, proving, and rounding queries."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolfhound.core import Ids, Ints, Matrix, Singles, Vector
+from wolfhound.jit import fast_kernel, kernel
+from wolfhound.oracles.int8.layout import ROWS, PackedRows, Shorts, get_row, put_rows
+from wolfhound.rounding import UNIT
+
+
+class Frame(NamedTuple):
+    """Codes stand for ``y = unit row - centre``; `zero` is 128 if it was subtracted from them, else 0."""
+
+    centre: Matrix
+    unit: Any
+    zero: int
+
+
+class Scratch(NamedTuple):
+    """Room for y, with one place more, and its bits as integers."""
+
+    y: Matrix
+    bits: Any
+
+
+# ---------------------------------------------------------------- encoding
+
+
+@kernel
+def _centred(row: Matrix, centre: Matrix, unit: Any, y: Matrix, bits: Any, mask: Any) -> Any:
+    """Write y = unit row - centre; return max|y|.
+
+    `bits` are those of y, as integers: without their sign these have the order of |y|, and
+    integers have the largest found in vector registers. `y` has one place more.
+    """
+    d = row.shape[0]
+    for j in range(d):
+        y[j] = unit * row[j] - centre[j]
+    top = mask & bits[0]
+    for j in range(d):
+        top = max(top, mask & bits[j])
+    bits[d] = top
+    return y[d]
+
+
+@fast_kernel
+def _code(y: Matrix, scale: Any, inverse: Any, lowest: Any, codes: Any) -> tuple[Any, Any]:
+    """Write codes modulo 256; return the sums of squares of residuals and codes."""
+    residual = square = y.dtype.type(0.0)
+    for j in range(y.shape[0]):
+        code = np.rint(y[j] * inverse)
+        code = code if code > lowest else lowest
+        rest = y[j] - scale * code
+        residual += rest * rest
+        square += code * code
+        codes[j] = np.int8(np.int32(code))
+    return residual, square
+
+
+@kernel
+def encode(
+    rows: Matrix, places: Ids, frame: Frame, scratch: Scratch, out: PackedRows
+) -> tuple[float, float, float]:
+    """Encode rows; row i goes to ``places[i]``.
+
+    A code is the nearest integer to y/scale, y = unit row - centre, from -127 to 127,
+    or from 0 to 255 if `zero` is 128, which is then subtracted. The error of a row is
+    at least |y - scale code|. All is computed in the dtype of rows, frame and scratch; u is
+    its unit roundoff.
+
+    Each entry of y - scale code is off by less than 4u max|y|, the sum of its squares
+    by less than (d + 8) u of itself, and by 2**-149 d where squares underflow.
+
+    Returns
+    -------
+    top, height, error : float
+        The largest |entry of y|, |scale code| and error; error is nan if a row is not finite.
+    """
+    n, d = rows.shape
+    centre, unit, zero = frame
+    y, bits = scratch
+    top, height, worst, bad = 0.0, 0.0, 0.0, 0.0
+    kind = rows.dtype.type
+    mask = bits.dtype.type(0x7FFFFFFF if y.itemsize == 4 else 0x7FFFFFFFFFFFFFFF)  # all but the sign
+    roundoff = 2.0**-24 if y.itemsize == 4 else UNIT
+    lowest = kind(0.0) if zero > 0 else kind(-127.0)
+    flip = np.int16(-32640 if zero > 0 else 0)  # 128 in either byte
+    inflate = 1.0 + 2.0 * (d + 8) * roundoff
+    lost = 8.0 * roundoff * np.sqrt(np.float64(d))
+    vanished = np.sqrt(np.float64(d)) * (2.0**-74 if y.itemsize == 4 else 2.0**-148)
+    codes = np.zeros((ROWS, 2 * out.blocks.shape[1]), np.int8)
+    pairs = codes.view(np.int16)
+    held, begin = 0, 0
+    for i in range(n):
+        place = places[i]
+        if held > 0 and (place != begin + held or held == ROWS):
+            put_rows(pairs, flip, begin, held, out.blocks)
+            held = 0
+        if held == 0:
+            begin = place
+        entry = np.float64(_centred(rows[i], centre, unit, y, bits, mask))
+        # A little above, so that no code is larger than it may be.
+        single = np.float32(entry / (127.0 + zero) * (1.0 + 2.0**-21))
+        single = single if single >= np.float32(2.0**-126) else np.float32(0.0)
+        scale = kind(single)
+        inverse = kind(1.0) / scale if single > 0 else kind(0.0)
+        residual, square = _code(y[:d], scale, inverse, lowest, codes[held])
+        error = np.sqrt(np.float64(residual)) * inflate + lost * entry + vanished
+        out.errors[place] = np.float32(error * (1.0 + 2.0**-22) + 2.0**-148)
+        out.scales[place] = single
+        top = max(top, entry)
+        height = max(height, np.float64(single) * np.sqrt(np.float64(square)) * inflate)
+        worst = max(worst, np.float64(out.errors[place]))
+        bad += error - error  # nan once one is not finite
+        held += 1
+    put_rows(pairs, flip, begin, held, out.blocks)
+    return top, height, worst + bad
+
+
+# ---------------------------------------------------------------- proving
+
+
+@kernel
+def _centre(row: Matrix, centre: Matrix, unit: float, y: Vector) -> None:
+    """Write y = unit row - centre: by itself, so that nothing is reordered across it."""
+    for j in range(row.shape[0]):
+        y[j] = unit * np.float64(row[j]) - centre[j]
+
+
+@fast_kernel
+def _apart(y: Vector, scale: float, codes: Vector) -> tuple[float, float]:
+    """Sums of squares of ``y - scale code`` and of the code."""
+    residual = square = 0.0
+    for j in range(y.shape[0]):
+        rest = y[j] - scale * codes[j]
+        residual += rest * rest
+        square += codes[j] * codes[j]
+    return residual, square
+
+
+@kernel
+def verify(rows: Matrix, places: Ids, frame: Frame, height: float, packed: PackedRows) -> int:
+    """Return the number of a row whose error or height is not proved, -1 if there is none.
+
+    Entries of the residual are off by at most 2u times those of y and the code together,
+    its sum of squares by (d + 3) u of itself, and by 2**-1074 d where squares underflow.
+    `encode` leaves more room than that. Without `zero`, a code of -128 could overflow sums.
+    """
+    d = rows.shape[1]
+    centre, unit, zero = frame
+    codes, y = np.empty(2 * packed.blocks.shape[1]), np.empty(d)
+    inflate = 1.0 + (d + 8) * UNIT
+    vanished = np.sqrt(np.float64(d)) * 2.0**-500
+    for i in range(rows.shape[0]):
+        place = places[i]
+        lowest = get_row(packed.blocks, place, zero, codes)
+        scale = np.float64(packed.scales[place])
+        _centre(rows[i], centre, unit, y)
+        residual, square = _apart(y, scale, codes)
+        size, away = scale * np.sqrt(square) * inflate, np.sqrt(residual)
+        error = away * inflate + 4.0 * UNIT * (size + away) + vanished
+        if not (error <= packed.errors[place] and size <= height and (lowest >= -127 or zero > 0)):
+            return i
+    return -1
+
+
+# ---------------------------------------------------------------- queries
+
+
+class RoundedRows(NamedTuple):
+    """Queries as integers, see `round_queries`.
+
+    Attributes
+    ----------
+    levels : (m, 2 pairs) int16
+    steps : (m,) float32
+    lost, base : (m,) float64
+    """
+
+    levels: Shorts
+    steps: Singles
+    lost: Vector
+    base: Vector
+
+
+@kernel
+def above(value: float) -> Any:
+    """Round up to float32."""
+    out = np.float32(value)
+    return np.nextafter(out, np.float32(np.inf)) if np.float64(out) < value else out
+
+
+@kernel
+def round_queries(queries: Vector, exponents: Ints, middle: Vector, most: int, out: RoundedRows) -> None:
+    """Round ``y = 2**-exponent query`` to step * level with |level| <= most.
+
+    `lost` becomes at least |y - step level| as computed, `base` <y, middle>.
+    """
+    m, d = queries.shape
+    levels, steps, lost, base = out
+    for i in range(m):
+        # In two steps: a tiny query needs a factor that overflows.
+        half = exponents[i] // 2
+        first, second = math.ldexp(1.0, -half), math.ldexp(1.0, half - exponents[i])
+        top = 0.0
+        for j in range(d):
+            top = max(top, abs(queries[i, j] * first * second))
+        steps[i] = above(top / most)
+        step = np.float64(steps[i])
+        inverse = 1.0 / step if step > 0.0 else 0.0
+        square, inner = 0.0, 0.0
+        for j in range(d):
+            y = queries[i, j] * first * second
+            level = min(max(np.rint(y * inverse), -np.float64(most)), np.float64(most))
+            rest = y - step * level
+            square += rest * rest
+            inner += y * middle[j]
+            levels[i, j] = np.int16(np.int32(level))
+        lost[i] = np.sqrt(square) * (1.0 + (d + 8) * UNIT)
+        base[i] = inner

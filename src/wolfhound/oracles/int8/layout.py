@@ -1,0 +1,170 @@
+"""How codes lie in memory: the one file that knows strides.
+
+Sixteen rows make a block. A block holds, for each pair of neighbouring columns, the 16 pairs
+of codes; a pair of int8 is one int16. So one vector instruction multiplies a pair of columns
+of 16 rows. Addresses go to `_instructions`: arrays must be C-ordered.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core import Ids, Ints, Singles, Vector
+from wolfhound.jit import kernel
+
+Shorts = NDArray[np.int16]
+
+ROWS = 16
+"""Rows of a block."""
+
+GROUP = 8
+"""Queries that share one reading of a block."""
+
+PAIR = 2 * ROWS
+"""Bytes of a pair of columns of a block."""
+
+RULE = np.dtype([("start", np.int32), ("step", np.float32), ("size", np.float32), ("floor", np.float32)])
+"""One query: its bound is ``scale step (sum + start) + error size``; below the floor rows are dropped."""
+
+
+class PackedRows(NamedTuple):
+    """What kernels read of the codes of n rows.
+
+    Attributes
+    ----------
+    blocks : (b, pairs, 16) int16
+    scales, errors : (16 b,) float32
+    ids : (n,) int64
+        Atom at each place; empty if atom i is at place i.
+    n : int
+    """
+
+    blocks: Shorts
+    scales: Singles
+    errors: Singles
+    ids: Ids
+    n: int
+
+    def take_blocks(self, which: Ints) -> PackedRows:
+        """Return the rows of some blocks, all of them full."""
+        places = (ROWS * which[:, None] + np.arange(ROWS)).reshape(-1)
+        ids = self.ids[places] if len(self.ids) else places
+        return PackedRows(self.blocks[which], self.scales[places], self.errors[places], ids, len(places))
+
+
+def shape_of(n: int, d: int) -> tuple[int, int, int]:
+    """Shape of the blocks of n rows with d columns."""
+    return -(-n // ROWS), -(-d // 2), ROWS
+
+
+def empty_rows(n: int, d: int, ids: Ids) -> PackedRows:
+    """Room for n rows; what is beyond the last is 0."""
+    shape = shape_of(n, d)
+    blocks = allocate(shape, np.int16)
+    blocks[-1] = 0
+    scales, errors = np.zeros((2, ROWS * shape[0]), np.float32)
+    return PackedRows(blocks, scales, errors, ids, n)
+
+
+def allocate(shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
+    """Return an empty array that starts at a cache line."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    buffer = np.empty(size + 64, np.uint8)
+    start = -buffer.ctypes.data % 64
+    return buffer[start : start + size].view(dtype).reshape(shape)
+
+
+class PackedQueries(NamedTuple):
+    """What kernels read of m queries.
+
+    Attributes
+    ----------
+    levels : (m, 2 pairs) int16
+    rules : (m,) `RULE`
+        The floors may be raised by kernels.
+    slacks : (m,) float64
+    exclude : (m, e) int64
+        Atoms that must not be found; each row ascending.
+    """
+
+    levels: Shorts
+    rules: NDArray[Any]
+    slacks: Vector
+    exclude: Ids
+
+
+class Address(NamedTuple):
+    """Where the operands of an instruction begin, and the pairs of columns that it multiplies."""
+
+    codes: int
+    scales: int
+    errors: int
+    levels: int
+    rules: int
+    pairs: int
+
+
+@kernel
+def address(rows: PackedRows, queries: PackedQueries) -> Address:
+    """Address of the first block and the first query."""
+    return Address(
+        rows.blocks.ctypes.data,
+        rows.scales.ctypes.data,
+        rows.errors.ctypes.data,
+        queries.levels.ctypes.data,
+        queries.rules.ctypes.data,
+        rows.blocks.shape[1],
+    )
+
+
+@kernel
+def move(first: Address, block: int, query: int) -> Address:
+    """Address of another block and query."""
+    return Address(
+        first.codes + block * PAIR * first.pairs,
+        first.scales + 4 * ROWS * block,
+        first.errors + 4 * ROWS * block,
+        first.levels + 4 * first.pairs * query,
+        first.rules + _RULE_BYTES * query,
+        first.pairs,
+    )
+
+
+_RULE_BYTES = RULE.itemsize
+
+
+# ---------------------------------------------------------------- writing and reading rows
+
+
+@kernel
+def put_rows(codes: Shorts, flip: Any, first: int, count: int, blocks: Shorts) -> None:
+    """Put `count` rows of pairs of codes, their bits flipped by `flip`, at consecutive places."""
+    if count == ROWS and first % ROWS == 0:  # in the order of memory
+        block = blocks[first // ROWS]
+        for pair in range(block.shape[0]):
+            for row in range(ROWS):
+                block[pair, row] = codes[row, pair] ^ flip
+        return
+    for i in range(count):
+        block, row = blocks[(first + i) // ROWS], (first + i) % ROWS
+        for pair in range(block.shape[0]):
+            block[pair, row] = codes[i, pair] ^ flip
+
+
+@kernel
+def get_row(blocks: Shorts, place: int, zero: int, out: Vector) -> Any:
+    """Write the codes of the row at a place, as numbers; return the lowest as it is kept."""
+    block, row = blocks[place // ROWS], place % ROWS
+    lowest = np.int64(127)
+    for pair in range(block.shape[0]):
+        both = np.int64(block[pair, row])
+        second = both >> 8
+        first = ((both & 255) ^ 128) - 128
+        lowest = min(lowest, first, second)
+        out[2 * pair], out[2 * pair + 1] = np.float64(first + zero), np.float64(second + zero)
+    return lowest
