@@ -20,8 +20,8 @@ from wolfhound.atoms import ArrayAtoms, diameter_bound
 from wolfhound.core import Atoms, Hits, Ids, Method, Oracle, State, StepSize
 from wolfhound.methods.steps import Clipped
 from wolfhound.methods.sublinear import SublinearFrankWolfe
-from wolfhound.oracles._asked import asked
-from wolfhound.oracles._hits import offered
+from wolfhound.oracles._hits import offer
+from wolfhound.oracles._question import check_question
 from wolfhound.oracles.lsh import LshIndex
 
 RATIOS = (1.0, 0.9, 0.7, 0.5)
@@ -45,12 +45,12 @@ class Worst:
         self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer one query."""
-        ask = asked(self.atoms, queries, k, exclude)
+        ask = check_question(self.atoms, queries, k, exclude)
         gaps = self.rows @ ask.queries[0].astype(self.rows.dtype) - ask.queries[0] @ self.x
         allowed = np.where(gaps >= self.c * gaps.max(), gaps, np.inf)
         # Where c is 1 or x is best, rounding must not decide: the best will do.
         atom = gaps.argmax() if self.c == 1.0 or gaps.max() <= 0.0 else allowed.argmin()
-        return offered(self.atoms, ask, np.full((1, 1), atom), scored=np.full(1, len(gaps)))
+        return offer(self.atoms, ask, np.full((1, 1), atom), scored=np.full(1, len(gaps)))
 
 
 class Bare:

@@ -252,7 +252,7 @@ def test_counts_of_shared_oracles_are_exact() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(ask, range(160)))
-    assert sum(tiered.served.values()) == 160
+    assert sum(tiered.counts.values()) == 160
     assert audited.audits == 23
     assert tally.total == 320
 

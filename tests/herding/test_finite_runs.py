@@ -23,8 +23,8 @@ from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.methods.steps import LineSearch, OpenLoop
 from wolfhound.methods.sublinear import SublinearFrankWolfe
-from wolfhound.oracles._asked import asked
-from wolfhound.oracles._hits import offered
+from wolfhound.oracles._hits import offer
+from wolfhound.oracles._question import check_question
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.quantized import QuantizedQueries
 from wolfhound.oracles.scan import Scan
@@ -129,7 +129,9 @@ def test_where_all_that_was_found_is_excluded_a_pass_answers() -> None:
 
     def nothing(queries: Matrix, k: int, exclude: Ids | None) -> Hits:
         empty = np.full((len(queries), 1), -1)
-        return offered(oracle.atoms, asked(oracle.atoms, queries, k, exclude), empty, scored=np.ones(1, int))
+        return offer(
+            oracle.atoms, check_question(oracle.atoms, queries, k, exclude), empty, scored=np.ones(1, int)
+        )
 
     oracle = Scripted(rows, nothing)
     run = in_features(rows, 20, oracle=oracle)

@@ -20,8 +20,8 @@ from wolfhound.core import Hits, Ids, Matrix, Method, Objective, Oracle, Start, 
 from wolfhound.objectives.custom import Custom
 from wolfhound.objectives.glm import Logistic
 from wolfhound.objectives.quadratic import LeastSquares, SquaredDistance
-from wolfhound.oracles._asked import asked
-from wolfhound.oracles._hits import offered
+from wolfhound.oracles._hits import offer
+from wolfhound.oracles._question import check_question
 from wolfhound.oracles.scan import Scan
 
 ANY = 1e-12
@@ -128,8 +128,8 @@ class Reluctant:
         self.thresholds.append(wanted)
         weak = np.where(scores >= wanted, scores, math.inf)
         chosen = np.where(np.isfinite(weak).any(), weak.argmin(), scores.argmax())
-        ask = asked(self.atoms, queries, k, exclude)
-        return offered(self.atoms, ask, chosen.reshape(1, 1), scored=np.full(1, len(self.rows)))
+        ask = check_question(self.atoms, queries, k, exclude)
+        return offer(self.atoms, ask, chosen.reshape(1, 1), scored=np.full(1, len(self.rows)))
 
 
 def worst_of(rows: Matrix) -> Scripted:

@@ -88,9 +88,9 @@ def test_a_bare_index_stalls_and_tiers_reach_a_proof(direction: Direction, lazy:
     assert result.gap <= result.goal
     assert result.lower <= exact.value
     assert exact.lower <= result.value <= exact.value + result.goal
-    assert tiered.served["index"] > 0
-    assert 0 < tiered.served["exact"] < 30
-    assert result.passes <= tiered.served["exact"]
+    assert tiered.counts["index"] > 0
+    assert 0 < tiered.counts["exact"] < 30
+    assert result.passes <= tiered.counts["exact"]
 
 
 def test_the_cache_serves_most_steps() -> None:
@@ -98,7 +98,7 @@ def test_the_cache_serves_most_steps() -> None:
     tiered = Tiered(EveryOther(rows))
     result = minimize(objective, tiered, method=FrankWolfe(BlendedPairwise()), max_steps=5000)
     assert result.success
-    assert tiered.served["cache"] > 0.8 * result.steps
+    assert tiered.counts["cache"] > 0.8 * result.steps
 
 
 def test_vanilla_goes_on_where_the_bare_index_has_nothing_to_offer() -> None:
@@ -147,7 +147,7 @@ def test_fully_corrective_in_tiers() -> None:
     assert result.status is Status.GAP_REACHED
     np.testing.assert_array_equal(result.x, plain.x)
     assert (result.value, result.lower, result.passes) == (plain.value, plain.lower, plain.passes)
-    assert tiered.served == {"cache": 0, "index": 0, "exact": math.ceil(plain.passes)}
+    assert tiered.counts == {"cache": 0, "index": 0, "exact": math.ceil(plain.passes)}
 
 
 # ---------------------------------------------------------------- the end of a run
@@ -177,7 +177,7 @@ def test_an_accepted_answer_that_leads_nowhere_is_not_asked_for_again() -> None:
     tiered = Tiered(Scripted(rows, praise), cache=0)
     result = minimize(objective, tiered, method=FrankWolfe(BlendedPairwise()), max_steps=5000)
     assert result.status is Status.GAP_REACHED
-    assert tiered.served["exact"] > 10
+    assert tiered.counts["exact"] > 10
     kinds = result.trace.kind
     assert (kinds == "null").sum() > 10
     assert not ((kinds[1:] == "null") & (kinds[:-1] == "null")).any()

@@ -12,8 +12,8 @@ import numpy as np
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, State, Vector
-from wolfhound.oracles._asked import asked
-from wolfhound.oracles._hits import offered
+from wolfhound.oracles._hits import offer
+from wolfhound.oracles._question import check_question
 
 
 @dataclass
@@ -129,8 +129,8 @@ class EveryOther:
         exclude: Ids | None = None,
     ) -> Hits:
         self.calls.append({"queries": queries, "k": k, "thresholds": thresholds, "exclude": exclude})
-        ask = asked(self.atoms, queries, k, exclude)
+        question = check_question(self.atoms, queries, k, exclude)
         ids = np.tile(np.arange(0, self.atoms.shape[0], 2), (len(queries), 1))
         for i in range(len(ids)):
-            ids[i, np.isin(ids[i], ask.banned(i))] = -1
-        return offered(self.atoms, ask, ids, scored=np.full(len(ids), ids.shape[1]))
+            ids[i, np.isin(ids[i], question.exclusions(i))] = -1
+        return offer(self.atoms, question, ids, scored=np.full(len(ids), ids.shape[1]))

@@ -193,7 +193,7 @@ def test_order_lists_the_most_promising_buckets_first(seed: int, budget: int, ti
 
 
 def test_promises_are_centre_scores_and_spreads() -> None:
-    clusters = Clusters.trained(ROWS, 30, len(ROWS), seed=0)
+    clusters = Clusters.train(ROWS, 30, len(ROWS), seed=0)
     queries = np.random.default_rng(8).standard_normal((11, 12))
     sizes = np.linalg.norm(queries, axis=1)
     promises = clusters.promises(queries, sizes).first

@@ -79,7 +79,7 @@ def clustered(n: int = 3000, d: int = 13) -> Matrix:
     return np.asarray(rows * np.exp(0.8 * rng.standard_normal((n, 1))), np.float32)
 
 
-def asked(m: int, d: int = 13) -> Vector:
+def check_question(m: int, d: int = 13) -> Vector:
     return np.random.default_rng(6).standard_normal((m, d))
 
 
@@ -100,7 +100,7 @@ def test_conformance(make: Make) -> None:
 
 @every_kind
 def test_good_atoms_are_found(make: Make) -> None:
-    rows, queries = clustered(), asked(60)
+    rows, queries = clustered(), check_question(60)
     hits = make(rows).query(queries, k=5)
     check_hits(hits, queries, rows, 5)
     assert quality(hits, queries, rows) > 0.9
@@ -114,7 +114,7 @@ def test_good_atoms_are_found(make: Make) -> None:
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e15])
 def test_a_shift_or_a_scale_of_all_atoms_changes_no_ranking(make: Make, shift: float, scale: float) -> None:
     rows = clustered().astype(np.float64)
-    queries = asked(30)
+    queries = check_question(30)
     moved = scale * (rows + shift)
     hits = make(moved.astype(np.float32)).query(queries)
     expected = queries @ rows.T
@@ -137,7 +137,7 @@ def test_inner_product_is_no_cosine(make: Make) -> None:
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-20, 1e150, 1e300])
 def test_the_length_of_a_query_does_not_matter(scale: float) -> None:
-    rows, queries = clustered(), asked(5)
+    rows, queries = clustered(), check_question(5)
     index = FaissIndex.build(rows, kind=Pq(rerank=8))
     np.testing.assert_array_equal(index.query(scale * queries).ids, index.query(queries).ids)
 
@@ -160,13 +160,13 @@ def test_few_atoms_are_answered_and_nothing_is_printed(
     make: Make, n: int, d: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rows = np.random.default_rng(n).standard_normal((n, d)).astype(np.float32)
-    hits = make(rows).query(asked(3, d), k=2)
-    check_hits(hits, asked(3, d), rows, 2)
+    hits = make(rows).query(check_question(3, d), k=2)
+    check_hits(hits, check_question(3, d), rows, 2)
     assert capfd.readouterr() == ("", "")
 
 
 def test_where_all_atoms_are_candidates_the_answer_is_exact() -> None:
-    rows, queries = clustered(200), asked(9)
+    rows, queries = clustered(200), check_question(9)
     for k, kind in ((1, Pq()), (200, IvfPq()), (300, Hnsw())):
         hits = FaissIndex.build(rows, kind=kind).query(queries, k=k)
         expected = np.argsort(-(queries @ rows.astype(np.float64).T), axis=1)[:, :k]
@@ -182,7 +182,7 @@ def test_a_zero_query_gets_the_first_atom(make: Make) -> None:
 
 
 def test_a_large_batch_is_answered_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, queries = clustered(), asked(50)
+    rows, queries = clustered(), check_question(50)
     index = FaissIndex.build(rows, kind=IvfPq(rerank=8))
     exclude = np.arange(50)[:, None]
     whole = index.query(queries, k=3, exclude=exclude)
@@ -198,7 +198,7 @@ def test_a_large_batch_is_answered_in_groups(monkeypatch: pytest.MonkeyPatch) ->
 
 @every_kind
 def test_excluded_atoms_make_room_for_others(make: Make) -> None:
-    rows, queries = clustered(), asked(20)
+    rows, queries = clustered(), check_question(20)
     scores = queries @ rows.astype(np.float64).T
     best = np.argsort(-scores, axis=1)[:, :60]
     exclude = np.where(np.arange(20)[:, None] % 2, best, -1)
@@ -211,7 +211,7 @@ def test_excluded_atoms_make_room_for_others(make: Make) -> None:
 
 
 def test_a_poor_graph_still_answers() -> None:
-    rows, queries = clustered(2000, 1), asked(200, 1)
+    rows, queries = clustered(2000, 1), check_question(200, 1)
     index = FaissIndex.build(rows, kind=Hnsw(links=2, construction=2, search=1, rerank=1))
     walked = index._engine.search(faiss_index._points(queries, index._anchor, 1.0), 1001)[0]
     exclude = np.tile(np.sort(walked[0])[-1000:], (200, 1))
@@ -223,7 +223,7 @@ def test_a_poor_graph_still_answers() -> None:
 
 
 def test_an_exclusion_of_one_query_changes_no_other() -> None:
-    rows, queries = clustered(), asked(2)
+    rows, queries = clustered(), check_question(2)
     index = FaissIndex.build(rows, kind=Pq(rerank=8))
     exclude = np.full((2, 100), -1)
     exclude[1] = np.arange(100)
@@ -232,7 +232,7 @@ def test_an_exclusion_of_one_query_changes_no_other() -> None:
 
 
 def test_lists_are_probed_until_they_hold_enough() -> None:
-    rows, queries = clustered(), asked(4)
+    rows, queries = clustered(), check_question(4)
     index = FaissIndex.build(rows, kind=IvfPq(lists=50, probes=1, rerank=1))
     few, many = index.query(queries), index.query(queries, k=1000)
     assert (many.ids >= 0).all()
@@ -249,14 +249,14 @@ def test_lists_are_probed_until_they_hold_enough() -> None:
 
 
 def test_the_cost_is_the_codes_that_were_scored() -> None:
-    rows, queries = clustered(), asked(7)
+    rows, queries = clustered(), check_question(7)
     assert (FaissIndex.build(rows, kind=Pq(rerank=8)).query(queries).scored == 3000).all()
     assert (wrapped("Flat")(rows).query(queries).scored == 3000).all()
     assert (built(IvfPq(lists=20, probes=20, rerank=8))(rows).query(queries).scored == 3000).all()
 
 
 def test_the_cost_of_lists_is_the_sum_of_the_probed() -> None:
-    rows, queries = clustered(), asked(7)
+    rows, queries = clustered(), check_question(7)
     index = FaissIndex.build(rows, kind=IvfPq(lists=20, probes=3, rerank=8))
     inner = index._engine.index
     centres = inner.quantizer.reconstruct_n(0, inner.nlist)
@@ -268,7 +268,7 @@ def test_the_cost_of_lists_is_the_sum_of_the_probed() -> None:
 
 @pytest.mark.parametrize("make", [built(Hnsw(rerank=8)), wrapped("IVF9,Flat")], ids=["graph", "lists"])
 def test_a_common_cost_is_shared(make: Make) -> None:
-    index, queries = make(clustered()), asked(7)
+    index, queries = make(clustered()), check_question(7)
     before = _faiss._counts()
     scored = index.query(queries).scored
     assert scored.sum() == _faiss._counts() - before
@@ -288,8 +288,8 @@ def test_threads_change_nothing(make: Make) -> None:
         set_threads(threads)
         faiss.omp_set_num_threads(4 - threads)
         index = make(atoms)
-        hits = index.query(asked(64), k=5)
-        alone = index.query(asked(1), k=5)
+        hits = index.query(check_question(64), k=5)
+        alone = index.query(check_question(1), k=5)
         seen.append([part.tobytes() for part in (hits.ids, hits.scores, hits.scored, alone.ids)])
         assert faiss.omp_get_max_threads() == 4 - threads
     assert seen[0] == seen[1] == seen[2]
@@ -318,7 +318,7 @@ def test_another_seed_trains_on_other_atoms(kind: Pq | IvfPq) -> None:
 
 @pytest.mark.parametrize("kind", [Pq(rerank=8), IvfPq(rerank=8), Hnsw(rerank=8)], ids=repr)
 def test_a_file_is_indexed_as_an_array_is(kind: Pq | IvfPq | Hnsw, tmp_path: Path) -> None:
-    rows, queries = clustered(), asked(9)
+    rows, queries = clustered(), check_question(9)
     np.save(tmp_path / "rows.npy", rows)
     in_file = FaissIndex.build(FileAtoms(tmp_path / "rows.npy"), kind=kind)
     in_memory = FaissIndex.build(rows, kind=kind)
@@ -399,7 +399,7 @@ def test_what_is_wrapped_is_an_index() -> None:
 @pytest.mark.parametrize(("ids", "got"), [(np.arange(50) + 7, "id"), (np.arange(50) // 2, "id [0-9]+ twice")])
 def test_ids_of_a_wrapped_index_are_positions(ids: Ids, got: str) -> None:
     index = faiss.IndexIDMap(faiss.IndexFlatIP(3))
-    index.add_with_ids(np.sort(asked(50, 3), axis=0).astype(np.float32), ids)
+    index.add_with_ids(np.sort(check_question(50, 3), axis=0).astype(np.float32), ids)
     oracle = FaissIndex.wrap(index, np.ones((50, 3)), rerank=45)
     with pytest.raises(
         ValueError, match=f"`index` must be one whose ids are the positions of 50 atoms. Got {got}"

@@ -166,8 +166,8 @@ def test_promises_are_scores_of_the_means_of_buckets(family: Family) -> None:
     lift = hashing.above * np.sqrt(units**2 @ hashing.variances)
     sums = first[:, :, None] + second[:, None, :]
     expected = hashing.norms[:, None, None] * (lift[:, None, None] + hashing.weight * sums)[:, None]
-    owner = np.searchsorted(hashing.edges, np.linalg.norm(hashing.small(rows), axis=1))
-    means = np.stack([hashing.small(rows)[owner == r].mean(axis=0) for r in range(8)])
+    owner = np.searchsorted(hashing.edges, np.linalg.norm(hashing.scale(rows), axis=1))
+    means = np.stack([hashing.scale(rows)[owner == r].mean(axis=0) for r in range(8)])
     expected += 0.5 * (units @ means.T)[:, :, None, None]
     np.testing.assert_allclose(promises, expected, rtol=1e-4, atol=1e-5)
 

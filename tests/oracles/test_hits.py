@@ -12,9 +12,9 @@ from hypothesis.extra.numpy import arrays
 from tests.conformance.oracle import check_hits, true_scores
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Hits, Vector
-from wolfhound.oracles._asked import asked, lengths, slacks
 from wolfhound.oracles._best import Best, highest
-from wolfhound.oracles._hits import joined, offered, patched, rank, rescore, settle
+from wolfhound.oracles._hits import join, offer, patch, rank, rescore, settle
+from wolfhound.oracles._question import check_question, lengths, slacks
 
 few_values = arrays(np.float64, st.integers(1, 60), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
 
@@ -33,14 +33,14 @@ def test_best_of_a_stream_is_the_best_of_all(seed: int, limit: int, step: int) -
         part = scores[start : start + step]
         ids = start + np.flatnonzero(part > best.floor_for(part))
         best.add(scores[ids], ids)
-    kept, ids = best.kept()
+    kept, ids = best.entries()
     expected = np.flatnonzero(highest(scores, limit))
     np.testing.assert_array_equal(ids, expected)
     np.testing.assert_array_equal(kept, scores[expected])
 
 
 def test_best_of_nothing_is_empty() -> None:
-    scores, ids = Best(3).kept()
+    scores, ids = Best(3).entries()
     assert len(scores) == len(ids) == 0
 
 
@@ -83,10 +83,12 @@ def test_rank_breaks_ties_by_id_and_pads() -> None:
 
 
 def test_excluded_ids_are_sorted_and_banned() -> None:
-    ask = asked(ArrayAtoms(np.ones((9, 2))), np.ones((2, 2)), 1, np.array([[5, -1, 2], [-1, -1, -1]]))
-    np.testing.assert_array_equal(ask.banned(0), [2, 5])
-    assert len(ask.banned(1)) == 0
-    assert len(ask.only(slice(1, 2)).queries) == 1
+    question = check_question(
+        ArrayAtoms(np.ones((9, 2))), np.ones((2, 2)), 1, np.array([[5, -1, 2], [-1, -1, -1]])
+    )
+    np.testing.assert_array_equal(question.exclusions(0), [2, 5])
+    assert len(question.exclusions(1)) == 0
+    assert len(question.only(slice(1, 2)).queries) == 1
 
 
 # ---------------------------------------------------------------- settle
@@ -102,7 +104,7 @@ def _settled(error: float, *, k: int, m: int = 40, n: int = 300) -> tuple[Hits, 
     width = n // 2
     hits = settle(
         ArrayAtoms(rows),
-        asked(ArrayAtoms(rows), queries, k, None),
+        check_question(ArrayAtoms(rows), queries, k, None),
         order[:, :width],
         sorted_uppers[:, :width] + 1e-9,
         rest=sorted_uppers[:, width] + 1e-9,
@@ -133,7 +135,7 @@ def test_settle_without_candidates_proves_that_there_are_none() -> None:
     atoms = ArrayAtoms(np.ones((4, 2)))
     hits = settle(
         atoms,
-        asked(atoms, np.ones((1, 2)), 3, None),
+        check_question(atoms, np.ones((1, 2)), 3, None),
         np.full((1, 5), -1),
         np.full((1, 5), -np.inf),
         rest=np.array([-np.inf]),
@@ -151,16 +153,16 @@ def test_settle_without_candidates_proves_that_there_are_none() -> None:
 
 def test_joined_answers_keep_their_rows() -> None:
     hits, rows, queries = _settled(0.1, k=3)
-    again = joined([hits, hits])
+    again = join([hits, hits])
     check_hits(again, np.concatenate([queries, queries]), rows, 3)
     assert again.passes == 2.0
-    assert joined([hits]) is hits
+    assert join([hits]) is hits
 
 
 def test_patched_answers_replace_and_add_cost() -> None:
     hits, rows, queries = _settled(100.0, k=2)
-    ask = asked(ArrayAtoms(rows), queries[[1, 3]], 2, None)
-    exact = rank(ask.queries @ rows.T, np.tile(np.arange(len(rows)), (2, 1)), 2)
+    question = check_question(ArrayAtoms(rows), queries[[1, 3]], 2, None)
+    exact = rank(question.queries @ rows.T, np.tile(np.arange(len(rows)), (2, 1)), 2)
     other = Hits(
         ids=exact[1],
         scores=exact[0],
@@ -171,7 +173,7 @@ def test_patched_answers_replace_and_add_cost() -> None:
         passes=1.0,
         radius=hits.radius,
     )
-    out = patched(hits, np.array([1, 3]), other)
+    out = patch(hits, np.array([1, 3]), other)
     check_hits(out, queries, rows, 2)
     np.testing.assert_array_equal(out.ids[[1, 3]], exact[1])
     np.testing.assert_array_equal(out.ids[[0, 2, 4]], hits.ids[[0, 2, 4]])
@@ -182,10 +184,10 @@ def test_patched_answers_replace_and_add_cost() -> None:
 
 def test_offered_ranks_what_it_is_given_and_proves_nothing() -> None:
     rows = np.random.default_rng(3).standard_normal((20, 4)).astype(np.float32)
-    ask = asked(ArrayAtoms(rows), rows[:2], 3, None)
+    question = check_question(ArrayAtoms(rows), rows[:2], 3, None)
     ids = np.array([[5, 0, 7, -1], [-1, -1, 4, 1]])
-    hits = offered(ArrayAtoms(rows), ask, ids, scored=np.array([3, 2]))
-    check_hits(hits, ask.queries, rows, 3)
+    hits = offer(ArrayAtoms(rows), question, ids, scored=np.array([3, 2]))
+    check_hits(hits, question.queries, rows, 3)
     assert (hits.bounds == np.inf).all()
     assert (hits.passes, hits.radius) == (0.0, np.inf)
     assert hits.ids[0, 0] == 0
@@ -194,6 +196,6 @@ def test_offered_ranks_what_it_is_given_and_proves_nothing() -> None:
 
 def test_offered_names_a_query_whose_score_overflows() -> None:
     rows = np.full((3, 2), 1e200)
-    ask = asked(ArrayAtoms(rows), np.full((1, 2), 1e200), 1, None)
+    question = check_question(ArrayAtoms(rows), np.full((1, 2), 1e200), 1, None)
     with pytest.raises(ValueError, match="`queries` must be so small"):
-        offered(ArrayAtoms(rows), ask, np.array([[0, 1]]), scored=np.array([2]))
+        offer(ArrayAtoms(rows), question, np.array([[0, 1]]), scored=np.array([2]))

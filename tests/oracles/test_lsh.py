@@ -107,7 +107,7 @@ def test_bucket_is_the_mean_number_of_atoms_in_one() -> None:
 def test_budgets_are_what_is_scored_also_in_rounds(tables: int) -> None:
     queries = np.random.default_rng(4).standard_normal((30, 12))
     index = LshIndex.build(ROWS, tables=tables, budget=100)
-    ordering = sum(each.scored for each in index._hashes)
+    ordering = sum(each.cost for each in index._hashes)
     np.testing.assert_array_equal(index.query(queries).scored, ordering + 100)
     rounds = index.query(queries, thresholds=np.full(30, np.inf))
     np.testing.assert_array_equal(rounds.scored, ordering + tables * (len(ROWS) // 4))

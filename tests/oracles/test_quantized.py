@@ -23,7 +23,7 @@ from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import OpenLoop
 from wolfhound.objectives.quadratic import SquaredDistance
 from wolfhound.oracles.clusters import ClusterIndex
-from wolfhound.oracles.quantized import AdaptivePlan, QuantizedQueries, _located, adaptive
+from wolfhound.oracles.quantized import AdaptivePlan, QuantizedQueries, _locate, adaptive
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.wrappers import Tiered
 from wolfhound.solve import minimize
@@ -75,7 +75,7 @@ def test_conformance_around_indexes() -> None:
 def test_a_query_is_near_the_centre_of_its_cell(seed: int, d: int, side: float, scale: float) -> None:
     queries = scale * np.random.default_rng(seed).uniform(-1.0, 1.0, (20, d))
     cells = math.ceil(2.0 / side)
-    lattice = _located(queries, cells)
+    lattice = _locate(queries, cells)
     unit = queries / np.abs(queries).max(axis=1)[:, None]
     unit /= np.linalg.norm(unit, axis=1)[:, None]
     assert (np.abs(unit - lattice.centres) <= 1.0 / cells + 1e-12).all()
@@ -133,7 +133,7 @@ def error_of_the_worst_pair(side: float, c: float) -> float:
     """c max - answer, for two atoms across the query that moved most along the circle."""
     angles = np.linspace(0.0, 2.0 * math.pi, 20001)
     points = np.column_stack([np.cos(angles), np.sin(angles)])
-    centres = _located(points, math.ceil(2.0 / side)).centres
+    centres = _locate(points, math.ceil(2.0 / side)).centres
     turned = np.column_stack([-centres[:, 1], centres[:, 0]])
     along = ((points - centres) * turned).sum(axis=1) / np.linalg.norm(centres, axis=1)
     at = int(np.abs(along).argmax())
@@ -182,8 +182,8 @@ def exact_best(queries: Matrix, rows: Matrix) -> list[Fraction]:
 def test_offsets_and_raised_bounds_are_rounded_up(seed: int, side: float, scale: float) -> None:
     rng = np.random.default_rng(seed)
     queries, bounds = scale * rng.standard_normal((6, 2)), rng.standard_normal(6)
-    lattice = _located(queries, math.ceil(2.0 / side))
-    raised = lattice.raised(bounds, 0.7)
+    lattice = _locate(queries, math.ceil(2.0 / side))
+    raised = lattice.lift(bounds, 0.7)
     units = [Fraction(2) ** int(e) for e in lattice.exponents]
     (sizes,), (offsets,), (best,) = rational(lattice.sizes), rational(lattice.offsets), rational(bounds)
     for i, (query, centre) in enumerate(zip(rational(queries), rational(lattice.centres), strict=True)):
@@ -219,7 +219,7 @@ def test_bounds_stay_proved(seed: int, side: float, scale: float, size: float, g
 def test_the_bound_of_the_centre_proves_nothing() -> None:
     rng = np.random.default_rng(0)
     rows, queries = rng.standard_normal((50, 3)), unit_rows(rng, 200, 3)
-    centres = _located(queries, 20).centres
+    centres = _locate(queries, 20).centres
     best = true_scores(queries, rows).max(axis=1)
     assert (Scan(rows).query(centres).bounds < best).any()
     assert (QuantizedQueries(Scan(rows), side=0.1).query(queries).bounds >= best).all()

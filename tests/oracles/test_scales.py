@@ -17,7 +17,7 @@ import pytest
 from wolfhound.atoms import MappedAtoms, as_atoms
 from wolfhound.core import Matrix, Oracle
 from wolfhound.oracles._order_kernels import BINS, bin_of, descending, per_unit
-from wolfhound.oracles._scale import FAR, small, unit_of
+from wolfhound.oracles._scale import FAR, scale_rows, unit_of
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.hashes import SimHash
 from wolfhound.oracles.int8.scan import Int8Scan
@@ -170,10 +170,10 @@ def test_places_are_places_whatever_the_numbers() -> None:
 @pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e-44), (np.float32, 3e38), (np.float64, 1e-300)])
 def test_small_rows_are_near_one(dtype: type[Any], scale: float) -> None:
     rows = np.array([[scale, -scale], [0.0, scale]], dtype)
-    out = small(rows, unit_of(scale))
+    out = scale_rows(rows, unit_of(scale))
     assert out.dtype == np.float32
     np.testing.assert_allclose(out[0], [0.75, -0.75], rtol=0.34)
-    assert np.abs(small(np.array([[1e300]]), 1.0)).max() == np.float32(FAR)
+    assert np.abs(scale_rows(np.array([[1e300]]), 1.0)).max() == np.float32(FAR)
 
 
 def test_hashes_of_subnormal_atoms_leave_the_process_alive() -> None:

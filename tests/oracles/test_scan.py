@@ -15,10 +15,10 @@ from tests.conformance.oracle import check_hits, check_oracle, check_proof, true
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms
 from wolfhound.core import Matrix, Status
 from wolfhound.oracles import _batch
-from wolfhound.oracles._asked import asked, lengths
-from wolfhound.oracles._gauge import Gauge, Norms
 from wolfhound.oracles._hits import rescore
-from wolfhound.oracles._screen import Reference, scale_of
+from wolfhound.oracles._norms import Gauge, Norms
+from wolfhound.oracles._question import check_question, lengths
+from wolfhound.oracles._screen import ReferencePass, scale_of
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import Cut, on_pulse
 
@@ -191,8 +191,8 @@ def test_upper_bounds_of_products_hold_where_rounding_piles_up(
     rows: Matrix = np.outer(np.linspace(0.5, 1.0, 60), np.full(5000, value)).astype(dtype)
     atoms = ArrayAtoms(rows)
     queries = np.outer([1.0, -1.0, 1e-9, 1 / 3], np.full(5000, 1.3))
-    ask = asked(atoms, queries, 1, None)
-    ids, uppers, rest, _ = _batch.product_pass(atoms, Gauge(atoms, keep=False), ask, 61)
+    question = check_question(atoms, queries, 1, None)
+    ids, uppers, rest, _ = _batch.product_pass(atoms, Gauge(atoms, keep=False), question, 61)
     truth = np.take_along_axis(true_scores(queries, rows), ids[:, :60], 1)
     assert (uppers[:, :60] >= truth).all()
     assert (uppers[:, :60] <= truth + 2e-3 * np.abs(truth)).all()
@@ -208,7 +208,7 @@ def test_heaps_keep_the_smallest_ids_of_equal_keys(seed: int, size: int, per_blo
     atoms = ConcatAtoms([rows[i : i + per_block] for i in range(0, 200, per_block)])
     queries = np.array([[1.0, 0.0], [0.0, 0.0]])
     ids, uppers, rest, _ = _batch.product_pass(
-        atoms, Gauge(atoms, keep=True), asked(atoms, queries, 1, None), size
+        atoms, Gauge(atoms, keep=True), check_question(atoms, queries, 1, None), size
     )
     order = np.lexsort((ids, -uppers), axis=1)
     np.testing.assert_array_equal(order, np.tile(np.arange(size), (2, 1)))
@@ -253,7 +253,7 @@ def test_screening_bounds_hold_for_atoms_that_attain_them(distance: float, facto
     size = float(lengths(first[None])[0])
     norms = np.nextafter(lengths(rows).astype(np.float32), np.float32(np.inf))
     scores = (scale_of(size) * rescore(rows, first)).astype(np.float32)
-    reference = Reference(
+    reference = ReferencePass(
         query=first, size=size, scale=scale_of(size), scores=scores, norms=Norms(9.0, norms)
     )
     slope, rho, shift = reference.rule(query, float(lengths(query[None])[0]))

@@ -17,8 +17,8 @@ from tests.conformance.oracle import check_hits, check_oracle, check_proof, true
 from tests.oracles.degraded import EveryOther, Scripted
 from wolfhound.atoms import ConcatAtoms, FileAtoms, as_atoms
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle
-from wolfhound.oracles._asked import asked
-from wolfhound.oracles._hits import offered
+from wolfhound.oracles._hits import offer
+from wolfhound.oracles._question import check_question
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset
 from wolfhound.oracles.wrappers import Audited, Tiered
@@ -29,8 +29,8 @@ def nothing(rows: Matrix) -> Scripted:
 
     def answer(queries: Matrix, k: int, exclude: Ids | None) -> Hits:
         none = np.empty((len(queries), 0), np.int64)
-        ask = asked(as_atoms(rows), queries, k, exclude)
-        return offered(as_atoms(rows), ask, none, scored=np.zeros(len(queries), np.int64))
+        question = check_question(as_atoms(rows), queries, k, exclude)
+        return offer(as_atoms(rows), question, none, scored=np.zeros(len(queries), np.int64))
 
     return Scripted(rows, answer)
 
@@ -92,7 +92,7 @@ def test_an_answer_reaches_its_threshold_or_is_the_proved_best(
         truth = true_scores(queries, rows)
         for scores, banned in zip(truth, exclude, strict=True):
             scores[banned[banned >= 0]] = -np.inf
-        before = tiered.served
+        before = tiered.counts
         hits = tiered.query(queries, k=k, thresholds=thresholds, exclude=exclude)
         check_hits(hits, queries, rows, k)
         check_proof(hits, truth, exact=False)
@@ -104,7 +104,7 @@ def test_an_answer_reaches_its_threshold_or_is_the_proved_best(
         found = index.query(queries, exclude=exclude)
         reached = (found.ids[:, 0] >= 0) & (found.scores[:, 0] >= thresholds)
         assert not (proved & reached).any()
-        served = {name: times - before[name] for name, times in tiered.served.items()}
+        served = {name: times - before[name] for name, times in tiered.counts.items()}
         assert served["exact"] == proved.sum()
         assert sum(served.values()) == m
         assert hits.passes == float(proved.any())
@@ -128,7 +128,7 @@ def test_without_thresholds_the_exact_tier_is_asked() -> None:
     assert hits.bounds[0] < 3.0 + 1e-12
     assert (hits.passes, hits.scored[0], hits.radius < np.inf) == (1.0, 3, True)
     assert index.calls == []
-    assert tiered.served == {"cache": 0, "index": 0, "exact": 1}
+    assert tiered.counts == {"cache": 0, "index": 0, "exact": 1}
 
 
 def test_the_index_sees_what_is_left() -> None:
@@ -150,7 +150,7 @@ def test_the_index_sees_what_is_left() -> None:
     np.testing.assert_array_equal(hits.scored, [1, 1 + 2, 1 + 2 + 4])
     assert hits.passes == 1.0
     assert math.isclose(hits.radius, 5.0)
-    assert tiered.served == {"cache": 1, "index": 2, "exact": 1}
+    assert tiered.counts == {"cache": 1, "index": 2, "exact": 1}
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_wrong_thresholds(thresholds: list[Any], text: str) -> None:
     tiered = Tiered(EveryOther(np.eye(3)))
     with pytest.raises(ValueError, match=text):
         tiered.query(np.ones((2, 3)), thresholds=np.array(thresholds))
-    assert sum(tiered.served.values()) == 0
+    assert sum(tiered.counts.values()) == 0
 
 
 def test_scores_that_overflow_are_not_accepted() -> None:
@@ -194,7 +194,7 @@ def test_the_cache_answers_with_what_was_returned() -> None:
     assert hits.ids[0, 0] == 7
     assert (hits.bounds[0], hits.passes, hits.scored[0]) == (np.inf, 0.0, 1)
     np.testing.assert_array_equal(hits.rows[hits.slots[0, 0]], rows[7])
-    assert tiered.served == {"cache": 1, "index": 0, "exact": 1}
+    assert tiered.counts == {"cache": 1, "index": 0, "exact": 1}
 
 
 def test_the_atom_that_was_returned_longest_ago_goes_first() -> None:
@@ -202,18 +202,18 @@ def test_the_atom_that_was_returned_longest_ago_goes_first() -> None:
     tiered = Tiered(EveryOther(rows), cache=3)
     above = np.array([1.0 - 1e-12])
 
-    def ask(atom: int) -> dict[str, int]:
-        before = tiered.served
+    def question(atom: int) -> dict[str, int]:
+        before = tiered.counts
         assert tiered.query(rows[atom : atom + 1], thresholds=above).ids[0, 0] == atom
-        return {name: times - before[name] for name, times in tiered.served.items()}
+        return {name: times - before[name] for name, times in tiered.counts.items()}
 
     from_cache, from_index = {"cache": 1, "index": 0, "exact": 0}, {"cache": 0, "index": 1, "exact": 0}
-    assert [ask(atom) for atom in (10, 20, 30)] == [from_index] * 3
-    assert ask(10) == from_cache  # used again, so 20 is now the oldest
-    assert ask(40) == from_index
-    assert [ask(atom) for atom in (10, 30, 40)] == [from_cache] * 3
-    assert ask(20) == from_index
-    assert ask(10) == from_index
+    assert [question(atom) for atom in (10, 20, 30)] == [from_index] * 3
+    assert question(10) == from_cache  # used again, so 20 is now the oldest
+    assert question(40) == from_index
+    assert [question(atom) for atom in (10, 30, 40)] == [from_cache] * 3
+    assert question(20) == from_index
+    assert question(10) == from_index
 
 
 def test_a_pass_fills_half_of_the_cache_with_its_best() -> None:
@@ -224,7 +224,7 @@ def test_a_pass_fills_half_of_the_cache_with_its_best() -> None:
     for atom in neighbours:
         hits = tiered.query(rows[atom : atom + 1], thresholds=np.array([1.0 - 1e-12]))
         assert (hits.ids[0, 0], hits.scored[0]) == (atom, 4)
-    assert tiered.served == {"cache": 4, "index": 0, "exact": 1}
+    assert tiered.counts == {"cache": 4, "index": 0, "exact": 1}
 
 
 def test_of_one_answer_the_worst_goes_first() -> None:
@@ -233,7 +233,7 @@ def test_of_one_answer_the_worst_goes_first() -> None:
     best, second, _ = tiered.query(rows[20:21], k=3).ids[0]
     tiered.query(rows[40:41], thresholds=np.array([0.9]))
     kept = tiered.query(rows[20:21], k=3, thresholds=np.array([-1.0]))
-    assert tiered.served["cache"] == 1
+    assert tiered.counts["cache"] == 1
     np.testing.assert_array_equal(kept.ids[0], [best, second, 40])
 
 
@@ -243,7 +243,7 @@ def test_a_batch_shares_the_cache() -> None:
     tiered = Tiered(nothing(rows), cache=16)
     tiered.query(rows[[5, 15, 25, 35]])
     hits = tiered.query(rows[:1], k=8, thresholds=np.array([-1.0]))
-    assert (hits.scored[0], tiered.served["cache"]) == (8, 1)
+    assert (hits.scored[0], tiered.counts["cache"]) == (8, 1)
     assert {5, 15, 25, 35} <= set(hits.ids[0])
 
 
@@ -254,11 +254,11 @@ def test_answers_of_the_cache_are_k_wide(k: int, banned: int, tier: str) -> None
     tiered = Tiered(EveryOther(rows), cache=4)
     for atom in (10, 12, 14):
         tiered.query(rows[atom : atom + 1], thresholds=np.array([1.0 - 1e-12]))
-    served = tiered.served
+    served = tiered.counts
     hits = tiered.query(rows[:1], k=k, thresholds=np.array([-1.0]), exclude=np.array([[banned]]))
     assert (hits.ids >= 0).all()
     assert banned not in hits.ids
-    assert tiered.served == {**served, tier: served[tier] + 1}
+    assert tiered.counts == {**served, tier: served[tier] + 1}
 
 
 def test_equal_rows_in_the_cache_give_the_smallest_id() -> None:
@@ -268,7 +268,7 @@ def test_equal_rows_in_the_cache_give_the_smallest_id() -> None:
         tiered.query(query[None])
     hits = tiered.query(rows[9:10], k=4, thresholds=np.array([1.0 - 1e-12]))
     np.testing.assert_array_equal(hits.ids, [[8, 9, 10, 11]])
-    assert tiered.served["cache"] == 1
+    assert tiered.counts["cache"] == 1
 
 
 def test_answers_stay_as_they_are() -> None:
@@ -387,8 +387,8 @@ def test_wrong_queries(wrapper: type[Tiered] | type[Audited], arguments: dict[st
 
 def test_what_was_served_cannot_be_changed() -> None:
     tiered = Tiered(EveryOther(ROWS))
-    tiered.served["exact"] = 7
-    assert tiered.served["exact"] == 0
+    tiered.counts["exact"] = 7
+    assert tiered.counts["exact"] == 0
 
 
 def test_repr() -> None:

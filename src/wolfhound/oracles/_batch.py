@@ -15,8 +15,8 @@ import numpy as np
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Singles, Vector
 from wolfhound.oracles import _scan_kernels as kernels
-from wolfhound.oracles._asked import Asked, lengths
-from wolfhound.oracles._gauge import Gauge, Norms
+from wolfhound.oracles._norms import Gauge, Norms
+from wolfhound.oracles._question import Question, lengths
 from wolfhound.pulse import pulse
 from wolfhound.rounding import gamma
 from wolfhound.threads import map_ordered
@@ -51,17 +51,17 @@ class RoundedQueries:
     shift: np.floating[Any]
 
 
-def round_queries(ask: Asked, dtype: np.dtype[Any]) -> RoundedQueries:
+def round_queries(question: Question, dtype: np.dtype[Any]) -> RoundedQueries:
     """Scale and round queries, and bound what that and the product can lose.
 
     The width is the sum of: the product in any order, ``gamma_d |q|`` in the
     unit roundoff u of its dtype; the rounding of the query; the float64 loop
     that defines a score; 8u for the arithmetic of the key.
     """
-    d = ask.queries.shape[1]
+    d = question.queries.shape[1]
     unit = float(np.finfo(dtype).eps) / 2.0
-    exponents = np.frexp(ask.sizes)[1].astype(np.int64)
-    exact = np.ldexp(ask.queries, -exponents[:, None])
+    exponents = np.frexp(question.sizes)[1].astype(np.int64)
+    exact = np.ldexp(question.queries, -exponents[:, None])
     low = exact.astype(dtype)
     width = gamma(d, unit) * lengths(low.astype(np.float64)) + lengths(exact - low)
     width += (gamma(d + 2) + 8.0 * unit) * lengths(exact)
@@ -87,7 +87,9 @@ def candidates(atoms: Atoms, k: int) -> int:
     return min(atoms.shape[0] + 1, k + SPARE)  # n + 1: a heap that holds all atoms is never full
 
 
-def product_pass(atoms: Atoms, gauge: Gauge, ask: Asked, size: int) -> tuple[Ids, Vector, Vector, Norms]:
+def product_pass(
+    atoms: Atoms, gauge: Gauge, question: Question, size: int
+) -> tuple[Ids, Vector, Vector, Norms]:
     """Read all atoms once; return the candidates of every query.
 
     Returns
@@ -99,13 +101,13 @@ def product_pass(atoms: Atoms, gauge: Gauge, ask: Asked, size: int) -> tuple[Ids
     norms : Norms
         What was measured.
     """
-    low = round_queries(ask, atoms.dtype)
+    low = round_queries(question, atoms.dtype)
     heaps = _empty_heaps(np.full(len(low.queries), -np.inf, atoms.dtype), size)
 
     def work(task: tuple[int, Matrix]) -> tuple[int, kernels.Heaps]:
         first, block = task
         part = _empty_heaps(heaps.floors.copy(), size)
-        _multiply(block, first, gauge.measure(first, block), low, ask.exclude, part)
+        _multiply(block, first, gauge.measure(first, block), low, question.exclude, part)
         return len(block), part
 
     for rows, part in map_ordered(work, atoms.blocks(block_rows(atoms))):

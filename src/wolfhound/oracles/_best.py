@@ -21,7 +21,7 @@ class Best:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.floor = -math.inf
+        self._floor = -math.inf
         self._guess = -math.inf
         self._room = max(4 * limit, 4096)
         self._scores: list[Vector] = []
@@ -29,14 +29,14 @@ class Best:
         self._size = 0
 
     @property
-    def known(self) -> float:
+    def floor(self) -> float:
         """The floor so far: what is at or below it cannot matter."""
-        return max(self.floor, self._guess)
+        return max(self._floor, self._guess)
 
     def lead(self, size: int) -> int:
         """How many of the next `size` scores give a first floor; 0 if there is one or they cannot."""
         few = min(16 * self.limit, size)
-        return few if self.known == -math.inf and few >= 8 * self.limit else 0
+        return few if self.floor == -math.inf and few >= 8 * self.limit else 0
 
     def floor_for(self, scores: Vector) -> float:
         """Return a floor for the next scores; before there is one, from the first of them."""
@@ -46,7 +46,7 @@ class Best:
             # holds for blocks in any order.
             floor = np.partition(scores[:few], few - self.limit)[few - self.limit]
             self._guess = float(np.nextafter(floor, -np.inf))
-        return self.known
+        return self.floor
 
     def add(self, scores: Vector, ids: Ids) -> None:
         """Take entries with ids above all earlier ones, in ascending order."""
@@ -63,10 +63,10 @@ class Best:
         if len(ids) > self.limit:
             keep = highest(scores, self.limit)
             scores, ids = scores[keep], ids[keep]
-            self.floor = float(scores.min())
+            self._floor = float(scores.min())
         self._scores, self._ids, self._size = [scores], [ids], len(ids)
 
-    def kept(self) -> tuple[Vector, Ids]:
+    def entries(self) -> tuple[Vector, Ids]:
         """Return scores and ids, ids ascending."""
         if not self._ids:
             return np.empty(0), np.empty(0, np.int64)

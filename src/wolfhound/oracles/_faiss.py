@@ -219,7 +219,7 @@ class Engine(Protocol):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Codes:
+class PqEngine:
     """An index made by `build_pq`: every code is scored."""
 
     index: Index
@@ -232,7 +232,7 @@ class Codes:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Lists:
+class IvfEngine:
     """An index made by `build_ivf_pq`, probed by us: we know what is scored.
 
     Attributes
@@ -255,7 +255,7 @@ class Lists:
         return ids, scored
 
     def _some(self, points: Singles, fetch: int) -> tuple[Ids, Ints]:
-        lists, scores = self._probed(points, fetch)
+        lists, scores = self._choose_lists(points, fetch)
         # As many lists at a time as the index is set to: others need faiss 1.13.
         starts = range(0, lists.shape[1], self.probes)
         found = [
@@ -271,7 +271,7 @@ class Lists:
         order = np.argsort(np.where(ids >= 0, -values, np.inf), axis=1, kind="stable")[:, :fetch]
         return np.take_along_axis(ids, order, axis=1), scored
 
-    def _probed(self, points: Singles, fetch: int) -> tuple[Ids, Singles]:
+    def _choose_lists(self, points: Singles, fetch: int) -> tuple[Ids, Singles]:
         """Lists, best first: `probes` of them, and more until they hold `fetch`; else -1."""
         probes = self.probes
         while True:
@@ -288,7 +288,7 @@ class Lists:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Plain:
+class PlainEngine:
     """Any index, searched by faiss as it is set up."""
 
     index: Index
@@ -324,11 +324,11 @@ def _counts() -> int:
     return int(stats.hnsw_stats.ndis) + int(stats.indexIVF_stats.ndis)
 
 
-def lists_of(index: Index, probes: int) -> Lists:
+def lists_of(index: Index, probes: int) -> IvfEngine:
     """Return the engine of an index that `build_ivf_pq` made; there are no more lists than it has."""
     index.nprobe = probes = min(probes, index.nlist)
     sizes = [index.invlists.list_size(i) for i in range(index.nlist)]
-    return Lists(index, probes, np.array(sizes, np.int64))
+    return IvfEngine(index, probes, np.array(sizes, np.int64))
 
 
 def by_distance(index: object, shape: tuple[int, int]) -> bool:

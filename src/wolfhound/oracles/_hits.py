@@ -16,7 +16,7 @@ import numpy as np
 from wolfhound._files import locked
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
-from wolfhound.oracles._asked import Asked, slacks
+from wolfhound.oracles._question import Question, slacks
 from wolfhound.validate import require
 
 _GATHER = 64 << 20
@@ -80,7 +80,7 @@ def _unique(ids: Ids) -> tuple[Ids, Ints]:
 def rank(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
     """Return the k best of each row: score descending, id ascending, padded."""
     order = _best_first(scores, ids, k)
-    return padded(np.take_along_axis(scores, order, 1), k, -np.inf), padded(
+    return pad(np.take_along_axis(scores, order, 1), k, -np.inf), pad(
         np.take_along_axis(ids, order, 1), k, -1
     )
 
@@ -90,7 +90,7 @@ def _best_first(scores: Vector, ids: Ids, k: int) -> Ints:
     return np.lexsort((ids, -scores), axis=1)[:, :k]
 
 
-def padded(entries: Any, k: int, pad: float) -> Any:
+def pad(entries: Any, k: int, pad: float) -> Any:
     """Rows of k entries."""
     if entries.shape[1] == k:
         return entries
@@ -109,7 +109,7 @@ def row(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
 
 def settle(
     atoms: Atoms,
-    ask: Asked,
+    question: Question,
     ids: Ids,
     uppers: Vector,
     *,
@@ -124,7 +124,7 @@ def settle(
     ----------
     atoms
         Where the rows are taken from.
-    ask
+    question
         The queries.
     ids : (m, c)
         Candidates, none excluded, the most promising first, padded with -1.
@@ -142,28 +142,28 @@ def settle(
         Its bounds are ``max(best + slack, rest)``. Where ``rest < scores[:, j]``
         the first j + 1 are proved to be the best, ties included.
     """
-    slack = slacks(ask.sizes, atoms.shape[1], radius)
+    slack = slacks(question.sizes, atoms.shape[1], radius)
     if len(ids) == 1:
-        best, scores = _settle_one(atoms, ask.queries[0], ids[0], uppers[0], ask.k)
+        best, scores = _settle_one(atoms, question.queries[0], ids[0], uppers[0], question.k)
         return best_of_one(
             atoms,
             best,
             scores,
-            k=ask.k,
+            k=question.k,
             slack=slack,
             rest=rest,
             scored=scored + len(best),
             passes=passes,
             radius=radius,
         )
-    wide = max(1, min(ids.shape[1], ask.k + 64))
+    wide = max(1, min(ids.shape[1], question.k + 64))
     step = max(1, _GATHER // (atoms.shape[1] * atoms.dtype.itemsize * wide))
     parts = []
     for start in range(0, len(ids), step):
         here = slice(start, start + step)
-        parts.append(_settle_some(atoms, ask.queries[here], ids[here], uppers[here], ask.k))
+        parts.append(_settle_some(atoms, question.queries[here], ids[here], uppers[here], question.k))
     scores, best, again = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return packed(
+    return build_hits(
         atoms.take, scores, best, slack=slack, rest=rest, scored=scored + again, passes=passes, radius=radius
     )
 
@@ -180,14 +180,14 @@ def best_of_one(
     passes: float,
     radius: float,
 ) -> Hits:
-    """Answer one query with the best of its atoms and their scores; the others as in `packed`."""
+    """Answer one query with the best of its atoms and their scores; the others as in `build_hits`."""
     order = np.lexsort((ids, -scores))[:k]
     return Hits(
-        ids=padded(ids[order][None], k, -1),
-        scores=padded(scores[order][None], k, -np.inf),
+        ids=pad(ids[order][None], k, -1),
+        scores=pad(scores[order][None], k, -np.inf),
         bounds=_bounds(scores[order[:1]], slack, rest),
         rows=atoms.take(ids[order]),
-        slots=padded(np.arange(len(order))[None], k, 0),
+        slots=pad(np.arange(len(order))[None], k, 0),
         scored=scored,
         passes=passes,
         radius=radius,
@@ -232,14 +232,14 @@ def _settle_some(atoms: Atoms, queries: Vector, ids: Ids, uppers: Vector, k: int
     return (*rank(scores, ids, k), (ids >= 0).sum(axis=1))
 
 
-def offered(atoms: Atoms, ask: Asked, ids: Ids, *, scored: Ints) -> Hits:
+def offer(atoms: Atoms, question: Question, ids: Ids, *, scored: Ints) -> Hits:
     """Re-score candidates in float64; nothing is proved of the other atoms.
 
     Parameters
     ----------
     atoms
         Where the rows are taken from.
-    ask
+    question
         The queries.
     ids : (m, c)
         Candidates, none excluded, distinct within a row, padded with -1.
@@ -251,41 +251,41 @@ def offered(atoms: Atoms, ask: Asked, ids: Ids, *, scored: Ints) -> Hits:
     Hits
         The best k candidates; bounds and radius are inf, passes 0.
     """
-    scores, best, rows, slots = (_offer_one if len(ids) == 1 else _offer)(atoms, ask, ids)
+    scores, best, rows, slots = (_offer_one if len(ids) == 1 else _offer)(atoms, question, ids)
     if not (np.isfinite(scores) | (best < 0)).all():
-        size = f"|query| up to {ask.sizes.max():.3g}"
+        size = f"|query| up to {question.sizes.max():.3g}"
         require(False, "queries", "so small that no score overflows", size)
     return Hits(
-        ids=padded(best, ask.k, -1),
-        scores=padded(scores, ask.k, -np.inf),
+        ids=pad(best, question.k, -1),
+        scores=pad(scores, question.k, -np.inf),
         bounds=np.full(len(ids), np.inf),
         rows=rows,
-        slots=padded(slots, ask.k, 0),
+        slots=pad(slots, question.k, 0),
         scored=scored,
         passes=0.0,
         radius=math.inf,
     )
 
 
-def _offer(atoms: Atoms, ask: Asked, ids: Ids) -> tuple[Vector, Ids, Matrix, Ints]:
+def _offer(atoms: Atoms, question: Question, ids: Ids) -> tuple[Vector, Ids, Matrix, Ints]:
     """Scores and ids of the best candidates, their rows and slots."""
-    scores = rescore_pairs(atoms, ask.queries, ids)
-    order = _best_first(scores, ids, ask.k)
+    scores = rescore_pairs(atoms, question.queries, ids)
+    order = _best_first(scores, ids, question.k)
     scores, ids = np.take_along_axis(scores, order, 1), np.take_along_axis(ids, order, 1)
     found = ids >= 0
     places = np.where(found, np.cumsum(found).reshape(ids.shape) - 1, 0)
     return scores, ids, atoms.take(ids[found]), places
 
 
-def _offer_one(atoms: Atoms, ask: Asked, ids: Ids) -> tuple[Vector, Ids, Matrix, Ints]:
+def _offer_one(atoms: Atoms, question: Question, ids: Ids) -> tuple[Vector, Ids, Matrix, Ints]:
     """As `_offer`, for one query: few calls of numpy, as these are most of the time."""
     mine = ids[0][ids[0] >= 0]
-    scores = _scores(atoms, mine, ask.queries[0])
-    order = np.lexsort((mine, -scores))[: ask.k]
+    scores = _scores(atoms, mine, question.queries[0])
+    order = np.lexsort((mine, -scores))[: question.k]
     return scores[order][None], mine[order][None], atoms.take(mine[order]), np.arange(len(order))[None]
 
 
-def packed(
+def build_hits(
     take: Callable[[Ids], Matrix],
     scores: Vector,
     ids: Ids,
@@ -322,12 +322,12 @@ def packed(
     )
 
 
-def held(ids: Ids, rows: Matrix) -> Callable[[Ids], Matrix]:
+def take_from(ids: Ids, rows: Matrix) -> Callable[[Ids], Matrix]:
     """Return a `take` from rows that were gathered already; ids ascending."""
     return lambda wanted: rows[np.searchsorted(ids, wanted)]
 
 
-def patched(hits: Hits, which: Ints, other: Hits) -> Hits:
+def patch(hits: Hits, which: Ints, other: Hits) -> Hits:
     """Replace the answers of some queries; the cost of both is counted."""
     ids, scores, bounds = hits.ids.copy(), hits.scores.copy(), hits.bounds.copy()
     slots, scored = hits.slots.copy(), hits.scored.copy()
@@ -346,7 +346,7 @@ def patched(hits: Hits, which: Ints, other: Hits) -> Hits:
     )
 
 
-def joined(parts: Sequence[Hits], which: Ints | None = None) -> Hits:
+def join(parts: Sequence[Hits], which: Ints | None = None) -> Hits:
     """Put the answers to groups of queries together; `which` are these, if not consecutive."""
     if len(parts) == 1:
         return parts[0]

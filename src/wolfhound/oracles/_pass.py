@@ -16,7 +16,7 @@ from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Matrix, Singles, Vector
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._best import Best
-from wolfhound.oracles._gauge import Gauge, Norms
+from wolfhound.oracles._norms import Gauge, Norms
 from wolfhound.pulse import pulse
 from wolfhound.threads import map_ordered
 
@@ -61,7 +61,7 @@ class Watch:
         """Return scores and ids of rows above the floor, ids ascending."""
         copy = _NO_COPY if self.copy is None else self.copy[first : first + len(rows)]
         aside = kernels.Aside(squares, copy, self.scale)
-        count = kernels.sweep(rows, self.query, self.best.known, aside, room)
+        count = kernels.sweep(rows, self.query, self.best.floor, aside, room)
         scores, ids = room.scores[:count], room.found[:count] + first
         if len(self.banned):
             place = np.searchsorted(self.banned[:-1], ids)

@@ -40,7 +40,7 @@ def length(family: Family, sample: Matrix, n: int, tau: float, *, tables: int, d
         for _ in range(tables):
             hashing = draw_hash(family, sample, n, per_bucket=per_bucket, rng=rng)
             sized.append((hashing, np.bincount(hashing.assign(sample), minlength=hashing.buckets)))
-        rows = sized[0][0].small(sample)
+        rows = sized[0][0].scale(sample)
         radius = float(np.sqrt(np.einsum("ij,ij->i", rows, rows)).max())
         found = budgets(sized, rows, radius, np.array([tau]), delta=delta, rng=rng)[0]
         return float(found) * n / len(sample) + _ORDERED * sized[0][0].buckets

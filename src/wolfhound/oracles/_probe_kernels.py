@@ -10,14 +10,14 @@ import numpy as np
 from wolfhound.core import Ids, Ints, Singles
 from wolfhound.jit import kernel
 from wolfhound.oracles._order_kernels import Promises, order, order_pairs
-from wolfhound.oracles._scan_kernels import Heaps, listed, push
+from wolfhound.oracles._scan_kernels import Heaps, is_listed, push
 from wolfhound.oracles.int8._instructions import lowest_bit, prefetch, rows_of_one
 from wolfhound.oracles.int8.layout import ROWS, Address, PackedQueries, PackedRows, address, move
 
 _LINES = 16
 
 
-class Progress(NamedTuple):
+class ProbeState(NamedTuple):
     """What is known of m queries between two rounds.
 
     Attributes
@@ -53,12 +53,12 @@ def _scan(
             row = lowest_bit(bits)
             bits &= bits - 1
             place = ROWS * block + row
-            if uppers[row] > floors[q] and (exclude.shape[1] == 0 or not listed(exclude, q, ids[place])):
+            if uppers[row] > floors[q] and (exclude.shape[1] == 0 or not is_listed(exclude, q, ids[place])):
                 push(heaps, q, uppers[row], place)
 
 
 @kernel
-def _read_ahead(first: Address, place: int) -> None:
+def _prefetch_rows(first: Address, place: int) -> None:
     """Ask for the first cache lines of the codes at a place."""
     ahead = move(first, place // ROWS, 0).codes
     for line in range(_LINES):
@@ -73,7 +73,7 @@ def probe(
     offsets: Ints,
     packed: PackedRows,
     queries: PackedQueries,
-    progress: Progress,
+    progress: ProbeState,
 ) -> None:
     """Scan, per query, the most promising atoms that were not scanned yet.
 
@@ -105,7 +105,7 @@ def probe(
         for i in range(count):
             begin, end = offsets[room[0, i]], offsets[room[0, i] + 1]
             if i + 1 < count:
-                _read_ahead(first, offsets[room[0, i + 1]])
+                _prefetch_rows(first, offsets[room[0, i + 1]])
             # Buckets are uneven: the first was begun in an earlier round, the last is cut.
             span = (begin + max(0, done[q] - total), min(end, begin + budget - total))
             total += end - begin

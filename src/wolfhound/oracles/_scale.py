@@ -18,7 +18,7 @@ FAR = 1e15
 _MOST = 1000
 
 
-def sampled(atoms: Atoms, ids: Ids) -> Matrix:
+def sample_rows(atoms: Atoms, ids: Ids) -> Matrix:
     """Take rows; ValueError names one that is not finite, or too long for sums of squares."""
     rows = finite_rows(atoms, ids)
     with np.errstate(over="ignore"):
@@ -39,7 +39,7 @@ def unit_of(reach: float) -> float:
     return math.ldexp(1.0, -min(max(math.frexp(reach)[1], -_MOST), _MOST))
 
 
-def small(rows: Matrix, unit: float, centre: Vector | None = None) -> NDArray[np.float32]:
+def scale_rows(rows: Matrix, unit: float, centre: Vector | None = None) -> NDArray[np.float32]:
     """Return ``unit (rows - centre)`` in float32; what is far too large for it is cut off."""
     # In two steps: the unit of tiny float32 rows is too large for float32.
     half = math.ldexp(1.0, math.frexp(unit)[1] // 2)

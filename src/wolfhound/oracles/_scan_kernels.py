@@ -243,7 +243,7 @@ def peaks(scores: Vector, first: int, window: int, best: Vector, where: Ids) -> 
 # ---------------------------------------------------------------- screening
 
 
-class Rule(NamedTuple):
+class ScreenRule(NamedTuple):
     """Upper bounds ``slope * kept score + rho * norm + shift``."""
 
     slope: float
@@ -252,7 +252,7 @@ class Rule(NamedTuple):
 
 
 @kernel
-def uppers(scores: Singles, norms: Singles, rule: Rule, out: Vector) -> None:
+def uppers(scores: Singles, norms: Singles, rule: ScreenRule, out: Vector) -> None:
     """Upper bounds in float64."""
     for i in range(scores.shape[0]):
         out[i] = rule.slope * np.float64(scores[i]) + (rule.rho * np.float64(norms[i]) + rule.shift)
@@ -330,7 +330,7 @@ def push(heaps: Heaps, i: int, key: Any, atom: int) -> None:
 
 
 @kernel
-def listed(sorted_ids: Ids, i: int, atom: int) -> bool:
+def is_listed(sorted_ids: Ids, i: int, atom: int) -> bool:
     """Whether row i, in ascending order, holds the atom."""
     low = 0
     high = sorted_ids.shape[1]
@@ -377,7 +377,7 @@ def keep_best(
                 continue
             for j in range(start, stop):
                 key = products[i, j] + (widths[i] * norms[j] + shift)
-                if key > floors[i] and not listed(exclude, i, first + j):
+                if key > floors[i] and not is_listed(exclude, i, first + j):
                     push(heaps, i, key, first + j)
 
 

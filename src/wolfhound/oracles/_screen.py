@@ -15,10 +15,10 @@ import numpy as np
 
 from wolfhound.core import Atoms, Ids, Singles, Vector
 from wolfhound.oracles import _scan_kernels as kernels
-from wolfhound.oracles._asked import lengths
 from wolfhound.oracles._best import Best
-from wolfhound.oracles._gauge import Norms
 from wolfhound.oracles._hits import rescore
+from wolfhound.oracles._norms import Norms
+from wolfhound.oracles._question import lengths
 from wolfhound.rounding import TINY, UNIT, gamma
 
 SHARE = 0.05
@@ -56,7 +56,7 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class ReferencePass:
     """A full pass that was kept.
 
     Attributes
@@ -78,7 +78,7 @@ class Reference:
     scores: Singles
     norms: Norms
 
-    def rule(self, query: Vector, size: float) -> kernels.Rule:
+    def rule(self, query: Vector, size: float) -> kernels.ScreenRule:
         """Bounds on the true and on the computed float64 scores of a query.
 
         rho collects all that is proportional to the norm of an atom: the
@@ -93,7 +93,7 @@ class Reference:
         rho += kept * (gamma(d + 2) + 1.001 * _SINGLE) + gamma(d + 2) * size
         rho += 8.0 * UNIT * (rho + 1.01 * kept)
         shift = abs(near) * (d * TINY + 2.0 * _SINGLE_TINY / self.scale) + d * TINY
-        return kernels.Rule(near / self.scale, rho * (1.0 + 4.0 * UNIT), shift * (1.0 + 4.0 * UNIT))
+        return kernels.ScreenRule(near / self.scale, rho * (1.0 + 4.0 * UNIT), shift * (1.0 + 4.0 * UNIT))
 
 
 def scale_of(size: float) -> float:
@@ -119,7 +119,7 @@ class Screen:
         Atoms that are not asked for, ascending.
     """
 
-    def __init__(self, reference: Reference, query: Vector, size: float, banned: Ids) -> None:
+    def __init__(self, reference: ReferencePass, query: Vector, size: float, banned: Ids) -> None:
         self._reference = reference
         self._query = query
         self._size = size
@@ -179,4 +179,4 @@ class Screen:
         for first, uppers in self._chunks():
             found = kernels.collect(uppers, best.floor_for(uppers))
             best.add(uppers[found], found + first)
-        return best.kept()[1]
+        return best.entries()[1]

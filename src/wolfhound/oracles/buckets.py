@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
-from wolfhound.oracles._asked import Asked
-from wolfhound.oracles._hits import offered, patched, rescore_pairs
+from wolfhound.oracles._hits import offer, patch, rescore_pairs
 from wolfhound.oracles._order_kernels import Promises
+from wolfhound.oracles._question import Question
 from wolfhound.oracles.int8.codes import Codes, encode_queries
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.layout import PackedRows
@@ -52,7 +52,7 @@ class Bucketing(Protocol):
         """How many buckets there are."""
 
     @property
-    def scored(self) -> int:
+    def cost(self) -> int:
         """How many vectors a query is multiplied with to order the buckets."""
 
     def assign(self, rows: Matrix) -> Ints:
@@ -110,7 +110,7 @@ class Buckets:
         return self.codes.arrays(prefix) | {f"{prefix}_offsets": self.offsets}
 
 
-def filled(atoms: Atoms, bucketing: Bucketing, centre: Vector) -> Buckets:
+def fill_buckets(atoms: Atoms, bucketing: Bucketing, centre: Vector) -> Buckets:
     """Assign and encode all atoms: two passes.
 
     Inside a bucket they are ordered by falling distance from the centre: where a
@@ -139,7 +139,7 @@ def _lengths(block: Matrix, centre: Matrix) -> Vector:
     return np.concatenate([np.empty(0), *parts])
 
 
-class Table(NamedTuple):
+class BucketTable(NamedTuple):
     """Buckets, and what puts them in order."""
 
     buckets: Buckets
@@ -160,10 +160,10 @@ def doubling(budget: int, most: int, thresholds: Vector | None) -> Iterator[Roun
     yield budget, None
 
 
-def searched(
+def search(
     atoms: Atoms,
-    tables: Sequence[Table],
-    ask: Asked,
+    tables: Sequence[BucketTable],
+    question: Question,
     rounds: Iterable[Round],
     *,
     scores: Vector | None,
@@ -173,40 +173,40 @@ def searched(
 
     Parameters
     ----------
-    atoms, tables, ask, rounds
-        As in `probed`.
+    atoms, tables, question, rounds
+        As in `probe`.
     scores : (m,), optional
         What the caller wants to be reached.
     scan
         Answers what codes cannot decide; None: nothing is proved.
     """
     if scan is None:
-        return probed(atoms, tables, ask, rounds)
+        return probe(atoms, tables, question, rounds)
     codes = tables[0].buckets.codes
     if scores is None:
-        return answer_by_codes(atoms, codes, scan, ask)
-    hits = probed(atoms, tables, ask, rounds)
+        return answer_by_codes(atoms, codes, scan, question)
+    hits = probe(atoms, tables, question, rounds)
     missed = np.flatnonzero(hits.scores[:, 0] < scores)
     if not len(missed):
         return hits
-    return patched(hits, missed, answer_by_codes(atoms, codes, scan, ask.only(missed)))
+    return patch(hits, missed, answer_by_codes(atoms, codes, scan, question.only(missed)))
 
 
-def probed(atoms: Atoms, tables: Sequence[Table], ask: Asked, rounds: Iterable[Round]) -> Hits:
+def probe(atoms: Atoms, tables: Sequence[BucketTable], question: Question, rounds: Iterable[Round]) -> Hits:
     """Answer from the best buckets of all tables, in rounds of growing budgets.
 
     Parameters
     ----------
     atoms, tables
         What is searched.
-    ask
+    question
         The queries.
     rounds
         A query is finished after the first round in which its best atom scores
         enough, or after the last.
     """
-    probes = [_Probe(table, ask) for table in tables]
-    left = np.arange(len(ask.queries))
+    probes = [_Probe(table, question) for table in tables]
+    left = np.arange(len(question.queries))
     for budget, thresholds in rounds:
         if not len(left):
             break
@@ -214,11 +214,13 @@ def probed(atoms: Atoms, tables: Sequence[Table], ask: Asked, rounds: Iterable[R
             probe.round(left, budget)
         if thresholds is not None:
             ids = _together([probe.ids(left) for probe in probes])
-            best = rescore_pairs(atoms, ask.queries[left], ids).max(axis=1, initial=-np.inf)
+            best = rescore_pairs(atoms, question.queries[left], ids).max(axis=1, initial=-np.inf)
             left = left[best < thresholds[left]]
-    every = np.arange(len(ask.queries))
+    every = np.arange(len(question.queries))
     ids = _together([probe.ids(every) for probe in probes])
-    return offered(atoms, ask, ids, scored=functools.reduce(np.add, [probe.scored for probe in probes]))
+    return offer(
+        atoms, question, ids, scored=functools.reduce(np.add, [probe.progress.scored for probe in probes])
+    )
 
 
 def _together(parts: list[Ids]) -> Ids:
@@ -233,34 +235,29 @@ def _together(parts: list[Ids]) -> Ids:
 class _Probe:
     """What is known of a batch of queries between two rounds."""
 
-    def __init__(self, table: Table, ask: Asked) -> None:
+    def __init__(self, table: BucketTable, question: Question) -> None:
         buckets, bucketing = table
-        m, room = len(ask.queries), max(ENOUGH, 2 * ask.k)
+        m, room = len(question.queries), max(ENOUGH, 2 * question.k)
         self._offsets = buckets.offsets
         # Estimates, not bounds: errors count for nothing, and are not worth a read.
         codes = buckets.codes
         self._packed = PackedRows(codes.blocks, codes.scales, codes.scales, codes.ids, codes.n)
-        self._queries = encode_queries(codes, ask).packed
+        self._queries = encode_queries(codes, question).pack()
         self._queries.rules["size"] = 0.0
-        self._promises = bucketing.promises(ask.queries, ask.sizes)
-        self._progress = kernels.Progress(
+        self._promises = bucketing.promises(question.queries, question.sizes)
+        self.progress = kernels.ProbeState(
             keys=np.empty((m, room), np.float32),
             places=np.full((m, room), -1),
             fill=np.zeros(m, np.int64),
             floors=self._queries.rules["floor"],
             done=np.zeros(m, np.int64),
-            scored=np.full(m, bucketing.scored),
+            scored=np.full(m, bucketing.cost),
         )
 
     def ids(self, which: Ints) -> Ids:
         """(m, room) candidates of some queries, padded with -1."""
-        places = self._progress.places[which]
+        places = self.progress.places[which]
         return np.where(places >= 0, self._packed.ids[places], -1)
-
-    @property
-    def scored(self) -> Ints:
-        """(m,) how many vectors each query was multiplied with."""
-        return self._progress.scored
 
     def round(self, which: Ints, budget: int) -> None:
         """Go on with some queries until their buckets hold `budget` atoms."""
@@ -273,5 +270,5 @@ class _Probe:
 
     def _go_on(self, which: Ints, budget: int) -> None:
         kernels.probe(
-            which, budget, self._promises, self._offsets, self._packed, self._queries, self._progress
+            which, budget, self._promises, self._offsets, self._packed, self._queries, self.progress
         )

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from wolfhound.atoms import ArrayAtoms, as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _saved as saved
-from wolfhound.oracles._asked import Asked, asked, wanted
 from wolfhound.oracles._kmeans import kmeans, nearest
 from wolfhound.oracles._order_kernels import Promises
-from wolfhound.oracles._scale import FAR, sampled, small, unit_of
-from wolfhound.oracles.buckets import CAP, Buckets, Table, doubling, filled, searched
+from wolfhound.oracles._question import Question, check_question, check_thresholds
+from wolfhound.oracles._scale import FAR, sample_rows, scale_rows, unit_of
+from wolfhound.oracles.buckets import CAP, Buckets, BucketTable, doubling, fill_buckets, search
 from wolfhound.oracles.int8._sweep_kernels import bound_all
 from wolfhound.oracles.int8.codes import Codes, encode_queries
 from wolfhound.oracles.int8.encoding import encode_atoms
@@ -55,30 +55,30 @@ class Clusters:
         return len(self.centres)
 
     @property
-    def scored(self) -> int:
+    def cost(self) -> int:
         """Every centre is scored."""
         return len(self.centres)
 
     def assign(self, rows: Matrix) -> Ints:
         """Return the nearest centre of each row."""
-        return nearest(self.centres, small(rows, self.unit))[0]
+        return nearest(self.centres, scale_rows(rows, self.unit))[0]
 
     def promises(self, queries: Vector, sizes: Vector) -> Promises:
         """Score of the centre, and what its best atom adds to it."""
-        ask = Asked(queries, 1, np.empty((len(queries), 0), np.int64), sizes)
+        question = Question(queries, 1, np.empty((len(queries), 0), np.int64), sizes)
         out = np.empty((len(queries), self.buckets), np.float32)
-        bound_all(self.codes.packed, encode_queries(self.codes, ask).packed, out)
+        bound_all(self.codes.pack(), encode_queries(self.codes, question).pack(), out)
         return Promises.plain(out)
 
     @classmethod
-    def trained(cls, rows: Matrix, clusters: int, n: int, *, seed: int) -> Clusters:
+    def train(cls, rows: Matrix, clusters: int, n: int, *, seed: int) -> Clusters:
         """Run k-means on a sample of n atoms.
 
         What the best of k normal scores of deviation s adds is about
         ``s sqrt(2 log k)``.
         """
         unit = unit_of(float(np.abs(rows).max()))
-        near = small(rows, unit)
+        near = scale_rows(rows, unit)
         centres = kmeans(near, clusters, seed=seed)
         owner, squares = nearest(centres, near)
         sizes = np.bincount(owner, minlength=clusters)
@@ -119,7 +119,7 @@ class ClusterIndex:
         self._buckets = buckets
         self._budget = budget
         self._proof = proof
-        self._tables = [Table(buckets, clusters)]
+        self._tables = [BucketTable(buckets, clusters)]
         self._scan = Scan(atoms, screen=False) if proof else None
 
     @classmethod
@@ -155,9 +155,9 @@ class ClusterIndex:
         chosen = min(n, max(1, round(2.0 * root)) if clusters is None else count(clusters, "clusters", low=1))
         first = max(1, round(8.0 * root)) if budget is None else count(budget, "budget", low=1)
         rng = np.random.default_rng(count(seed, "seed"))
-        sample = sampled(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
-        made = Clusters.trained(sample, chosen, n, seed=seed)
-        buckets = filled(rows, made, sample.mean(axis=0, dtype=np.float64))
+        sample = sample_rows(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
+        made = Clusters.train(sample, chosen, n, seed=seed)
+        buckets = fill_buckets(rows, made, sample.mean(axis=0, dtype=np.float64))
         return cls(rows, made, buckets, budget=first, proof=flag(proof, "proof"))
 
     def with_budget(self, budget: int) -> ClusterIndex:
@@ -184,10 +184,10 @@ class ClusterIndex:
         exclude: Ids | None = None,
     ) -> Hits:
         """Answer m queries, see `Oracle.query`."""
-        ask = asked(self._atoms, queries, k, exclude)
-        scores = wanted(thresholds, len(ask.queries))
+        question = check_question(self._atoms, queries, k, exclude)
+        scores = check_thresholds(thresholds, len(question.queries))
         rounds = doubling(self._budget, max(self._budget, int(CAP * self._atoms.shape[0])), scores)
-        return searched(self._atoms, self._tables, ask, rounds, scores=scores, scan=self._scan)
+        return search(self._atoms, self._tables, question, rounds, scores=scores, scan=self._scan)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the index to a folder, whole or not at all; see `load`."""

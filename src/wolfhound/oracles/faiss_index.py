@@ -19,9 +19,9 @@ from wolfhound.atoms import as_atoms, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Singles, Vector
 from wolfhound.oracles import _faiss
 from wolfhound.oracles import _saved as saved
-from wolfhound.oracles._asked import Asked, asked, wanted
-from wolfhound.oracles._hits import joined, offered
+from wolfhound.oracles._hits import join, offer
 from wolfhound.oracles._kmeans import kmeans, nearest
+from wolfhound.oracles._question import Question, check_question, check_thresholds
 from wolfhound.validate import count, number, require
 
 __all__ = ["FaissIndex", "Hnsw", "IvfPq", "Pq", "Wrapped", "kmeans", "nearest"]
@@ -256,31 +256,31 @@ class FaissIndex:
         of the probed lists for `IvfPq`. For `Hnsw`, and for graphs and lists of
         a wrapped index, faiss counts all queries together: each gets its share.
         """
-        ask = asked(self._atoms, queries, k, exclude)
-        wanted(thresholds, len(ask.queries))
-        wide = max(ask.k, self._kind.rerank) + ask.exclude.shape[1]
+        question = check_question(self._atoms, queries, k, exclude)
+        check_thresholds(thresholds, len(question.queries))
+        wide = max(question.k, self._kind.rerank) + question.exclude.shape[1]
         row = self._atoms.shape[1] * self._atoms.dtype.itemsize
         step = max(1, _GATHER // (row * min(self._atoms.shape[0], wide)))
-        starts = range(0, len(ask.queries), step)
-        return joined([self._some(ask.only(slice(start, start + step))) for start in starts])
+        starts = range(0, len(question.queries), step)
+        return join([self._some(question.only(slice(start, start + step))) for start in starts])
 
-    def _some(self, ask: Asked) -> Hits:
+    def _some(self, question: Question) -> Hits:
         """Answer a group of queries at once."""
-        n, m = self._atoms.shape[0], len(ask.queries)
-        rescored = max(ask.k, self._kind.rerank)
-        fetch = rescored + int((ask.exclude >= 0).sum(axis=1).max(initial=0))
+        n, m = self._atoms.shape[0], len(question.queries)
+        rescored = max(question.k, self._kind.rerank)
+        fetch = rescored + int((question.exclude >= 0).sum(axis=1).max(initial=0))
         if fetch >= n:
             every = np.tile(np.arange(n), (m, 1))
-            return offered(self._atoms, ask, _without(every, ask.exclude, n), scored=np.full(m, n))
-        ids, scored = self._engine.search(_points(ask.queries, self._anchor, self._reach), fetch)
+            return offer(self._atoms, question, _without(every, question.exclude, n), scored=np.full(m, n))
+        ids, scored = self._engine.search(_points(question.queries, self._anchor, self._reach), fetch)
         _check_positions(ids, n)
-        ids = _without(ids, ask.exclude, rescored)
+        ids = _without(ids, question.exclude, rescored)
         lost = (ids < 0).all(axis=1)
         if lost.any():  # codes whose scores are all equal, as for a zero query, or a poor graph
             first = np.tile(np.arange(fetch), (int(lost.sum()), 1))
-            ids[lost] = _without(first, ask.exclude[lost], rescored)
+            ids[lost] = _without(first, question.exclude[lost], rescored)
             scored = np.minimum(n, scored + rescored * lost)
-        return offered(self._atoms, ask, ids, scored=scored)
+        return offer(self._atoms, question, ids, scored=scored)
 
     # ------------------------------------------------------------ files
 
@@ -355,7 +355,7 @@ def _kind_of(stored: store.Stored) -> Kind:
 def _engine(index: Any, kind: Kind) -> _faiss.Engine:
     if isinstance(kind, IvfPq):
         return _faiss.lists_of(index, kind.probes or 1)
-    return _faiss.Codes(index) if isinstance(kind, Pq) else _faiss.Plain(index)
+    return _faiss.PqEngine(index) if isinstance(kind, Pq) else _faiss.PlainEngine(index)
 
 
 def _far(atoms: Atoms) -> tuple[Singles, float]:
@@ -371,7 +371,7 @@ def _far(atoms: Atoms) -> tuple[Singles, float]:
 
 
 def _points(queries: Vector, anchor: Singles, reach: float) -> Singles:
-    """(m, width) points to ask faiss for: queries of length `reach`, padded."""
+    """(m, width) points to question faiss for: queries of length `reach`, padded."""
     unit = np.ldexp(queries, -np.frexp(np.abs(queries).max(axis=1, keepdims=True))[1])
     length = np.sqrt(np.square(unit).sum(axis=1, keepdims=True))
     points = np.tile(anchor, (len(queries), 1))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from wolfhound.core import Ints, Matrix, Singles, Vector
 from wolfhound.oracles import _hash_kernels as kernels
 from wolfhound.oracles._order_kernels import Promises
-from wolfhound.oracles._scale import small, unit_of
+from wolfhound.oracles._scale import scale_rows, unit_of
 from wolfhound.store import Stored
 from wolfhound.threads import map_ordered
 from wolfhound.validate import number, require
@@ -170,7 +170,7 @@ class Hash:
         return len(self.norms) * self.family.codes(len(self.first)) * self.family.codes(len(self.second))
 
     @property
-    def scored(self) -> int:
+    def cost(self) -> int:
         """A query is projected on every direction."""
         return len(self.first) + len(self.second)
 
@@ -180,18 +180,18 @@ class Hash:
         arrays = (self.first, self.second, self.centre, self.variances, self.shifts)
         return sum(each.nbytes for each in arrays)
 
-    def small(self, rows: Matrix) -> Singles:
+    def scale(self, rows: Matrix) -> Singles:
         """Centre and scale rows, as they are hashed."""
-        return small(rows, self.unit, self.centre)
+        return scale_rows(rows, self.unit, self.centre)
 
     def assign(self, rows: Matrix) -> Ints:
         """Return the bucket of each row."""
         starts = range(0, len(rows), _BLOCK)
-        parts = map_ordered(lambda start: self.place(self.small(rows[start : start + _BLOCK])), starts)
+        parts = map_ordered(lambda start: self.place(self.scale(rows[start : start + _BLOCK])), starts)
         return np.concatenate([np.empty(0, np.int64), *parts])
 
     def place(self, rows: Singles) -> Ints:
-        """Return the bucket of rows that were made `small`."""
+        """Return the bucket of rows that `scale` gave."""
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         place: Ints = np.searchsorted(self.edges, norms)
         for block in (self.first, self.second):
@@ -283,7 +283,7 @@ def draw_hash(
     centre = sample.mean(axis=0, dtype=np.float64)
     reach = float(np.abs(sample - centre).max())
     unit = unit_of(reach)
-    rows = small(sample, unit, centre)
+    rows = scale_rows(sample, unit, centre)
     sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     edges = _edges(sizes)
     owner = np.searchsorted(edges, sizes)

@@ -18,9 +18,9 @@ from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.oracles import _planted as planted
 from wolfhound.oracles import _saved as saved
-from wolfhound.oracles._asked import Asked, asked, wanted
-from wolfhound.oracles._scale import FAR, sampled
-from wolfhound.oracles.buckets import CAP, Buckets, Round, Table, doubling, filled, searched
+from wolfhound.oracles._question import Question, check_question, check_thresholds
+from wolfhound.oracles._scale import FAR, sample_rows
+from wolfhound.oracles.buckets import CAP, Buckets, BucketTable, Round, doubling, fill_buckets, search
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, draw_hash
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.promises import Ladder, Promise
@@ -72,7 +72,7 @@ class LshIndex:
         proof: bool,
     ) -> None:
         self._atoms = atoms
-        self._tables = [Table(*table) for table in tables]
+        self._tables = [BucketTable(*table) for table in tables]
         self._hashes = [table[1] for table in tables]
         self._copies = copies
         self._budget = budget
@@ -149,7 +149,7 @@ class LshIndex:
         rng = np.random.default_rng(count(seed, "seed"))
         promise = Promise(c=c, delta=delta, taus=taus)
         with one_blas_thread():  # rotations and projections have the same bits at any thread count
-            made, promise = _made(
+            made, promise = _make_tables(
                 rows,
                 chosen,
                 promise,
@@ -219,13 +219,18 @@ class LshIndex:
         exclude: Ids | None = None,
     ) -> Hits:
         """Answer m queries, see `Oracle.query`."""
-        ask = asked(self._atoms, queries, k, exclude)
-        scores = wanted(thresholds, len(ask.queries))
-        return searched(
-            self._atoms, self._tables, ask, self._rounds(ask, scores), scores=scores, scan=self._scan
+        question = check_question(self._atoms, queries, k, exclude)
+        scores = check_thresholds(thresholds, len(question.queries))
+        return search(
+            self._atoms,
+            self._tables,
+            question,
+            self._rounds(question, scores),
+            scores=scores,
+            scan=self._scan,
         )
 
-    def _rounds(self, ask: Asked, scores: Vector | None) -> Iterable[Round]:
+    def _rounds(self, question: Question, scores: Vector | None) -> Iterable[Round]:
         """Budgets of a table, round by round, and the scores that are enough."""
         first = -(-self._budget // self.tables)
         if scores is not None:
@@ -234,8 +239,8 @@ class LshIndex:
         if not taus:
             return doubling(first, first, None)
         with np.errstate(over="ignore"):  # what overflows is no score that could be enough
-            length = self._promise.c * ask.sizes * self.radius
-        enough = [tau * length + self._at_centre(ask.queries) for tau in taus]
+            length = self._promise.c * question.sizes * self.radius
+        enough = [tau * length + self._at_centre(question.queries) for tau in taus]
         if len(taus) == 1:
             return doubling(min(first, limits[0]), limits[0], enough[0])
         rungs: list[Vector | None] = [*enough[:-1], None]
@@ -261,17 +266,17 @@ class LshIndex:
             Scores of the points that the queries come from; default: of the centre.
         """
         within(ratio, "ratio", "(0, 1]")
-        ask = asked(self._atoms, queries, 1, None)
-        given = wanted(here, len(ask.queries))
-        start = self._at_centre(ask.queries) if given is None else given
+        question = check_question(self._atoms, queries, 1, None)
+        given = check_thresholds(here, len(question.queries))
+        start = self._at_centre(question.queries) if given is None else given
         scan = Scan(self._atoms, screen=False)
-        best = answer_by_codes(self._atoms, self._tables[0].buckets.codes, scan, ask).scores[:, 0]
+        best = answer_by_codes(self._atoms, self._tables[0].buckets.codes, scan, question).scores[:, 0]
         # Where nothing is better than the point itself, nothing is missed.
         gaps = np.where(best > start, best - start, np.inf)
         size, budget = self._atoms.shape[0], 16.0
         while True:
             index = self._with(min(round(budget), size), proof=False)
-            missed = (best - index.query(ask.queries).scores[:, 0]) / gaps
+            missed = (best - index.query(question.queries).scores[:, 0]) / gaps
             if 1.0 - missed.mean() >= ratio or index.budget == size:
                 return index._with(index.budget, proof=self._proof)
             budget *= 1.25
@@ -340,7 +345,7 @@ class LshIndex:
         )
 
 
-def _made(
+def _make_tables(
     atoms: Atoms,
     family: Family,
     promise: Promise,
@@ -353,18 +358,18 @@ def _made(
 ) -> tuple[list[tuple[Buckets, Hash]], Promise]:
     """Draw and fill all tables; measure what the promise takes."""
     n, taus, delta = atoms.shape[0], promise.taus, promise.delta
-    sample = sampled(atoms, np.sort(rng.permutation(n)[:_SAMPLE]))
+    sample = sample_rows(atoms, np.sort(rng.permutation(n)[:_SAMPLE]))
     length = planted.length(family, sample, n, taus[-1], tables=tables, delta=delta) if taus else bucket
     made = []
     for _ in range(tables * copies):
         hashing = draw_hash(family, sample, n, per_bucket=length, rng=rng, axes=axes)
-        made.append((filled(atoms, hashing, hashing.centre), hashing))
+        made.append((fill_buckets(atoms, hashing, hashing.centre), hashing))
     if not taus:
         return made, promise
     buckets, hashing = made[0]
     found = planted.budgets(
         [(each, np.diff(held.offsets)) for held, each in made[:tables]],
-        hashing.small(sample),
+        hashing.scale(sample),
         min(_radius(buckets) * hashing.unit, FAR * math.sqrt(atoms.shape[1])),
         np.array(taus),
         delta=delta,

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from wolfhound.atoms import MappedAtoms, as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, Vector
-from wolfhound.oracles._asked import asked, wanted
-from wolfhound.oracles._hits import offered
+from wolfhound.oracles._hits import offer
+from wolfhound.oracles._question import check_question, check_thresholds
 from wolfhound.validate import count, function, matrix, oracle, require
 
 
@@ -37,7 +37,7 @@ class Projected:
     extra
         How many more than k answers the index is asked for.
     thresholds
-        Pure function of (m, d) queries and (m,) scores to the scores to ask the
+        Pure function of (m, d) queries and (m,) scores to the scores to question the
         index for. Without it the index gets no thresholds: a score is not one of
         <phi, psi>.
 
@@ -88,21 +88,25 @@ class Projected:
         exclude: Ids | None = None,
     ) -> Hits:
         """Answer m queries, see `Oracle.query`; the best of what the index finds."""
-        ask = asked(self._atoms, queries, k, exclude)
-        m, dim = len(ask.queries), self._index.atoms.shape[1]
-        floors = wanted(thresholds, m)
-        mapped = matrix(self._phi(ask.queries), "phi(queries)")
+        question = check_question(self._atoms, queries, k, exclude)
+        m, dim = len(question.queries), self._index.atoms.shape[1]
+        floors = check_thresholds(thresholds, m)
+        mapped = matrix(self._phi(question.queries), "phi(queries)")
         require(mapped.shape == (m, dim), "phi(queries)", f"an ({m}, {dim}) array", f"shape {mapped.shape}")
         if floors is not None:
-            floors = None if self._thresholds is None else wanted(self._thresholds(ask.queries, floors), m)
+            floors = (
+                None
+                if self._thresholds is None
+                else check_thresholds(self._thresholds(question.queries, floors), m)
+            )
         hits = self._index.query(
             mapped,
-            k=ask.k + self._extra,
+            k=question.k + self._extra,
             thresholds=floors,
-            exclude=ask.exclude if ask.exclude.shape[1] else None,
+            exclude=question.exclude if question.exclude.shape[1] else None,
         )
         scored = hits.scored + (hits.ids >= 0).sum(axis=1)
-        return replace(offered(self._atoms, ask, hits.ids, scored=scored), passes=hits.passes)
+        return replace(offer(self._atoms, question, hits.ids, scored=scored), passes=hits.passes)
 
     def __repr__(self) -> str:
         """The index and the atoms."""

@@ -15,7 +15,7 @@ from wolfhound.validate import count, number, require, within
 class Ladder:
     """Rungs ``tau = (1 + zeta)^-i`` from 1 down to `low`, asked from the top.
 
-    A structure for (c, tau) promises c tau, not c times the best score. Asked
+    A structure for (c, tau) promises c tau, not c times the best score. Question
     for one rung after the other, until an answer is verified, it promises
     c / (1 + zeta) of the best score: only the rung just below it must succeed.
 

@@ -16,8 +16,8 @@ import numpy as np
 from wolfhound import theory, validate
 from wolfhound.atoms import norms
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Oracle, Vector
-from wolfhound.oracles._asked import asked, lengths, slacks, wanted
-from wolfhound.oracles._hits import offered
+from wolfhound.oracles._hits import offer
+from wolfhound.oracles._question import check_question, check_thresholds, lengths, slacks
 from wolfhound.rounding import TINY, UNIT
 from wolfhound.validate import count, number, require
 
@@ -87,39 +87,39 @@ class QuantizedQueries:
         exclude: Ids | None = None,
     ) -> Hits:
         """Answer m queries, see `Oracle.query`, from the centres of their cells."""
-        ask = asked(self.atoms, queries, k, exclude)
-        floors = wanted(thresholds, len(ask.queries))
-        lattice = _located(ask.queries, math.ceil(_WIDTH / self._side))
+        question = check_question(self.atoms, queries, k, exclude)
+        floors = check_thresholds(thresholds, len(question.queries))
+        lattice = _locate(question.queries, math.ceil(_WIDTH / self._side))
         radius, passes = self._radius, 0.0
         if floors is not None:
-            radius, passes = self._measured(radius)
-            floors = lattice.lowered(floors, radius)
+            radius, passes = self._measure(radius)
+            floors = lattice.lower(floors, radius)
         hits = self._oracle.query(
             lattice.centres,
-            k=ask.k,
+            k=question.k,
             thresholds=floors,
-            exclude=ask.exclude if ask.exclude.shape[1] else None,
+            exclude=question.exclude if question.exclude.shape[1] else None,
         )
         radius = min(radius, max(hits.radius, TINY))
         bounds = hits.bounds.copy()
         proved = np.isfinite(bounds)
         if proved.any():
-            radius, more = self._measured(radius)
+            radius, more = self._measure(radius)
             passes += more
-            above = lattice.raised(np.where(proved, bounds, 0.0), radius)
-            slack = slacks(ask.sizes, self.atoms.shape[1], radius)
+            above = lattice.lift(np.where(proved, bounds, 0.0), radius)
+            slack = slacks(question.sizes, self.atoms.shape[1], radius)
             bounds[proved] = np.nextafter(above + slack, np.inf)[proved]
         if radius < math.inf:
             self._radius = radius  # other threads may have found another one: all are right
         scored = hits.scored + (hits.ids >= 0).sum(axis=1)
-        found = offered(self.atoms, ask, hits.ids, scored=scored)
+        found = offer(self.atoms, question, hits.ids, scored=scored)
         return replace(found, bounds=bounds, passes=passes + hits.passes, radius=radius)
 
     def __repr__(self) -> str:
         """The oracle and the side of a cell."""
         return f"QuantizedQueries({self._oracle!r}, side={self._side:g})"
 
-    def _measured(self, radius: float) -> tuple[float, float]:
+    def _measure(self, radius: float) -> tuple[float, float]:
         """Return a finite radius, measured if it is not known, and the passes that it took."""
         if radius < math.inf:
             return radius, 0.0
@@ -145,19 +145,19 @@ class _Lattice:
     exponents: Ints
     offsets: Vector
 
-    def lowered(self, scores: Vector, radius: float) -> Vector:
+    def lower(self, scores: Vector, radius: float) -> Vector:
         """Thresholds for the centres: all atoms that reach a score reach it there."""
         with np.errstate(over="ignore"):
             return np.asarray((np.ldexp(scores, -self.exponents) - self.offsets * radius) / self.sizes)
 
-    def raised(self, bounds: Vector, radius: float) -> Vector:
+    def lift(self, bounds: Vector, radius: float) -> Vector:
         """Bounds on the scores of the queries from those of the centres."""
         best, more = self.sizes * bounds, self.offsets * radius
         with np.errstate(over="ignore"):
             return np.ldexp(best + more + 8.0 * UNIT * (np.abs(best) + more), self.exponents)
 
 
-def _located(queries: Vector, cells: int) -> _Lattice:
+def _locate(queries: Vector, cells: int) -> _Lattice:
     """Find the cells of queries, `cells` along each axis; zero is its own centre."""
     exponents = np.frexp(np.abs(queries).max(axis=1))[1]
     rows = np.ldexp(queries, -exponents[:, None])

@@ -10,13 +10,13 @@ import numpy as np
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
-from wolfhound.oracles._asked import Asked, asked, slacks
 from wolfhound.oracles._batch import candidates, group_size, product_pass
 from wolfhound.oracles._best import Best
-from wolfhound.oracles._gauge import Gauge, Norms
-from wolfhound.oracles._hits import best_of_one, held, joined, packed, patched, rescore, row, settle
+from wolfhound.oracles._hits import best_of_one, build_hits, join, patch, rescore, row, settle, take_from
+from wolfhound.oracles._norms import Gauge, Norms
 from wolfhound.oracles._pass import Watch, full_pass
-from wolfhound.oracles._screen import Reference, Screen, fits, scale_of
+from wolfhound.oracles._question import Question, check_question, slacks
+from wolfhound.oracles._screen import ReferencePass, Screen, fits, scale_of
 from wolfhound.validate import flag
 
 _FEW = 4
@@ -61,7 +61,7 @@ class Scan:
         self._screen = 8 * self._atoms.shape[0] <= SCREEN_MEMORY if screen is None else flag(screen, "screen")
         # Both are replaced whole, never changed: a query of another thread may hold them.
         self._norms: Norms | None = None
-        self._reference: Reference | None = None
+        self._reference: ReferencePass | None = None
 
     @property
     def atoms(self) -> Atoms:
@@ -77,18 +77,18 @@ class Scan:
         exclude: Ids | None = None,
     ) -> Hits:
         """Answer m queries, see `Oracle.query`; thresholds are ignored."""
-        return self.answer(asked(self._atoms, queries, k, exclude))
+        return self.answer(check_question(self._atoms, queries, k, exclude))
 
-    def answer(self, ask: Asked) -> Hits:
+    def answer(self, question: Question) -> Hits:
         """Answer checked queries."""
-        if len(ask.queries) == 1:
-            return self._screened(ask) or self._one(ask)
-        if len(ask.queries) <= _FEW:
-            return self._loop(ask)
-        size = candidates(self._atoms, ask.k)
+        if len(question.queries) == 1:
+            return self._answer_near(question) or self._one(question)
+        if len(question.queries) <= _FEW:
+            return self._loop(question)
+        size = candidates(self._atoms, question.k)
         step = group_size(self._atoms, size)
-        starts = range(0, len(ask.queries), step)
-        return joined([self._many(ask.only(slice(start, start + step)), size) for start in starts])
+        starts = range(0, len(question.queries), step)
+        return join([self._many(question.only(slice(start, start + step)), size) for start in starts])
 
     def __repr__(self) -> str:
         """The atoms and the options."""
@@ -96,34 +96,36 @@ class Scan:
 
     # ------------------------------------------------------------ one query
 
-    def _screened(self, ask: Asked) -> Hits | None:
+    def _answer_near(self, question: Question) -> Hits | None:
         """Answer from the atoms that can still win; None if they are too many."""
-        size, query, reference = float(ask.sizes[0]), ask.queries[0], self._reference
+        size, query, reference = float(question.sizes[0]), question.queries[0], self._reference
         if reference is None or not fits(size, reference.norms.radius):
             return None
-        screen = Screen(reference, query, size, ask.banned(0))
-        ids = screen.survivors(self._atoms, ask.k)
+        screen = Screen(reference, query, size, question.exclusions(0))
+        ids = screen.survivors(self._atoms, question.k)
         if ids is None:
             return None
         rows = self._atoms.take(ids)
-        scores, best = row(rescore(rows, query), ids, ask.k)
+        scores, best = row(rescore(rows, query), ids, question.k)
         scored = len(ids) + screen.probed
         share = min(1.0, scored / self._atoms.shape[0])
         radius = reference.norms.radius
-        return self._hits(ask, scores, best, take=held(ids, rows), radius=radius, scored=scored, passes=share)
+        return self._hits(
+            question, scores, best, take=take_from(ids, rows), radius=radius, scored=scored, passes=share
+        )
 
-    def _one(self, ask: Asked) -> Hits:
+    def _one(self, question: Question) -> Hits:
         """Answer from a full pass, which becomes the reference of screening."""
-        n, k = self._atoms.shape[0], ask.k
-        watch = Watch(query=ask.queries[0], banned=ask.banned(0), best=Best(k))
-        radius = self._keep_pass(watch, float(ask.sizes[0])).radius
-        scores, ids = watch.best.kept()
+        n, k = self._atoms.shape[0], question.k
+        watch = Watch(query=question.queries[0], banned=question.exclusions(0), best=Best(k))
+        radius = self._keep_pass(watch, float(question.sizes[0])).radius
+        scores, ids = watch.best.entries()
         return best_of_one(
             self._atoms,
             ids,
             scores,
             k=k,
-            slack=slacks(ask.sizes, self._atoms.shape[1], radius),
+            slack=slacks(question.sizes, self._atoms.shape[1], radius),
             rest=np.full(1, -np.inf),
             scored=np.full(1, n),
             passes=1.0,
@@ -137,7 +139,7 @@ class Scan:
         norms = self._pass([watch])
         if watch.copy is not None and fits(size, norms.radius):
             query = watch.query.copy()
-            self._reference = Reference(
+            self._reference = ReferencePass(
                 query=query, size=size, scale=watch.scale, scores=watch.copy, norms=norms
             )
         return norms
@@ -151,13 +153,13 @@ class Scan:
 
     # ------------------------------------------------------------ several queries
 
-    def _many(self, ask: Asked, size: int) -> Hits:
+    def _many(self, question: Question, size: int) -> Hits:
         """Answer by products; what they cannot decide, by the float64 loop."""
-        ids, uppers, rest, norms = product_pass(self._atoms, self._gauge(), ask, size)
+        ids, uppers, rest, norms = product_pass(self._atoms, self._gauge(), question, size)
         self._norms = norms
         hits = settle(
             self._atoms,
-            ask,
+            question,
             ids,
             uppers,
             rest=rest,
@@ -166,22 +168,23 @@ class Scan:
             radius=norms.radius,
         )
         undecided = np.flatnonzero((rest > -np.inf) & (rest >= hits.scores[:, -1]))
-        return patched(hits, undecided, self._loop(ask.only(undecided))) if len(undecided) else hits
+        return patch(hits, undecided, self._loop(question.only(undecided))) if len(undecided) else hits
 
-    def _loop(self, ask: Asked) -> Hits:
+    def _loop(self, question: Question) -> Hits:
         """Answer by the float64 loop, in one pass: the k best, proved."""
-        n, k = self._atoms.shape[0], ask.k
+        n, k = self._atoms.shape[0], question.k
         watches = [
-            Watch(query=query, banned=ask.banned(i), best=Best(k)) for i, query in enumerate(ask.queries)
+            Watch(query=query, banned=question.exclusions(i), best=Best(k))
+            for i, query in enumerate(question.queries)
         ]
         radius = self._pass(watches).radius
-        ranked = [row(*watch.best.kept(), k) for watch in watches]
+        ranked = [row(*watch.best.entries(), k) for watch in watches]
         scores, ids = (np.concatenate(part) for part in zip(*ranked, strict=True))
-        return self._hits(ask, scores, ids, take=self._atoms.take, radius=radius, scored=n, passes=1.0)
+        return self._hits(question, scores, ids, take=self._atoms.take, radius=radius, scored=n, passes=1.0)
 
     def _hits(
         self,
-        ask: Asked,
+        question: Question,
         scores: Vector,
         ids: Ids,
         *,
@@ -192,11 +195,11 @@ class Scan:
     ) -> Hits:
         """Pack answers that no other atom can beat."""
         m = len(ids)
-        return packed(
+        return build_hits(
             take,
             scores,
             ids,
-            slack=slacks(ask.sizes, self._atoms.shape[1], radius),
+            slack=slacks(question.sizes, self._atoms.shape[1], radius),
             rest=np.full(m, -np.inf),
             scored=np.full(m, scored, np.int64),
             passes=passes,

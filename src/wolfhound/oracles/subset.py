@@ -13,9 +13,9 @@ import numpy as np
 from wolfhound._files import locked
 from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
-from wolfhound.oracles._asked import Asked, asked
 from wolfhound.oracles._best import highest
-from wolfhound.oracles._hits import offered, padded, score_ids
+from wolfhound.oracles._hits import offer, pad, score_ids
+from wolfhound.oracles._question import Question, check_question
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import pulse
 from wolfhound.threads import alone, map_ordered
@@ -91,19 +91,21 @@ class RandomSubset:
         exclude: Ids | None = None,
     ) -> Hits:
         """Answer m queries from one sample, see `Oracle.query`; thresholds are ignored."""
-        ask = asked(self._atoms, queries, k, exclude)
+        question = check_question(self._atoms, queries, k, exclude)
         with alone:  # what one call draws is not mixed with what another thread does
             ids = _draw(self._rng, self._atoms.shape[0], self._size, self._run)
         sample = _Sample(self._atoms, ids)
-        scored = np.full(len(ask.queries), self._size, np.int64)
-        if len(ask.queries) <= _FEW:
-            return offered(self._atoms, ask, _best(sample, ask), scored=scored)
-        hits = Scan(sample, screen=False).query(ask.queries, k=ask.k, exclude=sample.places(ask.exclude))
+        scored = np.full(len(question.queries), self._size, np.int64)
+        if len(question.queries) <= _FEW:
+            return offer(self._atoms, question, _best(sample, question), scored=scored)
+        hits = Scan(sample, screen=False).query(
+            question.queries, k=question.k, exclude=sample.places(question.exclude)
+        )
         return replace(
             hits,
-            ids=padded(np.where(hits.ids >= 0, sample.ids[hits.ids], -1), ask.k, -1),
-            scores=padded(hits.scores, ask.k, -np.inf),
-            slots=padded(hits.slots, ask.k, 0),
+            ids=pad(np.where(hits.ids >= 0, sample.ids[hits.ids], -1), question.k, -1),
+            scores=pad(hits.scores, question.k, -np.inf),
+            slots=pad(hits.slots, question.k, 0),
             bounds=np.full(len(scored), math.inf),
             scored=scored,
             passes=0.0,
@@ -172,14 +174,14 @@ def _check(rows: Matrix, ids: Ids) -> None:
 # ---------------------------------------------------------------- a few queries: the float64 loop
 
 
-def _best(sample: _Sample, ask: Asked) -> Ids:
+def _best(sample: _Sample, question: Question) -> Ids:
     """(m, c) best atoms of the sample, at most k, padded with -1, in no order."""
-    scores = _scores(sample, ask.queries)
-    out = np.full((len(scores), min(ask.k, len(sample.ids))), -1, np.int64)
+    scores = _scores(sample, question.queries)
+    out = np.full((len(scores), min(question.k, len(sample.ids))), -1, np.int64)
     for i, mine in enumerate(scores):
-        banned = sample.places(ask.banned(i))
+        banned = sample.places(question.exclusions(i))
         mine[banned[banned >= 0]] = -np.inf
-        found = np.flatnonzero(highest(mine, ask.k)) if ask.k > 1 else mine.argmax(keepdims=True)
+        found = np.flatnonzero(highest(mine, question.k)) if question.k > 1 else mine.argmax(keepdims=True)
         out[i] = np.where(mine[found] > -np.inf, sample.ids[found], -1)
     return out
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from wolfhound import validate
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Vector
-from wolfhound.oracles._asked import Asked, asked, wanted
-from wolfhound.oracles._hits import patched, rescore
+from wolfhound.oracles._hits import patch, rescore
+from wolfhound.oracles._question import Question, check_question, check_thresholds
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import Tally
 from wolfhound.validate import count, require
@@ -24,7 +24,7 @@ from wolfhound.validate import count, require
 _COMPARED = 64
 """Rows that are compared to see whether two oracles have the same atoms."""
 
-_Tier: TypeAlias = Callable[[Asked, Vector], Hits]
+_Tier: TypeAlias = Callable[[Question, Vector], Hits]
 """Answers queries, given their thresholds."""
 
 
@@ -59,7 +59,7 @@ class Tiered:
     >>> queries = np.array([[1.0, 3.0, 2.0]])
     >>> tiered.query(queries).ids, tiered.query(queries, thresholds=np.array([2.5])).bounds
     (array([[1]]), array([inf]))
-    >>> tiered.served
+    >>> tiered.counts
     {'cache': 1, 'index': 0, 'exact': 1}
     """
 
@@ -68,7 +68,7 @@ class Tiered:
         self._exact = Scan(index.atoms) if exact is None else validate.oracle(exact, "exact")
         check_same_atoms(index.atoms, self._exact.atoms, "exact")
         self._room = min(count(cache, "cache"), index.atoms.shape[0])
-        self._cache = _Cache.empty(index.atoms)  # replaced whole: queries of other threads may read it
+        self._cache = _AtomCache.empty(index.atoms)  # replaced whole: queries of other threads may read it
         self._served = {"cache": Tally(), "index": Tally(), "exact": Tally()}
 
     @property
@@ -77,7 +77,7 @@ class Tiered:
         return self._index.atoms
 
     @property
-    def served(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         """How many queries each tier has answered so far, a copy."""
         return {name: tally.total for name, tally in self._served.items()}
 
@@ -93,22 +93,22 @@ class Tiered:
 
         An answer below its threshold is the best of all, with a finite bound.
         """
-        ask = asked(self.atoms, queries, k, exclude)
-        floors = wanted(thresholds, len(ask.queries))
-        hits = self._prove(ask) if floors is None else self._escalate(ask, floors)
+        question = check_question(self.atoms, queries, k, exclude)
+        floors = check_thresholds(thresholds, len(question.queries))
+        hits = self._prove(question) if floors is None else self._escalate(question, floors)
         self._cache = self._cache.remember(hits, self._room)
         return hits
 
     def __repr__(self) -> str:
         """The tiers, and what each has answered."""
-        served = ", ".join(f"{name} {times}" for name, times in self.served.items())
+        served = ", ".join(f"{name} {times}" for name, times in self.counts.items())
         return f"Tiered({self._index!r}, {self._exact!r}, cache={self._room}; served: {served})"
 
-    def _escalate(self, ask: Asked, floors: Vector) -> Hits:
+    def _escalate(self, question: Question, floors: Vector) -> Hits:
         hits, left = None, np.arange(len(floors))
-        for name, tier in self._tiers(ask.k):
-            found = tier(ask.only(left), floors[left])
-            hits = found if hits is None else patched(hits, left, found)
+        for name, tier in self._tiers(question.k):
+            found = tier(question.only(left), floors[left])
+            hits = found if hits is None else patch(hits, left, found)
             best = found.scores[:, 0]
             # Not an overflow to inf: the exact oracle has an error for that.
             good = (found.ids[:, 0] >= 0) & (best >= floors[left]) & (best < np.inf)
@@ -116,8 +116,8 @@ class Tiered:
             left = left[~good]
             if not len(left):
                 return hits
-        proved = self._prove(ask.only(left))
-        return proved if hits is None else patched(hits, left, proved)
+        proved = self._prove(question.only(left))
+        return proved if hits is None else patch(hits, left, proved)
 
     def _tiers(self, k: int) -> Iterator[tuple[str, _Tier]]:
         cache = self._cache
@@ -125,15 +125,15 @@ class Tiered:
             yield "cache", cache.query
         yield "index", functools.partial(_query, self._index)
 
-    def _prove(self, ask: Asked) -> Hits:
+    def _prove(self, question: Question) -> Hits:
         """Ask the exact oracle, also for the atoms that the next queries will want.
 
         A pass costs hardly more for them, and a tenth of the passes is enough.
         """
-        m, k = len(ask.queries), ask.k
+        m, k = len(question.queries), question.k
         self._served["exact"].add(m)
         wide = max(k, self._room // (2 * m))
-        hits = _query(self._exact, replace(ask, k=wide), None)
+        hits = _query(self._exact, replace(question, k=wide), None)
         if wide > k:
             self._cache = self._cache.remember(hits, self._room)
             hits = replace(hits, ids=hits.ids[:, :k], scores=hits.scores[:, :k], slots=hits.slots[:, :k])
@@ -230,12 +230,12 @@ def check_same_atoms(mine: Atoms, other: Atoms, name: str) -> None:
 # ---------------------------------------------------------------- tiers
 
 
-def _query(oracle: Oracle, ask: Asked, thresholds: Vector | None) -> Hits:
-    exclude = ask.exclude if ask.exclude.shape[1] else None
-    return oracle.query(ask.queries, k=ask.k, thresholds=thresholds, exclude=exclude)
+def _query(oracle: Oracle, question: Question, thresholds: Vector | None) -> Hits:
+    exclude = question.exclude if question.exclude.shape[1] else None
+    return oracle.query(question.queries, k=question.k, thresholds=thresholds, exclude=exclude)
 
 
-class _Cache(NamedTuple):
+class _AtomCache(NamedTuple):
     """The distinct atoms that were returned last, with their rows; never changed.
 
     Attributes
@@ -250,18 +250,18 @@ class _Cache(NamedTuple):
     places: dict[int, int]
 
     @classmethod
-    def empty(cls, atoms: Atoms) -> _Cache:
+    def empty(cls, atoms: Atoms) -> _AtomCache:
         """Return a cache of no atoms."""
         return cls(np.empty(0, np.int64), np.empty((0, atoms.shape[1]), atoms.dtype), {})
 
-    def query(self, ask: Asked, thresholds: Vector) -> Hits:
+    def query(self, question: Question, thresholds: Vector) -> Hits:
         """Answer from the atoms kept; nothing is proved of the others."""
-        m, size = len(ask.queries), len(self.ids)
-        scores = np.stack([rescore(self.rows, query) for query in ask.queries])
-        if ask.exclude.shape[1]:
+        m, size = len(question.queries), len(self.ids)
+        scores = np.stack([rescore(self.rows, query) for query in question.queries])
+        if question.exclude.shape[1]:
             for i in range(m):
-                scores[i, np.isin(self.ids, ask.banned(i))] = -np.inf
-        best = np.lexsort((np.broadcast_to(self.ids, scores.shape), -scores), axis=1)[:, : ask.k]
+                scores[i, np.isin(self.ids, question.exclusions(i))] = -np.inf
+        best = np.lexsort((np.broadcast_to(self.ids, scores.shape), -scores), axis=1)[:, : question.k]
         scores = np.take_along_axis(scores, best, 1)
         # Where too few are left for k answers, others may fill the rest.
         good = np.broadcast_to(scores[:, -1:] > -np.inf, scores.shape)
@@ -275,7 +275,7 @@ class _Cache(NamedTuple):
             passes=0.0,
         )
 
-    def remember(self, hits: Hits, room: int) -> _Cache:
+    def remember(self, hits: Hits, room: int) -> _AtomCache:
         """Return a cache with the atoms of an answer too, the best of each query kept longest."""
         fresh: dict[int, int] = {}
         for atom, slot in zip(hits.ids.T.ravel().tolist(), hits.slots.T.ravel().tolist(), strict=True):
@@ -292,7 +292,7 @@ class _Cache(NamedTuple):
                 new.append((place, atom, slot))
             places[atom] = place
         if not new:
-            return _Cache(self.ids, self.rows, places)
+            return _AtomCache(self.ids, self.rows, places)
         at, atoms, slots = (list(part) for part in zip(*new, strict=True))
         ids, rows = (
             np.empty(len(places), np.int64),
@@ -300,4 +300,4 @@ class _Cache(NamedTuple):
         )
         ids[: len(self.ids)], rows[: len(self.ids)] = self.ids, self.rows
         ids[at], rows[at] = atoms, hits.rows[slots]
-        return _Cache(ids, rows, places)
+        return _AtomCache(ids, rows, places)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms
 from wolfhound.core import Matrix, Singles, Vector
-from wolfhound.oracles._asked import Asked, asked
 from wolfhound.oracles._hits import rescore
+from wolfhound.oracles._question import Question, check_question
 from wolfhound.oracles.int8 import codes as _codes
 from wolfhound.oracles.int8 import encoding as _encoding
 from wolfhound.oracles.int8.codes import CodedQueries, Codes, encode_queries, sweep_codes
@@ -55,17 +55,17 @@ def all_keys(codes: Codes, queries: CodedQueries) -> Singles:
     return found.keys
 
 
-def allowed(codes: Codes, ask: Asked) -> Asked:
+def allowed(codes: Codes, question: Question) -> Question:
     """Leave out the queries that oracles refuse, and those that codes do not answer."""
-    fit = ask.only(np.flatnonzero(ask.sizes < 2.0**1000 / codes.radius))
+    fit = question.only(np.flatnonzero(question.sizes < 2.0**1000 / codes.radius))
     return fit.only(np.flatnonzero(~encode_queries(codes, fit).hopeless))
 
 
 def bounds_of(rows: Matrix, queries: Matrix, centre: Vector | None = None) -> Bounds:
     atoms = ArrayAtoms(rows)
     codes = encode_atoms(atoms, centre=centre)
-    ask = allowed(codes, asked(atoms, queries, 1, None))
-    with_slack = encode_queries(codes, ask)
+    question = allowed(codes, check_question(atoms, queries, 1, None))
+    with_slack = encode_queries(codes, question)
     keys = all_keys(codes, with_slack)
     units = np.ldexp(np.longdouble(1.0), with_slack.exponents)[:, None]
     base, slack, size = (
@@ -79,8 +79,8 @@ def bounds_of(rows: Matrix, queries: Matrix, centre: Vector | None = None) -> Bo
         uppers=with_slack.scores(keys),
         lowers=(base + keys - 2.0 * size * errors - slack) * units,
         slack=slack * units,
-        truth=ask.queries.astype(np.longdouble) @ rows.astype(np.longdouble).T,
-        computed=np.array([rescore(rows, query) for query in ask.queries]).reshape(-1, codes.n),
+        truth=question.queries.astype(np.longdouble) @ rows.astype(np.longdouble).T,
+        computed=np.array([rescore(rows, query) for query in question.queries]).reshape(-1, codes.n),
     )
 
 
@@ -202,7 +202,7 @@ def test_integers_do_not_overflow_in_the_widest_rows() -> None:
     for rows in (signs, np.abs(signs)):
         atoms, queries = ArrayAtoms(rows), np.concatenate([signs[:1], -rows[1:]]).astype(np.float64)
         codes = encode_atoms(atoms)
-        with_slack = encode_queries(codes, asked(atoms, queries, 1, None))
+        with_slack = encode_queries(codes, check_question(atoms, queries, 1, None))
         scores = queries @ rows.T.astype(np.float64)  # sums of integers: exact
         np.testing.assert_allclose(with_slack.scores(all_keys(codes, with_slack)), scores, atol=2.0)
     with pytest.raises(ValueError, match=r"`atoms` must be of dimension <= 1,048,576\. Got 1048577"):
@@ -217,8 +217,8 @@ def test_queries_whose_products_underflow_are_hopeless(
     scale: float, sizes: tuple[float, ...], hopeless: tuple[bool, ...]
 ) -> None:
     atoms = ArrayAtoms(scale * np.random.default_rng(0).standard_normal((20, 3)))
-    ask = asked(atoms, np.outer(sizes, [1.0, -1.0, 0.5]), 1, None)
-    np.testing.assert_array_equal(encode_queries(encode_atoms(atoms), ask).hopeless, hopeless)
+    question = check_question(atoms, np.outer(sizes, [1.0, -1.0, 0.5]), 1, None)
+    np.testing.assert_array_equal(encode_queries(encode_atoms(atoms), question).hopeless, hopeless)
 
 
 # ---------------------------------------------------------------- codes
@@ -360,18 +360,18 @@ def test_rows_that_are_no_candidates_are_below_the_k_best(
     atoms, queries = ArrayAtoms(rows), rng.standard_normal((m, 3))
     k = min(k, n)
     codes = encode_atoms(atoms)
-    ask = asked(atoms, queries, k, rng.integers(-1, n, (m, 5)))
+    question = check_question(atoms, queries, k, rng.integers(-1, n, (m, 5)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_codes, "CHUNK", chunk)
-        found = sweep_codes(codes, encode_queries(codes, ask), k)
-    keys = all_keys(codes, encode_queries(codes, ask))
-    scores = np.array([rescore(rows, query) for query in ask.queries])
+        found = sweep_codes(codes, encode_queries(codes, question), k)
+    keys = all_keys(codes, encode_queries(codes, question))
+    scores = np.array([rescore(rows, query) for query in question.queries])
     for i in range(m):
         places = found.places[i][found.places[i] >= 0]
         assert len(np.unique(places)) == len(places)
-        assert not np.isin(places, ask.exclude[i]).any()
+        assert not np.isin(places, question.exclude[i]).any()
         np.testing.assert_array_equal(found.keys[i][found.places[i] >= 0], keys[i, places])
-        left = np.setdiff1d(np.arange(n), ask.exclude[i])
+        left = np.setdiff1d(np.arange(n), question.exclude[i])
         dropped = np.setdiff1d(left, places)
         assert (keys[i, dropped] < found.floors[i]).all()
         best = np.sort(scores[i, left])[::-1][:k]
@@ -381,8 +381,8 @@ def test_rows_that_are_no_candidates_are_below_the_k_best(
 def test_too_many_candidates_give_up() -> None:
     rows = np.ones((20000, 2), np.float32)
     atoms = ArrayAtoms(rows)
-    codes, ask = encode_atoms(atoms), asked(atoms, np.array([[1.0, 0.0]]), 1, None)
-    found = sweep_codes(codes, encode_queries(codes, ask), 1)
+    codes, question = encode_atoms(atoms), check_question(atoms, np.array([[1.0, 0.0]]), 1, None)
+    found = sweep_codes(codes, encode_queries(codes, question), 1)
     assert found.floors[0] == np.inf
 
 

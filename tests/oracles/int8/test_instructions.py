@@ -195,13 +195,13 @@ def test_codes_need_not_be_aligned() -> None:
 
 
 @numba.njit()
-def _read_ahead(values: Array) -> Any:
+def _prefetch_rows(values: Array) -> Any:
     return prefetch(values.ctypes.data + 4096) + values[0]
 
 
 def test_prefetch_changes_nothing_even_beyond_the_end() -> None:
     values = np.arange(3.0)
-    assert _read_ahead(values) == 0.0
+    assert _prefetch_rows(values) == 0.0
     np.testing.assert_array_equal(values, np.arange(3.0))
 
 

@@ -16,7 +16,7 @@ from tests.conformance.oracle import _same as same
 from tests.conformance.oracle import check_hits, check_oracle, check_proof, locked, true_scores
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
 from wolfhound.core import Hits, Ids, Matrix, Status
-from wolfhound.oracles._asked import lengths
+from wolfhound.oracles._question import lengths
 from wolfhound.oracles.int8 import codes as _codes
 from wolfhound.oracles.int8 import encoding as _encoding
 from wolfhound.oracles.int8 import scan as int8

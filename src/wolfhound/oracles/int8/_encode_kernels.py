@@ -14,7 +14,7 @@ from wolfhound.oracles.int8.layout import ROWS, PackedRows, Shorts, get_row, put
 from wolfhound.rounding import UNIT
 
 
-class Frame(NamedTuple):
+class CodeFrame(NamedTuple):
     """Codes stand for ``y = unit row - centre``; `zero` is 128 if it was subtracted from them, else 0."""
 
     centre: Matrix
@@ -33,7 +33,7 @@ class Scratch(NamedTuple):
 
 
 @kernel
-def _centred(row: Matrix, centre: Matrix, unit: Any, y: Matrix, bits: Any, mask: Any) -> Any:
+def _centre_row(row: Matrix, centre: Matrix, unit: Any, y: Matrix, bits: Any, mask: Any) -> Any:
     """Write y = unit row - centre; return max|y|.
 
     `bits` are those of y, as integers: without their sign these have the order of |y|, and
@@ -65,7 +65,7 @@ def _code(y: Matrix, scale: Any, inverse: Any, lowest: Any, codes: Any) -> tuple
 
 @kernel
 def encode(
-    rows: Matrix, places: Ids, frame: Frame, scratch: Scratch, out: PackedRows
+    rows: Matrix, places: Ids, frame: CodeFrame, scratch: Scratch, out: PackedRows
 ) -> tuple[float, float, float]:
     """Encode rows; row i goes to ``places[i]``.
 
@@ -104,7 +104,7 @@ def encode(
             held = 0
         if held == 0:
             begin = place
-        entry = np.float64(_centred(rows[i], centre, unit, y, bits, mask))
+        entry = np.float64(_centre_row(rows[i], centre, unit, y, bits, mask))
         # A little above, so that no code is larger than it may be.
         single = np.float32(entry / (127.0 + zero) * (1.0 + 2.0**-21))
         single = single if single >= np.float32(2.0**-126) else np.float32(0.0)
@@ -145,7 +145,7 @@ def _apart(y: Vector, scale: float, codes: Vector) -> tuple[float, float]:
 
 
 @kernel
-def verify(rows: Matrix, places: Ids, frame: Frame, height: float, packed: PackedRows) -> int:
+def verify(rows: Matrix, places: Ids, frame: CodeFrame, height: float, packed: PackedRows) -> int:
     """Return the number of a row whose error or height is not proved, -1 if there is none.
 
     Entries of the residual are off by at most 2u times those of y and the code together,

@@ -9,7 +9,7 @@ import numpy as np
 
 from wolfhound.core import Ids, Ints, Singles
 from wolfhound.jit import kernel
-from wolfhound.oracles._scan_kernels import listed
+from wolfhound.oracles._scan_kernels import is_listed
 from wolfhound.oracles.int8._instructions import block_of_many, lowest_bit, rows_of_one
 from wolfhound.oracles.int8.layout import GROUP, ROWS, PackedQueries, PackedRows, address, move
 
@@ -94,7 +94,7 @@ def _take(
         place = first + row
         if uppers[row] >= rule.floor and place < packed.n:
             atom = packed.ids[place] if packed.ids.shape[0] > 0 else place
-            if exclude.shape[1] == 0 or not listed(exclude, q, atom):
+            if exclude.shape[1] == 0 or not is_listed(exclude, q, atom):
                 spread = 2.0 * (np.float64(rule.size) * np.float64(packed.errors[place]) + slack)
                 low = np.float64(uppers[row]) - spread
                 found.keys[q, at] = uppers[row]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Ints, Singles, Vector
-from wolfhound.oracles._asked import Asked, lengths
+from wolfhound.oracles._question import Question, lengths
 from wolfhound.oracles.int8 import _encode_kernels, _sweep_kernels
 from wolfhound.oracles.int8.layout import ROWS, RULE, PackedQueries, PackedRows, Shorts, shape_of
 from wolfhound.pulse import pulse
@@ -87,8 +87,7 @@ class Codes:
     radius: float
     n: int
 
-    @property
-    def packed(self) -> PackedRows:
+    def pack(self) -> PackedRows:
         """What kernels read."""
         return PackedRows(self.blocks, self.scales, self.errors, self.ids, self.n)
 
@@ -197,8 +196,7 @@ class CodedQueries:
     exponents: Ints
     hopeless: NDArray[np.bool_]
 
-    @property
-    def packed(self) -> PackedQueries:
+    def pack(self) -> PackedQueries:
         """What kernels read."""
         return PackedQueries(self.levels, self.rules, self.slack, self.exclude)
 
@@ -214,7 +212,7 @@ class CodedQueries:
         return np.asarray(scores + TINY)
 
 
-def encode_queries(codes: Codes, ask: Asked) -> CodedQueries:
+def encode_queries(codes: Codes, question: Question) -> CodedQueries:
     """Round queries to integers, and bound what that loses.
 
     The float32 operations of the kernel lose at most ``(1 + u)**4 - 1`` of
@@ -222,15 +220,15 @@ def encode_queries(codes: Codes, ask: Asked) -> CodedQueries:
     The float64 terms, gamma(d + 2) |q| radius each: the loop that defines a score, the
     product with the centre, and what cancels when base, key and slack are added.
     """
-    m, d = ask.queries.shape
-    exponents = np.frexp(ask.sizes)[1].astype(np.int64)
-    sizes = np.ldexp(ask.sizes, -exponents)
+    m, d = question.queries.shape
+    exponents = np.frexp(question.sizes)[1].astype(np.int64)
+    sizes = np.ldexp(question.sizes, -exponents)
     levels = np.zeros((m, 2 * codes.blocks.shape[1]), np.int16)
     steps, lost, base = np.empty(m, np.float32), np.empty(m), np.empty(m)
     middle = np.ldexp(codes.centre, -codes.exponent)
     most = min(32767, (2**31 - 1) // ((127 + codes.zero) * d))
     rounded = _encode_kernels.RoundedRows(levels, steps, lost, base)
-    _encode_kernels.round_queries(ask.queries, exponents, middle, most, rounded)
+    _encode_kernels.round_queries(question.queries, exponents, middle, most, rounded)
     lost += 4e-16
     slack = lost * codes.height + 8.0 * _SINGLE * ((sizes + lost) * codes.height + sizes * codes.error)
     # The centre is no longer than the radius.
@@ -240,8 +238,8 @@ def encode_queries(codes: Codes, ask: Asked) -> CodedQueries:
     rules["step"], rules["floor"] = steps, -np.inf
     rules["size"] = np.nextafter(sizes.astype(np.float32), np.float32(np.inf))
     exponents += codes.exponent
-    hopeless = (ask.sizes == 0.0) | (exponents < _LOWEST)
-    return CodedQueries(levels, rules, ask.exclude, base, 1.001 * slack, exponents, hopeless)
+    hopeless = (question.sizes == 0.0) | (exponents < _LOWEST)
+    return CodedQueries(levels, rules, question.exclude, base, 1.001 * slack, exponents, hopeless)
 
 
 # ---------------------------------------------------------------- a pass
@@ -288,7 +286,7 @@ def try_sample(codes: Codes, queries: CodedQueries, k: int) -> tuple[NDArray[np.
     if codes.blocks.nbytes < _LARGE or blocks <= _SAMPLE or len(queries.hopeless) == 1:
         return queries.hopeless, 0
     # Without the last block, which may have gaps.
-    sample = codes.packed.take_blocks(np.arange(_SAMPLE) * ((blocks - 1) // _SAMPLE))
+    sample = codes.pack().take_blocks(np.arange(_SAMPLE) * ((blocks - 1) // _SAMPLE))
     found = _sweep(sample, queries, (0, _SAMPLE), max(1, k * sample.n // codes.n), _lowest(queries))
     left = (found.places >= 0).sum(axis=1)
     return queries.hopeless | (left > _MANY * sample.n), sample.n
@@ -299,7 +297,7 @@ def sweep_codes(codes: Codes, queries: CodedQueries, k: int) -> Candidates:
 
     The chunks, and the floors that they begin with, do not depend on the threads.
     """
-    blocks, packed = len(codes.blocks), codes.packed
+    blocks, packed = len(codes.blocks), codes.pack()
     step = max(1, CHUNK // codes.blocks[0].nbytes)
     spans = [(start, min(start + step, blocks)) for start in range(0, blocks, step)]
     lowest = _lowest(queries)
@@ -335,7 +333,7 @@ def _sweep(
     fill, rules = np.zeros(m, np.int64), queries.rules.copy()
     rules["floor"] = floors
     found = _sweep_kernels.Found(keys, lows, places, fill)
-    _sweep_kernels.sweep(packed, span, queries.packed._replace(rules=rules), k, found)
+    _sweep_kernels.sweep(packed, span, queries.pack()._replace(rules=rules), k, found)
     width = max(0, int(fill.max()))
     if m == 1:
         return Candidates(keys[:, :width], lows[:, :width], places[:, :width], rules["floor"])

@@ -73,7 +73,7 @@ class _Draft:
         wanted = math.frexp(top)[1] if top > 0.0 or far == 0.0 else math.frexp(far)[1] - _APART[4]
         self.exponent = int(min(max(wanted, least), _EXTREME[size]))
         unit = kind(math.ldexp(1.0, -self.exponent))
-        frame = kernels.Frame(np.asarray(unit * self._centre.astype(kind)), unit, self._zero)
+        frame = kernels.CodeFrame(np.asarray(unit * self._centre.astype(kind)), unit, self._zero)
 
         def work(task: tuple[int, Matrix]) -> tuple[int, float, float, float]:
             first, block = task
@@ -119,9 +119,9 @@ def find_wrong_row(codes: Codes, atoms: Atoms) -> int | None:
     For every row, its error is shown to be at least the distance from what its code
     stands for, and the height at least the size of that: all that bounds rest on.
     """
-    places, packed = _places_of(codes.ids, codes.n), codes.packed
+    places, packed = _places_of(codes.ids, codes.n), codes.pack()
     centre = np.ldexp(codes.centre, -codes.exponent)
-    frame = kernels.Frame(centre, math.ldexp(1.0, -codes.exponent), codes.zero)
+    frame = kernels.CodeFrame(centre, math.ldexp(1.0, -codes.exponent), codes.zero)
 
     def work(task: tuple[int, Matrix]) -> tuple[int, int]:
         first, block = task

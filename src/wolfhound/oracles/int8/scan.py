@@ -12,8 +12,8 @@ import numpy as np
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Singles, Vector
 from wolfhound.oracles import _saved as saved
-from wolfhound.oracles._asked import Asked, asked, slacks
-from wolfhound.oracles._hits import joined, patched, settle
+from wolfhound.oracles._hits import join, patch, settle
+from wolfhound.oracles._question import Question, check_question, slacks
 from wolfhound.oracles.int8.codes import (
     Candidates,
     CodedQueries,
@@ -87,8 +87,8 @@ class Int8Scan:
         exclude: Ids | None = None,
     ) -> Hits:
         """Answer m queries, see `Oracle.query`; thresholds are ignored."""
-        ask = asked(self._atoms, queries, k, exclude)
-        return answer_by_codes(self._atoms, self._codes, self._scan, ask)
+        question = check_question(self._atoms, queries, k, exclude)
+        return answer_by_codes(self._atoms, self._codes, self._scan, question)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the codes to a folder, whole or not at all; see `load`."""
@@ -117,7 +117,7 @@ class Int8Scan:
         return f"Int8Scan({self._atoms!r}, {self.nbytes / 2**20:.1f} MiB)"
 
 
-def answer_by_codes(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
+def answer_by_codes(atoms: Atoms, codes: Codes, scan: Scan, question: Question) -> Hits:
     """Answer from one pass over the codes per group of queries.
 
     Parameters
@@ -126,36 +126,36 @@ def answer_by_codes(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
         What is searched.
     scan
         Answers what the codes cannot decide.
-    ask
+    question
         The queries.
     """
-    slacks(ask.sizes, codes.centre.size, codes.radius)  # refuses queries that are too long
-    step = max(1, _MEMORY // (_PER_ENTRY * room(ask.k)))
-    parts = [ask.only(slice(start, start + step)) for start in range(0, len(ask.queries), step)]
-    return joined([_answer_group(atoms, codes, scan, part) for part in parts])
+    slacks(question.sizes, codes.centre.size, codes.radius)  # refuses queries that are too long
+    step = max(1, _MEMORY // (_PER_ENTRY * room(question.k)))
+    parts = [question.only(slice(start, start + step)) for start in range(0, len(question.queries), step)]
+    return join([_answer_group(atoms, codes, scan, part) for part in parts])
 
 
-def _answer_group(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked) -> Hits:
+def _answer_group(atoms: Atoms, codes: Codes, scan: Scan, question: Question) -> Hits:
     """Answer by the codes, except for queries of which a sample says that they decide little."""
-    queries = encode_queries(codes, ask)
-    hopeless, tried = try_sample(codes, queries, ask.k)
+    queries = encode_queries(codes, question)
+    hopeless, tried = try_sample(codes, queries, question.k)
     if not hopeless.any():
-        hits = _decide(atoms, codes, scan, ask, queries)
+        hits = _decide(atoms, codes, scan, question, queries)
     else:
         left, lost = np.flatnonzero(~hopeless), np.flatnonzero(hopeless)
-        parts = [_decide(atoms, codes, scan, ask.only(left), queries.only(left))] if len(left) else []
-        hits = joined([*parts, scan.answer(ask.only(lost))], np.concatenate([left, lost]))
+        parts = [_decide(atoms, codes, scan, question.only(left), queries.only(left))] if len(left) else []
+        hits = join([*parts, scan.answer(question.only(lost))], np.concatenate([left, lost]))
     return replace(hits, scored=hits.scored + tried) if tried else hits
 
 
-def _decide(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, queries: CodedQueries) -> Hits:
+def _decide(atoms: Atoms, codes: Codes, scan: Scan, question: Question, queries: CodedQueries) -> Hits:
     """Answer from a pass over the codes; of what has too many candidates, from one over the atoms."""
-    found = sweep_codes(codes, queries, ask.k)
+    found = sweep_codes(codes, queries, question.k)
     keys, places = _rank(found)
     ids = places if not len(codes.ids) else np.where(places >= 0, codes.ids[places], -1)
     hits = settle(
         atoms,
-        ask,
+        question,
         ids,
         queries.scores(keys),
         rest=np.where(np.isfinite(found.floors), queries.scores(found.floors[:, None])[:, 0], -np.inf),
@@ -166,7 +166,7 @@ def _decide(atoms: Atoms, codes: Codes, scan: Scan, ask: Asked, queries: CodedQu
     undecided = np.flatnonzero(found.floors == np.inf)
     if not len(undecided):
         return hits
-    return patched(hits, undecided, scan.answer(ask.only(undecided)))
+    return patch(hits, undecided, scan.answer(question.only(undecided)))
 
 
 def _rank(found: Candidates) -> tuple[Singles, Ids]:

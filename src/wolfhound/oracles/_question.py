@@ -17,7 +17,7 @@ _LARGEST = 2.0**1000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Question:
     """Checked arguments of `Oracle.query`.
 
     Attributes
@@ -36,24 +36,24 @@ class Asked:
     exclude: Ids
     sizes: Vector
 
-    def only(self, which: Ints | slice) -> Asked:
+    def only(self, which: Ints | slice) -> Question:
         """Return some of the queries."""
-        return Asked(self.queries[which], self.k, self.exclude[which], self.sizes[which])
+        return Question(self.queries[which], self.k, self.exclude[which], self.sizes[which])
 
-    def banned(self, i: int) -> Ids:
+    def exclusions(self, i: int) -> Ids:
         """Excluded atoms of query i, ascending."""
         row: Ids = self.exclude[i]
         return row[row >= 0]
 
 
-def asked(atoms: Atoms, queries: Any, k: int, exclude: Any) -> Asked:
+def check_question(atoms: Atoms, queries: Any, k: int, exclude: Any) -> Question:
     """Check the arguments of `Oracle.query`."""
     n, d = atoms.shape
     rows = matrix(queries, "queries")
     require(rows.shape[1] == d, "queries", f"an (m, {d}) array", f"shape {rows.shape}")
     k = min(count(k, "k", low=1), n)
     if exclude is None:
-        return Asked(rows, k, np.empty((len(rows), 0), np.int64), lengths(rows))
+        return Question(rows, k, np.empty((len(rows), 0), np.int64), lengths(rows))
     out = array(exclude, "exclude", "an array of integer ids")
     if out.dtype.kind not in "iu":
         raise TypeError(f"`exclude` must be an array of integer ids. Got dtype {out.dtype}.")
@@ -62,10 +62,10 @@ def asked(atoms: Atoms, queries: Any, k: int, exclude: Any) -> Asked:
     if out.size:
         low, high = out.min(), out.max()
         require(bool(low >= -1 and high < n), "exclude", f"ids in [0, {n}) or -1", f"{low} .. {high}")
-    return Asked(rows, k, np.sort(out.astype(np.int64), axis=1), lengths(rows))
+    return Question(rows, k, np.sort(out.astype(np.int64), axis=1), lengths(rows))
 
 
-def wanted(thresholds: Any, m: int) -> Vector | None:
+def check_thresholds(thresholds: Any, m: int) -> Vector | None:
     """Check the thresholds of m queries; infinite ones are allowed."""
     if thresholds is None:
         return None
