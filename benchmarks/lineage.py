@@ -22,7 +22,7 @@ from walks import Walk
 
 from wolfhound import theory
 from wolfhound.atoms import ArrayAtoms, diameter_bound
-from wolfhound.oracles import transforms
+from wolfhound.paper import transforms
 
 Keys: TypeAlias = NDArray[np.integer[Any]]
 Hash: TypeAlias = Callable[[Matrix], Keys]

@@ -20,8 +20,8 @@ import wolfhound
 import wolfhound.data
 import wolfhound.machine
 import wolfhound.objectives.likelihood
-import wolfhound.oracles.quantized
-import wolfhound.oracles.transforms
+import wolfhound.paper.adaptive
+import wolfhound.paper.transforms
 import wolfhound.planning.measure
 import wolfhound.solve
 import wolfhound.theory
@@ -29,8 +29,8 @@ import wolfhound.theory
 # Without their types: wrong calls are the point.
 wh: Any = wolfhound
 likelihood: Any = wolfhound.objectives.likelihood
-quantized: Any = wolfhound.oracles.quantized
-transforms: Any = wolfhound.oracles.transforms
+adaptive: Any = wolfhound.paper.adaptive
+transforms: Any = wolfhound.paper.transforms
 calibration: Any = wolfhound.machine
 measure: Any = wolfhound.planning.measure.measure
 limits: Any = wolfhound.solve.Limits
@@ -360,9 +360,9 @@ REST: list[tuple[str, Callable[[], object], tuple[str, ...]]] = [
     ("additive_error('a')", lambda: theory.additive_error("a", c=1), ("`eps`", "'a'")),
     ("lattice_side('a')", lambda: theory.lattice_side("a", 3, c=1), ("`error`", "'a'")),
     ("simhash_collision('a')", lambda: theory.simhash_collision("a"), ("`cosine`", "[-1, 1]", "'a'")),
-    ("adaptive(eps='a')", lambda: _adaptive(eps="a"), ("`eps`", "'a'")),
-    ("adaptive(n='a')", lambda: _adaptive(n="a"), ("`n`", "'a'")),
-    ("adaptive(first='a')", lambda: _adaptive(first="a"), ("`first`", "'a'")),
+    ("plan_adaptive(eps='a')", lambda: _adaptive(eps="a"), ("`eps`", "'a'")),
+    ("plan_adaptive(n='a')", lambda: _adaptive(n="a"), ("`n`", "'a'")),
+    ("plan_adaptive(first='a')", lambda: _adaptive(first="a"), ("`first`", "'a'")),
     ("shift_query(ragged)", lambda: transforms.shift_query(RAGGED, X), ("`x`", "unequal length")),
     ("shift_query(shapes)", lambda: transforms.shift_query(X, X[:2]), ("`grad`", "(3, 3)", "(2, 3)")),
     ("sphere_query(size='a')", lambda: transforms.sphere_query(X, "a"), ("`size`", "'a'")),
@@ -377,7 +377,7 @@ REST: list[tuple[str, Callable[[], object], tuple[str, ...]]] = [
 
 def _adaptive(**changed: Any) -> object:
     right: dict[str, Any] = {"n": 10, "d": 2, "c": 0.9, "eps": 0.1, "curvature": 1, "first": 1}
-    return quantized.adaptive(**(right | {"diameter": 1, "size": 1, "delta": 0.1} | changed))
+    return adaptive.plan_adaptive(**(right | {"diameter": 1, "size": 1, "delta": 0.1} | changed))
 
 
 CALLS: list[Wrong] = [*_minimize(), *(Wrong(*each) for each in (*PARTS, *ORACLES, *REST))]

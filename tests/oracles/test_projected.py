@@ -17,7 +17,7 @@ from wolfhound.core import Atoms, Matrix, Vector
 from wolfhound.oracles.projected import Projected
 from wolfhound.oracles.quantized import QuantizedQueries
 from wolfhound.oracles.scan import Scan
-from wolfhound.oracles.transforms import (
+from wolfhound.paper.transforms import (
     johnson_lindenstrauss,
     paper_atom,
     paper_query,

@@ -23,9 +23,10 @@ from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import OpenLoop
 from wolfhound.objectives.quadratic import SquaredDistance
 from wolfhound.oracles.clusters import ClusterIndex
-from wolfhound.oracles.quantized import AdaptivePlan, QuantizedQueries, _locate, adaptive
+from wolfhound.oracles.quantized import QuantizedQueries, _locate
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.wrappers import Tiered
+from wolfhound.paper.adaptive import AdaptivePlan, plan_adaptive
 from wolfhound.solve import minimize
 
 SEEDS = st.integers(0, 10**6)
@@ -45,7 +46,7 @@ def unit_rows(rng: np.random.Generator, n: int, d: int) -> Vector:
 
 def plan_for(c: float, eps: float, *, d: int = 100, diameter: float = 1.0, size: float = 1.0) -> AdaptivePlan:
     """A plan for a million atoms."""
-    return adaptive(
+    return plan_adaptive(
         n=10**6, d=d, c=c, eps=eps, curvature=3.0, first=2.0, diameter=diameter, size=size, delta=0.01
     )
 
@@ -330,7 +331,7 @@ def test_a_run_by_the_plan_reaches_eps(c: float) -> None:
     target = rng.dirichlet(np.ones(60)) @ rows  # in the hull: min f = 0, and |grad f| <= D_max
     diameter = max(float(np.linalg.norm(a - b)) for a in rows for b in rows)
     eps, first = 0.03 * diameter**2, 0.5 * diameter**2
-    plan = adaptive(
+    plan = plan_adaptive(
         n=60,
         d=4,
         c=c,

@@ -46,7 +46,7 @@ class Projected:
     >>> import numpy as np
     >>> from wolfhound.atoms import MappedAtoms
     >>> from wolfhound.oracles.scan import Scan
-    >>> from wolfhound.oracles.transforms import sphere_atom, sphere_query
+    >>> from wolfhound.paper.transforms import sphere_atom, sphere_query
     >>> rows = np.array([[3.0, 0.0], [0.0, 4.0], [1.0, 1.0]])
     >>> on_sphere = MappedAtoms(rows, lambda y: sphere_atom(y, 4.0), 4)
     >>> projected = Projected(Scan(on_sphere), lambda x: sphere_query(x, 3.0))

@@ -13,13 +13,13 @@ from typing import final
 
 import numpy as np
 
-from wolfhound import theory, validate
+from wolfhound import validate
 from wolfhound.atoms import norms
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Oracle, Vector
 from wolfhound.oracles._hits import offer
 from wolfhound.oracles._question import check_question, check_thresholds, lengths, slacks
 from wolfhound.rounding import TINY, UNIT
-from wolfhound.validate import count, number, require
+from wolfhound.validate import number, require
 
 _FINEST = 2.0**-50
 """Smaller cells are lost in the rounding of queries."""
@@ -170,99 +170,3 @@ def _locate(queries: Vector, cells: int) -> _Lattice:
     rounding = 4.0 * UNIT * lengths(rows)
     offsets = (1.0 + 8.0 * UNIT) * lengths(rows - sizes[:, None] * centres) + rounding
     return _Lattice(centres, sizes, exponents, offsets)
-
-
-# ---------------------------------------------------------------- the plan of a run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class AdaptivePlan:
-    """What Frank-Wolfe with adaptive queries to an index needs; see `adaptive`.
-
-    Attributes
-    ----------
-    gap_error : float
-        lambda: an answer's gap is at least c times the best minus this.
-    error : float
-        The same in the units of the index, where queries and gaps are at most 1.
-    side : float
-        Of the cells of `QuantizedQueries`, relative to |q|.
-    steps : int
-        T.
-    printed, union, lattice : int
-        Copies kappa of an index that is right with probability 0.9: as the paper
-        prints them; by the union bound of its own proof; for the cells of `side`.
-    """
-
-    gap_error: float
-    error: float
-    side: float
-    steps: int
-    printed: int
-    union: int
-    lattice: int
-
-    def __repr__(self) -> str:
-        """The sizes, and the three numbers of copies."""
-        return (
-            f"AdaptivePlan({self.steps:,} steps, side {self.side:.3g} |q|, lambda {self.gap_error:.3g} "
-            f"({self.error:.3g} of the largest gap); copies: {self.printed:,} as printed in the paper, "
-            f"{self.union:,} by its union bound, {self.lattice:,} for this lattice)"
-        )
-
-
-def adaptive(
-    *,
-    n: int,
-    d: int,
-    c: float,
-    eps: float,
-    curvature: float,
-    first: float,
-    diameter: float,
-    size: float,
-    delta: float,
-) -> AdaptivePlan:
-    """Plan a run whose queries depend on earlier answers, to a gap of eps.
-
-    Half of eps is left to the lattice, ``lambda = c eps / 2``, half to the steps
-    2 / (c t + 2). In units of the index, with queries scaled to norm 1, lambda is
-    divided by |q| D_max, the most that a gap can be.
-
-    Parameters
-    ----------
-    n, d
-        Atoms and their dimension.
-    c
-        Share of the best gap that an answer of the index has.
-    eps
-        Wanted ``f - min f``.
-    curvature, first
-        beta D_max^2 and a bound on f(w_0) - min f, as in `theory.steps`.
-    diameter
-        D_max of the hull.
-    size
-        At least |q| = |grad f| wherever the run goes, such as |grad f(w_0)| + beta D_max.
-    delta
-        Allowed probability that any answer of the run is wrong.
-
-    Examples
-    --------
-    >>> adaptive(n=10**6, d=100, c=0.9, eps=1 / 450, curvature=2, first=1, diameter=1, size=1, delta=0.01)
-    AdaptivePlan(6,443 steps, ... copies: 3,063 as printed in the paper, 539 by its union bound, 430 ...)
-    """
-    scale = number(diameter, "diameter", low=0.0, strict=True) * number(size, "size", low=0.0, strict=True)
-    number(eps, "eps", low=0.0, strict=True)
-    gap_error = theory.additive_error(eps, c=c)
-    error = min(1.0, gap_error / scale)  # more is no restriction
-    side = theory.lattice_side(error, count(d, "d", low=1), c=c)
-    events = count(n, "n", low=1) * math.ceil(d * _WIDTH / error) ** d
-    return AdaptivePlan(
-        gap_error=gap_error,
-        error=error,
-        side=side,
-        steps=theory.steps(eps, c=c, curvature=curvature, first=first, error=gap_error),
-        printed=theory.copies_printed(n, d, error, _WIDTH, delta),
-        union=theory.copies(events, delta),
-        lattice=theory.copies(math.ceil(_WIDTH / side) ** d, delta),
-    )

@@ -10,7 +10,7 @@ import numpy as np
 from wolfhound.atoms import MappedAtoms, norms
 from wolfhound.core import Atoms, Ids, Vector
 from wolfhound.oracles.scan import Scan
-from wolfhound.oracles.transforms import squared_min_ip_atom, squared_min_ip_query
+from wolfhound.paper.transforms import squared_min_ip_atom, squared_min_ip_query
 
 _ALIKE = 1e-6
 """Norms that differ by no more than this share are taken as equal."""

@@ -20,8 +20,8 @@ from wolfhound import theory
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, MappedAtoms, norms
 from wolfhound.core import Matrix, Vector
 from wolfhound.objectives.quadratic import SquaredDistance
-from wolfhound.oracles import transforms as tr
 from wolfhound.oracles.scan import Scan
+from wolfhound.paper import transforms as tr
 from wolfhound.rounding import gamma
 
 seeds = st.integers(0, 10**6)
