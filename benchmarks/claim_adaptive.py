@@ -89,7 +89,7 @@ def judge(claim: Claim, name: str, atoms: Matrix, *, c: float, copies: int) -> N
     tau = COSINE * float(np.median(lengths) / lengths.max())
     failures, scored = dict.fromkeys(SOUGHT, 0), dict.fromkeys(SOUGHT, 0.0)
     for seed in range(seeds):
-        index = LshIndex.build(atoms, c=c, tau=tau, delta=DELTA, copies=copies, seed=seed)
+        index = LshIndex.build(atoms, ratio=c, tau=tau, delta=DELTA, copies=copies, seed=seed)
         rng = np.random.default_rng([seed, copies])
         for kind, share in SOUGHT.items():
             queries = planted(atoms, index, tau, share=share, many=many, rng=rng)

@@ -11,7 +11,7 @@ def main() -> None:
     glove = words()
     mean = glove.vectors.mean(axis=0, dtype=np.float64)
     # An audit is a pass that tells the true gap: the trace has the share of it that the index found.
-    index = Audited(LshIndex.build(glove.vectors, c=0.8), every=20)
+    index = Audited(LshIndex.build(glove.vectors, ratio=0.8), every=20)
     result = minimize(SquaredDistance(mean), index, method=SublinearFrankWolfe(ratio=0.8), rtol=1e-3)
     print(result)
     c = result.trace.ratio

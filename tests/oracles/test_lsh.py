@@ -190,19 +190,19 @@ def successes(
 
 @pytest.mark.parametrize("options", [{}, {"tables": 2}, {"family": SimHash()}], ids=["one", "two", "simhash"])
 def test_an_atom_at_tau_is_found_as_often_as_promised(options: dict[str, Any]) -> None:
-    good, total = successes(0.6, asked=0.55, share=0.8, seeds=25, c=0.8, delta=0.1, **options)
+    good, total = successes(0.6, asked=0.55, share=0.8, seeds=25, ratio=0.8, delta=0.1, **options)
     assert binom.cdf(good, total, 0.9) > 1e-4
 
 
 def test_the_promise_is_not_kept_by_scoring_everything() -> None:
     rows, queries = planted(0.7, 0)
-    index = LshIndex.build(rows, tau=0.65, c=0.8)
+    index = LshIndex.build(rows, tau=0.65, ratio=0.8)
     assert index.promise.budgets[0] < 0.5 * len(rows)
     assert index.query(queries).scored.mean() < 0.5 * len(rows)
 
 
 def test_copies_boost_the_probability() -> None:
-    low = {"c": 0.8, "delta": 0.5}
+    low = {"ratio": 0.8, "delta": 0.5}
     one, total = successes(0.6, asked=0.55, share=0.8, seeds=20, **low)
     three, _ = successes(0.6, asked=0.55, share=0.8, seeds=20, copies=3, **low)
     assert binom.cdf(one, total, 0.5) > 1e-4
@@ -213,7 +213,7 @@ def test_copies_boost_the_probability() -> None:
 def test_a_ladder_promises_a_share_of_the_best() -> None:
     """A structure for one tau promises c tau, not c of the best: here half of it."""
     ladder = Ladder(zeta=0.25, low=0.2)
-    good, total = successes(0.8, asked=ladder, share=0.8 / 1.25, seeds=15, c=0.8)
+    good, total = successes(0.8, asked=ladder, share=0.8 / 1.25, seeds=15, ratio=0.8)
     assert binom.cdf(good, total, 0.9) > 1e-4
 
 
@@ -221,7 +221,7 @@ def test_one_tau_promises_nothing_of_the_best() -> None:
     rows, queries = planted(0.9, 3)
     rows[:1500] = rows[:1500] - (rows[:1500] @ queries.T) @ queries + 0.25 * queries.sum(axis=0)
     truth = best_scores(queries, rows)
-    index = LshIndex.build(rows, tau=0.2, c=0.5, budget=1)
+    index = LshIndex.build(rows, tau=0.2, ratio=0.5, budget=1)
     answer = index.query(queries)
     length = np.linalg.norm(queries, axis=1) * index.radius
     assert (answer.scores[:, 0] >= queries @ index.centre + 0.5 * 0.2 * length).all()
@@ -271,7 +271,7 @@ def test_any_scale(scale: float) -> None:
     query = np.random.default_rng(6).standard_normal((1, 12)) / scale
     index = LshIndex.build(rows, budget=300)
     assert index.query(query).ids[0, 0] == Scan(rows).query(query).ids[0, 0]
-    assert LshIndex.build(rows, tau=0.1, c=1.0).query(query).ids[0, 0] >= 0
+    assert LshIndex.build(rows, tau=0.1, ratio=1.0).query(query).ids[0, 0] >= 0
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_a_row_that_is_not_finite_is_named() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"c": 0.0}, ValueError, r"`c` must be in \(0, 1\]"),
+        ({"ratio": 0.0}, ValueError, r"`ratio` must be in \(0, 1\]"),
         ({"tau": 1.5}, ValueError, r"`tau` must be in \(0, 1\]"),
         ({"delta": 1.0}, ValueError, r"`delta` must be in \(0, 1\)"),
         ({"tables": 0}, ValueError, "`tables` must be an integer >= 1"),

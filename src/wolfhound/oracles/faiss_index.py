@@ -371,7 +371,7 @@ def _far(atoms: Atoms) -> tuple[Singles, float]:
 
 
 def _points(queries: Vector, anchor: Singles, reach: float) -> Singles:
-    """(m, width) points to question faiss for: queries of length `reach`, padded."""
+    """(m, width) points to ask faiss for: queries of length `reach`, padded."""
     unit = np.ldexp(queries, -np.frexp(np.abs(queries).max(axis=1, keepdims=True))[1])
     length = np.sqrt(np.square(unit).sum(axis=1, keepdims=True))
     points = np.tile(anchor, (len(queries), 1))

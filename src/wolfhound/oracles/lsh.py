@@ -46,7 +46,7 @@ class LshIndex:
     - With thresholds: budgets double until the score is reached, up to a quarter
       of the atoms.
     - Without, built for some tau: the first atom with
-      ``<q, s - m> >= c tau |q| R`` will do, R = max|s - m|. If there is an atom at
+      ``<q, s - m> >= ratio tau |q| R`` will do, R = max|s - m|. If there is an atom at
       tau, such an atom is found with probability 1 - delta; with copies, 1 -
       delta^copies.
     - Without either: `budget` atoms are probed.
@@ -85,7 +85,7 @@ class LshIndex:
         cls,
         atoms: AtomsLike,
         *,
-        c: float = 0.8,
+        ratio: float = 0.8,
         tau: float | Ladder | None = None,
         delta: float = 0.1,
         family: Family | None = None,
@@ -103,9 +103,9 @@ class LshIndex:
         ----------
         atoms
             Atoms, an array or a path.
-        c, tau, delta
+        ratio, tau, delta
             What is promised without thresholds, see the class; a `Ladder` instead
-            of one tau promises ``c / (1 + zeta)`` of the best score. The atoms to
+            of one tau promises ``ratio / (1 + zeta)`` of the best score. The atoms to
             be probed are measured on planted pairs. None: nothing is promised.
         family
             `CrossPolytope` (default) or `SimHash`.
@@ -131,7 +131,7 @@ class LshIndex:
         """
         rows = as_atoms(atoms)
         n = rows.shape[0]
-        within(c, "c", "(0, 1]")
+        within(ratio, "ratio", "(0, 1]")
         within(delta, "delta", "(0, 1)")
         taus = (
             tau.rungs if isinstance(tau, Ladder) else () if tau is None else (within(tau, "tau", "(0, 1]"),)
@@ -147,7 +147,7 @@ class LshIndex:
         each, sets = count(tables, "tables", low=1), count(copies, "copies", low=1)
         first = max(1, round(8.0 * math.sqrt(n))) if budget is None else count(budget, "budget", low=1)
         rng = np.random.default_rng(count(seed, "seed"))
-        promise = Promise(c=c, delta=delta, taus=taus)
+        promise = Promise(ratio=ratio, delta=delta, taus=taus)
         with one_blas_thread():  # rotations and projections have the same bits at any thread count
             made, promise = _make_tables(
                 rows,
@@ -239,7 +239,7 @@ class LshIndex:
         if not taus:
             return doubling(first, first, None)
         with np.errstate(over="ignore"):  # what overflows is no score that could be enough
-            length = self._promise.c * question.sizes * self.radius
+            length = self._promise.ratio * question.sizes * self.radius
         enough = [tau * length + self._at_centre(question.queries) for tau in taus]
         if len(taus) == 1:
             return doubling(min(first, limits[0]), limits[0], enough[0])
@@ -300,7 +300,7 @@ class LshIndex:
             "budget": self._budget,
             "copies": self._copies,
             "proof": self._proof,
-            "c": self._promise.c,
+            "ratio": self._promise.ratio,
             "delta": self._promise.delta,
             "taus": list(self._promise.taus),
             "budgets": list(self._promise.budgets),

@@ -37,7 +37,7 @@ class Projected:
     extra
         How many more than k answers the index is asked for.
     thresholds
-        Pure function of (m, d) queries and (m,) scores to the scores to question the
+        Pure function of (m, d) queries and (m,) scores to the scores to ask the
         index for. Without it the index gets no thresholds: a score is not one of
         <phi, psi>.
 

@@ -15,7 +15,7 @@ from wolfhound.validate import count, number, require, within
 class Ladder:
     """Rungs ``tau = (1 + zeta)^-i`` from 1 down to `low`, asked from the top.
 
-    A structure for (c, tau) promises c tau, not c times the best score. Question
+    A structure for (c, tau) promises c tau, not c times the best score. Asked
     for one rung after the other, until an answer is verified, it promises
     c / (1 + zeta) of the best score: only the rung just below it must succeed.
 
@@ -45,14 +45,14 @@ class Promise:
 
     Attributes
     ----------
-    c, delta : float
+    ratio, delta : float
     taus : tuple of float
         Rungs, descending; none: nothing is promised.
     budgets : tuple of int
         Atoms that each table probes at most on a rung.
     """
 
-    c: float
+    ratio: float
     delta: float
     taus: tuple[float, ...] = ()
     budgets: tuple[int, ...] = ()
@@ -60,12 +60,12 @@ class Promise:
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Promise:
         """Return a promise that was saved; ValueError if none can be so."""
-        c, delta = number(params["c"], "c"), number(params["delta"], "delta")
+        ratio, delta = number(params["ratio"], "ratio"), number(params["delta"], "delta")
         taus = tuple(number(tau, "tau") for tau in params["taus"])
         budgets = tuple(count(budget, "budgets", low=1) for budget in params["budgets"])
-        require(0.0 < c <= 1.0, "c", "in (0, 1]", c)
+        require(0.0 < ratio <= 1.0, "ratio", "in (0, 1]", ratio)
         require(0.0 < delta < 1.0, "delta", "in (0, 1)", delta)
         require(all(0.0 < tau <= 1.0 for tau in taus), "tau", "in (0, 1]", taus)
         require(len(budgets) == len(taus), "budgets", "one for each tau", budgets)
         require(max(budgets, default=1) < 2**40, "budgets", "smaller", budgets)
-        return cls(c=c, delta=delta, taus=taus, budgets=budgets)
+        return cls(ratio=ratio, delta=delta, taus=taus, budgets=budgets)
