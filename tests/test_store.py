@@ -354,12 +354,6 @@ def test_other_folders_are_not_written_to(tmp_path: Path, other: str) -> None:
         save(next(tmp_path.iterdir()), "result", {}, {})
 
 
-def test_what_may_be_replaced_can_be_named(tmp_path: Path) -> None:
-    save_small(tmp_path)
-    save(tmp_path, "other index", {}, {}, over=("index",))
-    assert names(tmp_path) == {"manifest.json"}
-
-
 @pytest.mark.parametrize("folder", [None, "", 3, b"saved", "a\0b"])
 def test_what_is_no_path_is_refused(folder: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=r"`folder` must be a path\. Got "):

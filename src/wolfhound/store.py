@@ -20,7 +20,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -66,8 +66,6 @@ def save(
     arrays: Mapping[str, NDArray[Any]],
     params: Mapping[str, Any],
     fingerprint: Fingerprint = (),
-    *,
-    over: Sequence[str] = (),
 ) -> None:
     """Write a folder; at every moment it holds the old save or the new one.
 
@@ -85,8 +83,6 @@ def save(
         JSON values.
     fingerprint
         Of the atoms it was made from.
-    over
-        Kinds that this may replace, besides its own.
 
     Raises
     ------
@@ -111,7 +107,7 @@ def save(
         raise StoreError(f"`folder` must be a folder. Got a file, {root}.")
     root.mkdir(parents=True, exist_ok=True)
     with _locked(root) as alone:
-        old = _replaceable(root, (kind, *over))
+        old = _replaceable(root, kind)
         try:
             _mark(root, token)
             entries = {name: _write_array(root, files[name], np.asarray(arrays[name])) for name in arrays}
@@ -303,9 +299,9 @@ def _marked(root: Path) -> set[str]:
     return {found[1] for path in root.iterdir() if (found := _MARK.fullmatch(path.name))}
 
 
-def _replaceable(root: Path, kinds: tuple[str, ...]) -> set[str]:
+def _replaceable(root: Path, kind: str) -> set[str]:
     """Numbers of the arrays that a save may replace; StoreError if it may not."""
-    rule = f"`folder` must be new or empty, or hold a saved {' or '.join(kinds)}."
+    rule = f"`folder` must be new or empty, or hold a saved {kind}."
     marked = _marked(root)
     for path in root.iterdir():
         found = _MARK.fullmatch(path.name) or ARRAY_FILE.fullmatch(path.name)
@@ -317,7 +313,7 @@ def _replaceable(root: Path, kinds: tuple[str, ...]) -> set[str]:
         manifest = read_manifest(root)
     except StoreError as error:
         raise StoreError(f"{rule} Got {root}: {error}") from None
-    if manifest["kind"] not in kinds:
+    if manifest["kind"] != kind:
         raise StoreError(f"{rule} Got a {manifest['kind']} in {root}.")
     return {ARRAY_FILE.fullmatch(entry["file"])[1] for entry in manifest["arrays"].values()}  # type: ignore[index]
 

@@ -219,7 +219,7 @@ PARTS: list[tuple[str, Callable[[], object], tuple[str, ...]]] = [
     (
         "Sublinear(ratio='a')",
         lambda: wh.SublinearFrankWolfe(ratio="a"),
-        ("`ratio`", "a number in (0, 1]", "'a'"),
+        ("`ratio`", "in (0, 1]", "'a'"),
     ),
     ("Sublinear(ratio=2)", lambda: wh.SublinearFrankWolfe(ratio=2), ("`ratio`", "in (0, 1]", "2")),
     ("Sublinear(tau=class)", lambda: wh.SublinearFrankWolfe(tau=wh.Halving), ("`tau`", "the class Halving")),
@@ -269,7 +269,11 @@ ORACLES: list[tuple[str, Callable[[], object], tuple[str, ...]]] = [
     ("RandomSubset(seed='a')", lambda: wh.RandomSubset(ROWS, seed="a"), ("`seed`", "'a'")),
     ("LshIndex(family=5)", lambda: wh.LshIndex.build(ROWS, family=5), ("`family`", "SimHash()", "5")),
     ("LshIndex(family=class)", lambda: wh.LshIndex.build(ROWS, family=wh.SimHash), ("`family`", "class")),
-    ("LshIndex(ratio='a')", lambda: wh.LshIndex.build(ROWS, ratio="a"), ("`ratio`", "a number in (0, 1]", "'a'")),
+    (
+        "LshIndex(ratio='a')",
+        lambda: wh.LshIndex.build(ROWS, ratio="a"),
+        ("`ratio`", "in (0, 1]", "'a'"),
+    ),
     ("LshIndex(delta=None)", lambda: wh.LshIndex.build(ROWS, delta=None), ("`delta`", "None")),
     ("LshIndex(tau='a')", lambda: wh.LshIndex.build(ROWS, tau="a"), ("`tau`", "'a'")),
     ("LshIndex(tau=class)", lambda: wh.LshIndex.build(ROWS, tau=wh.Ladder), ("`tau`", "the class Ladder")),

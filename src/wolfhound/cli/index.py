@@ -127,7 +127,7 @@ def build(
     auto takes the cheapest for so many queries, by the speeds that
     wolfhound bench saved.
     """
-    places.check_folder(out, "--out", "an index", _loaders())
+    places.check_folder(out, "--out", "an index", ("index",))
     rows = readers.read_atoms(atoms)
     plan = _plan(rows, kind, queries=queries, ratio=ratio)
     if plan.choice is not None and not as_json:
@@ -184,7 +184,7 @@ def _watch_build(sweeps: int) -> Meter:
 def info(folder: Folder, as_json: opt.Json = False) -> None:
     """Say what a saved index is, and of which atoms; its checksums are verified."""
     kind = _kind(folder)
-    stored = store.load(folder, kind)
+    stored = store.load(folder, "index")
     nbytes = sum(array.nbytes for array in stored.arrays.values())
     made_from = [part._asdict() for part in stored.fingerprint]
     if as_json:
@@ -205,9 +205,9 @@ def info(folder: Folder, as_json: opt.Json = False) -> None:
 
 def _kind(folder: Path) -> str:
     kind = store.kind(folder)
-    if kind not in _loaders():
-        raise ValueError(f"`FOLDER` must hold one of {', '.join(_loaders())}. Got a {kind} in {folder}.")
-    return kind
+    if kind != "index":
+        raise ValueError(f"`FOLDER` must hold an index. Got a {kind} in {folder}.")
+    return str(store.load(folder, kind).params.get("index"))
 
 
 def _part_text(part: Part) -> str:
@@ -263,7 +263,7 @@ def check(
     rows = readers.read_atoms(atoms)
     try:
         kind = _kind(folder)
-        index = _loaders()[kind](folder, rows)
+        index = _load(kind, folder, rows)
     except store.StoreError as error:
         _refuse(str(error), as_json=as_json)
         raise typer.Exit(1) from None
@@ -326,14 +326,12 @@ def _print_checked(found: Checked, size: int) -> None:
         console.print(f"Intact, made from these atoms, and all {right} right.")
 
 
-def _loaders() -> dict[str, Callable[[Path, Atoms], Oracle]]:
-    """How what is saved is loaded, by its kind."""
+def _load(name: str, folder: Path, atoms: Atoms) -> Oracle:
+    """Load an index by its name."""
     from wolfhound.oracles import clusters, faiss_index, lsh  # noqa: PLC0415 - numba, faiss
-    from wolfhound.oracles.int8 import scan as int8  # noqa: PLC0415
+    from wolfhound.oracles.int8 import scan  # noqa: PLC0415
 
-    return {
-        int8.KIND: int8.Int8Scan.load,
-        clusters.KIND: clusters.ClusterIndex.load,
-        lsh.KIND: lsh.LshIndex.load,
-        faiss_index.SAVED_AS: faiss_index.FaissIndex.load,
+    loaders: dict[str, Callable[[Path, Atoms], Oracle]] = {
+        each.name: each.load for each in (scan.Int8Scan, clusters.ClusterIndex, lsh.LshIndex)
     }
+    return loaders.get(name, faiss_index.FaissIndex.load)(folder, atoms)

@@ -346,10 +346,10 @@ def by_distance(index: object, shape: tuple[int, int]) -> bool:
 
 def check_type(index: object, kind: str) -> None:
     """Raise ValueError unless an index is what we build as this kind, and its lists hold every atom."""
-    built = {"Pq": faiss.IndexPQFastScan, "IvfPq": faiss.IndexIVFPQFastScan, "Hnsw": faiss.IndexHNSWFlat}
+    built = {"pq": faiss.IndexPQFastScan, "ivfpq": faiss.IndexIVFPQFastScan, "hnsw": faiss.IndexHNSWFlat}
     wanted = built.get(kind, faiss.Index)
     require(isinstance(index, wanted), "index", f"a {wanted.__name__}", type(index).__name__)
-    if kind == "IvfPq":
+    if kind == "ivfpq":
         lists: Index = index
         held = sum(lists.invlists.list_size(i) for i in range(lists.nlist))
         fits = lists.quantizer.ntotal == lists.nlist and held == lists.ntotal

@@ -1,10 +1,10 @@
-"""What all saved indexes share: where they may be written, and what is checked of them."""
+"""What all saved indexes share: a folder of kind "index" that says which, and what is checked of it."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,27 +16,29 @@ from wolfhound.oracles.int8.codes import Codes
 from wolfhound.oracles.int8.encoding import find_wrong_row
 from wolfhound.validate import count, require
 
-INDEXES = ("int8 codes", "cluster index", "lsh index", "faiss index")
-"""Kinds of index: one may take the place of another."""
-
 _LARGEST_BUDGET = 1 << 40
 
 
-def save(
+def save_index(
     folder: str | os.PathLike[str],
-    kind: str,
+    name: str,
     arrays: Mapping[str, NDArray[Any]],
     params: Mapping[str, Any],
     atoms: Atoms,
 ) -> None:
     """Write an index, over another if there is one."""
-    store.save(folder, kind, arrays, params, fingerprint(atoms), over=INDEXES)
+    store.save(folder, "index", arrays, {"index": name, **params}, fingerprint(atoms))
 
 
-def opened(folder: str | os.PathLike[str], kind: str, atoms: AtomsLike) -> tuple[Atoms, store.Stored]:
-    """Return the atoms, and what was saved of an index of them."""
+def open_index(
+    folder: str | os.PathLike[str], names: Collection[str], atoms: AtomsLike
+) -> tuple[Atoms, store.Stored]:
+    """Return the atoms, and what was saved of an index of them that has one of these names."""
     rows = as_atoms(atoms)
-    stored = store.load(folder, kind)
+    stored = store.load(folder, "index")
+    name = stored.params.get("index")
+    if name not in names:
+        raise store.StoreError(f"`folder` must hold {' or '.join(names)}. Got {name!r} in {stored.folder}.")
     store.check_fingerprint(stored, rows)
     return rows, stored
 

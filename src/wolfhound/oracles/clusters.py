@@ -25,8 +25,6 @@ from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.scan import Scan
 from wolfhound.validate import count, flag, number
 
-KIND = "cluster index"
-
 PER_CLUSTER = 100
 """Atoms of the sample that k-means has per cluster: 40 are quicker, and find less."""
 
@@ -110,6 +108,8 @@ class ClusterIndex:
     >>> hits.scores.shape, bool(hits.scored[0] < 2000), hits.bounds
     ((1, 1), True, array([inf]))
     """
+
+    name = "clusters"
 
     def __init__(
         self, atoms: Atoms, clusters: Clusters, buckets: Buckets, *, budget: int, proof: bool = False
@@ -200,7 +200,7 @@ class ClusterIndex:
         }
         arrays = self._buckets.arrays() | self._clusters.codes.arrays("centre_codes")
         arrays["centres"] = self._clusters.centres
-        saved.save(folder, KIND, arrays, params, self._atoms)
+        saved.save_index(folder, self.name, arrays, params, self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> ClusterIndex:
@@ -214,7 +214,7 @@ class ClusterIndex:
         StoreError
             If the folder is damaged, or was made from other atoms.
         """
-        rows, stored = saved.opened(folder, KIND, atoms)
+        rows, stored = saved.open_index(folder, [cls.name], atoms)
         params, d = stored.params, rows.shape[1]
         with stored.reading():
             unit = number(params["unit"], "unit", low=0.0, strict=True)

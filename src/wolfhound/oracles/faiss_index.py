@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeAlias, final
+from typing import Any, ClassVar, TypeAlias, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,6 @@ from wolfhound.oracles._question import Question, check_question, check_threshol
 from wolfhound.validate import count, number, require
 
 __all__ = ["FaissIndex", "Hnsw", "IvfPq", "Pq", "Wrapped", "kmeans", "nearest"]
-
-SAVED_AS = "faiss index"
-"""What `store` calls a saved index."""
 
 _GATHER = 64 << 20
 """Bytes of candidates' rows that are gathered at once."""
@@ -54,6 +51,8 @@ class Pq:
         Candidates that are scored again from their rows.
     """
 
+    name: ClassVar[str] = "pq"
+
     columns: int = 2
     rerank: int = 256
 
@@ -79,6 +78,8 @@ class IvfPq:
     columns, rerank
         As in `Pq`.
     """
+
+    name: ClassVar[str] = "ivfpq"
 
     lists: int | None = None
     probes: int | None = None
@@ -109,6 +110,8 @@ class Hnsw:
         Candidates that are scored again in float64.
     """
 
+    name: ClassVar[str] = "hnsw"
+
     links: int = 32
     construction: int = 40
     search: int = 64
@@ -130,6 +133,8 @@ class Wrapped:
         Candidates that are scored again from their rows.
     """
 
+    name: ClassVar[str] = "faiss"
+
     rerank: int = 64
 
     def __post_init__(self) -> None:
@@ -138,7 +143,7 @@ class Wrapped:
 
 Kind: TypeAlias = Pq | IvfPq | Hnsw | Wrapped
 
-_KINDS: dict[str, type[Kind]] = {"Pq": Pq, "IvfPq": IvfPq, "Hnsw": Hnsw, "Wrapped": Wrapped}
+_KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (Pq, IvfPq, Hnsw, Wrapped)}
 
 
 # ---------------------------------------------------------------- the oracle
@@ -291,13 +296,12 @@ class FaissIndex:
         except RuntimeError as error:
             raise ValueError(f"`index` must be one that faiss can write. Got {error}.") from None
         params = {
-            "kind": type(self._kind).__name__,
             "settings": asdict(self._kind),
             "reach": self._reach,
             "faiss": _faiss.VERSION,
         }
         arrays: dict[str, NDArray[Any]] = {"index": data, "anchor": self._anchor}
-        saved.save(folder, SAVED_AS, arrays, params, self._atoms)
+        saved.save_index(folder, self._kind.name, arrays, params, self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> FaissIndex:
@@ -313,7 +317,7 @@ class FaissIndex:
             If the folder is damaged or holds something else, if the atoms are
             others, or if this version of faiss cannot read the index.
         """
-        rows, stored = saved.opened(folder, SAVED_AS, atoms)
+        rows, stored = saved.open_index(folder, _KINDS, atoms)
         n, d = rows.shape
         kind = _kind_of(stored)
         with stored.reading():
@@ -331,7 +335,7 @@ class FaissIndex:
         with stored.reading():
             require(len(anchor) >= d, "anchor", f"of {d} numbers at least", len(anchor))
             _faiss.by_distance(index, (n, len(anchor)))
-            _faiss.check_type(index, type(kind).__name__)
+            _faiss.check_type(index, kind.name)
             return cls(rows, _engine(index, kind), kind, anchor=anchor, reach=reach)
 
     def __repr__(self) -> str:
@@ -341,14 +345,13 @@ class FaissIndex:
 
 def _kind_of(stored: store.Stored) -> Kind:
     """The kind that was saved."""
-    name: Any = stored.params.get("kind")
-    settings: Any = stored.params.get("settings")
+    name, settings = stored.params["index"], cast(Any, stored.params.get("settings"))
     try:
         return _KINDS[name](**settings)
-    except (KeyError, TypeError, ValueError):
+    except (TypeError, ValueError):
         raise store.StoreError(
-            f"`folder` must hold a kind of index that this wolfhound knows."
-            f" Got {name} with settings {settings} in {stored.folder}."
+            f"`folder` must hold settings that this wolfhound knows."
+            f" Got {settings} of {name} in {stored.folder}."
         ) from None
 
 

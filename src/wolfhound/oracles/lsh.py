@@ -28,8 +28,6 @@ from wolfhound.oracles.scan import Scan
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count, flag, kind, number, require, within
 
-KIND = "lsh index"
-
 _PER_BUCKET = 96
 _SAMPLE = 20_000
 
@@ -60,6 +58,8 @@ class LshIndex:
     >>> hits.scores.shape, bool(hits.scored[0] < 2000), hits.bounds
     ((1, 1), True, array([inf]))
     """
+
+    name = "lsh"
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class LshIndex:
             "budgets": list(self._promise.budgets),
             "tables": numbers,
         }
-        saved.save(folder, KIND, arrays, params, self._atoms)
+        saved.save_index(folder, self.name, arrays, params, self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> LshIndex:
@@ -320,7 +320,7 @@ class LshIndex:
         StoreError
             If the folder is damaged, or was made from other atoms.
         """
-        rows, stored = saved.opened(folder, KIND, atoms)
+        rows, stored = saved.open_index(folder, [cls.name], atoms)
         params, tables = stored.params, []
         with stored.reading():
             for i in range(len(params["tables"])):

@@ -26,8 +26,6 @@ from wolfhound.oracles.int8.codes import (
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.scan import Scan
 
-KIND = "int8 codes"
-
 _MEMORY = 128 << 20
 _PER_ENTRY = 32
 
@@ -50,6 +48,8 @@ class Int8Scan:
     >>> hits.ids, hits.scores
     (array([[1, 2]]), array([[3., 2.]]))
     """
+
+    name = "int8"
 
     def __init__(self, atoms: Atoms, codes: Codes) -> None:
         self._atoms = atoms
@@ -92,7 +92,7 @@ class Int8Scan:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the codes to a folder, whole or not at all; see `load`."""
-        saved.save(folder, KIND, self._codes.arrays(), self._codes.numbers(), self._atoms)
+        saved.save_index(folder, self.name, self._codes.arrays(), self._codes.numbers(), self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> Int8Scan:
@@ -106,7 +106,7 @@ class Int8Scan:
         StoreError
             If the folder is damaged, or was made from other atoms.
         """
-        rows, stored = saved.opened(folder, KIND, atoms)
+        rows, stored = saved.open_index(folder, [cls.name], atoms)
         with stored.reading():
             codes = Codes.of(stored, stored.params, rows.shape)
         saved.check_codes(stored, codes, rows)
