@@ -14,7 +14,7 @@ import numpy as np
 
 import wolfhound
 import wolfhound.herding
-import wolfhound.herding.finite
+import wolfhound.herding.feature_picks
 import wolfhound.herding.herd
 import wolfhound.herding.select
 import wolfhound.herding.sublinear
@@ -31,7 +31,7 @@ from tests.fuzz.wrong_calls import Wrong
 # Without their types: wrong calls are the point.
 wh: Any = wolfhound
 hd: Any = wolfhound.herding
-finite: Any = wolfhound.herding.finite
+finite: Any = wolfhound.herding.feature_picks
 expected: Any = wolfhound.herding.herd.expected
 Selector: Any = wolfhound.herding.select.HerdingSelector
 Sublinear: Any = wolfhound.herding.sublinear.SublinearHerding

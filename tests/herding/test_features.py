@@ -25,9 +25,8 @@ from wolfhound.herding import (
     Stein,
     feature_mean,
 )
-from wolfhound.herding.features import CHUNK, normal_frequencies, row_shares
 from wolfhound.herding.kernels import Kernel
-from wolfhound.pulse import on_pulse
+from wolfhound.herding.kernels.features import CHUNK, normal_frequencies, row_shares
 
 
 def rows_of(n: int, d: int, seed: int = 0, dtype: Any = np.float64) -> NDArray[Any]:

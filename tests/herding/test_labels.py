@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from wolfhound import ArrayAtoms
 from wolfhound.herding import Gaussian, mmd
-from wolfhound.herding._by import Labels, Part, allotted, next_label
 from wolfhound.herding.herd import herd
+from wolfhound.herding.labels import LabelAtoms, Labels, allot, next_label
 
 ROWS = np.random.default_rng(0).normal(size=(300, 2))
 NAMES = np.repeat(["a", "b", "c"], [200, 75, 25])[np.random.default_rng(1).permutation(300)]
@@ -73,13 +73,13 @@ def test_allotted_adds_up_and_a_longer_run_begins_like_a_shorter(
     room = np.array(sizes)
     shares, none = room / room.sum(), np.zeros(len(room), np.int64)
     m = data.draw(st.integers(len(sizes), sum(sizes)))
-    given_rows = allotted(m, none, room, shares, balanced=balanced)
+    given_rows = allot(m, none, room, shares, balanced=balanced)
     assert given_rows.sum() == m
     assert (given_rows >= 1).all()
     assert (given_rows <= room).all()
-    more = allotted(sum(sizes), given_rows, room, shares, balanced=balanced)
+    more = allot(sum(sizes), given_rows, room, shares, balanced=balanced)
     np.testing.assert_array_equal(more, room)
-    shorter = allotted(len(sizes), none, room, shares, balanced=balanced)
+    shorter = allot(len(sizes), none, room, shares, balanced=balanced)
     assert (shorter <= given_rows).all()
 
 
@@ -88,7 +88,7 @@ def test_multiples_of_the_shares_are_met_exactly(parts: list[int], times: int) -
     """Where m shares are whole numbers there is nothing to round."""
     wanted = np.array(parts) * times
     none = np.zeros(len(parts), np.int64)
-    found = allotted(int(wanted.sum()), none, 10 * wanted, wanted / wanted.sum(), balanced=False)
+    found = allot(int(wanted.sum()), none, 10 * wanted, wanted / wanted.sum(), balanced=False)
     np.testing.assert_array_equal(found, wanted)
 
 
@@ -96,7 +96,7 @@ def test_multiples_of_the_shares_are_met_exactly(parts: list[int], times: int) -
 def test_balanced_differs_by_one_at_most(labels: int, extra: int) -> None:
     none, room = np.zeros(labels, np.int64), np.full(labels, 100)
     shares = np.arange(1.0, labels + 1.0)
-    found = allotted(labels + extra, none, room, shares / shares.sum(), balanced=True)
+    found = allot(labels + extra, none, room, shares / shares.sum(), balanced=True)
     assert found.max() - found.min() <= 1
 
 
@@ -112,7 +112,7 @@ def test_no_turn_without_room() -> None:
 def test_a_part_is_atoms() -> None:
     rows = np.arange(20.0).reshape(10, 2)
     members = np.array([1, 4, 5, 9])
-    part = Part(ArrayAtoms(rows), members)
+    part = LabelAtoms(ArrayAtoms(rows), members)
     assert part.shape == (4, 2)
     assert part.dtype == np.float64
     np.testing.assert_array_equal(part.take(np.array([3, 0])), rows[[9, 1]])
@@ -160,7 +160,7 @@ def test_picks_are_those_of_the_definition(balanced: bool, init: list[int]) -> N
         scores[chosen] = -np.inf
         scores[codes != turn] = -np.inf
         chosen.append(int(scores.argmax()))
-    result = herd(ROWS, 30, by=NAMES, kernel=kernel, balanced=balanced, init=init)
+    result = herd(ROWS, 30, by=NAMES, kernel=kernel, balanced=balanced, start=init)
     assert result.ids.tolist() == chosen
     wanted = gram[np.ix_(chosen, chosen)].mean() - 2.0 * linear[chosen].mean() + mass @ linear
     assert 2.0 * result.trace.value[-1] == pytest.approx(wanted, abs=1e-6)
@@ -170,7 +170,7 @@ def test_few_rows_of_many_labels_are_not_all_in_the_middle() -> None:
     labels = np.random.default_rng(2).integers(60, size=300)
     result = herd(ROWS, 120, by=labels)
     assert (np.bincount(np.asarray(result.labels), minlength=60) >= 1).all()
-    assert result.gain < 0.5
+    assert result.gain > 2.0
 
 
 def test_each_label_is_matched_too() -> None:
@@ -191,7 +191,7 @@ def test_one_label_is_no_label() -> None:
 
 def test_init_counts_for_its_label() -> None:
     init = np.flatnonzero(NAMES == "c")[:5]
-    result = herd(ROWS, 40, by=NAMES, init=init, swap=True)
+    result = herd(ROWS, 40, by=NAMES, start=init, swap=True)
     np.testing.assert_array_equal(result.ids[:5], init)
     assert sizes_of(result.labels)["c"] == 5
     assert len(np.unique(result.ids)) == 40
@@ -222,13 +222,13 @@ def test_a_row_that_is_not_finite_is_named_by_its_own_number() -> None:
     ("options", "words"),
     [
         ({"by": NAMES[:-1]}, "300 labels, one per row"),
-        ({"by": np.arange(300)}, "`m` must be at least 300, one row for each of 300 labels. Got 20."),
+        ({"by": np.arange(300)}, "`m` must be at least 300, one atom for each of 300 labels. Got 20."),
         ({"by": NAMES, "target": ROWS}, "`target` must be None with `by`"),
         ({"by": NAMES, "exclude": np.flatnonzero(NAMES == "c")}, "none left of"),
-        ({"by": NAMES, "candidates": 5}, "`candidates` must be at least 13, the rows to pick of one label"),
+        ({"by": NAMES, "candidates": 5}, "`candidates` must be at least 13, the atoms to pick of one label"),
         (
-            {"by": NAMES, "init": np.flatnonzero(NAMES == "c")[:1], "row_weights": NAMES != "c"},
-            "`init` must be rows of labels that weigh anything",
+            {"by": NAMES, "start": np.flatnonzero(NAMES == "c")[:1], "row_weights": NAMES != "c"},
+            "`start` must be atoms of labels that weigh anything",
         ),
         ({"balanced": True}, "`balanced` must be False without `by`"),
     ],

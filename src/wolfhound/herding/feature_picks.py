@@ -9,7 +9,6 @@ this file knows the mean, the schedule and the picks, and no kernel.
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -20,8 +19,8 @@ from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import MappedAtoms, as_atoms, finite_rows
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, Start, State, Status, StepSize, Vector
-from wolfhound.herding.features import Features, Identity, feature_mean
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Start, State, Status, StepSize, Vector
+from wolfhound.herding.kernels.features import Features, Identity, feature_mean, row_shares
 from wolfhound.herding.sublinear import Onwards, SublinearHerding
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import OpenLoop
@@ -44,7 +43,7 @@ _TAKEN = ("forward", "pairwise")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FiniteRun:
+class FeatureRun:
     """Picks, their weights, and how close they come to the mean.
 
     Attributes
@@ -53,7 +52,7 @@ class FiniteRun:
         Distinct atoms in the order of their first pick, repeats merged; weights
         have sum 1. Empty if a limit ended the run before the first pick.
     picks : (t,) int64
-        The atoms as they were picked, repeats included, those of `init` first.
+        The atoms as they were picked, repeats included, those of `start` first.
     x, mean : (p,), (p,)
         ``sum_i weights_i Phi(ids_i)``, and mu.
     value, lower : float
@@ -62,7 +61,7 @@ class FiniteRun:
     status : Status
         FINISHED: all picks were made, or x is as close to mu as can be.
     t : int
-        Steps of the schedule so far, those of `init` included.
+        Steps of the schedule so far, those of `start` included.
     passes, scored : float, int
         Passes over all atoms, that of the mean included, and atoms scored.
     seconds : float
@@ -91,8 +90,8 @@ class FiniteRun:
         return float(np.linalg.norm(self.x - self.mean))
 
 
-def in_features(
-    atoms: AtomsLike,
+def pick_in_features(
+    atoms: object,
     m: int,
     features: Features | None = None,
     *,
@@ -101,12 +100,12 @@ def in_features(
     method: Steps | None = None,
     target: AtomsLike | None = None,
     row_weights: ArrayLike | None = None,
-    init: FiniteRun | ArrayLike | None = None,
+    start: FeatureRun | ArrayLike | None = None,
     exclude: ArrayLike | None = None,
     limits: Limits = _UNLIMITED,
     callback: Callable[[State], bool | None] | None = None,
-    rng: int | np.random.Generator = 0,
-) -> FiniteRun:
+    seed: int | np.random.Generator = 0,
+) -> FeatureRun:
     """Pick m atoms, one after the other, whose mean feature comes close to mu.
 
     ``x_t = argmax <mu - w_t, Phi(x)>``, ``w_(t+1) = w_t + eta_t (Phi(x_t) - w_t)`` from
@@ -119,13 +118,13 @@ def in_features(
     atoms
         Atoms, an array or a path.
     m
-        Picks in all, those of `init` and repeats included.
+        Picks in all, those of `start` and repeats included.
     features
         Phi; None: the atoms are features already. It is computed anew whenever
         a row is read: to keep all features in memory, give them as atoms.
     oracle
         Searches the features for the largest inner product: an oracle over
-        ``mapped(atoms, features)``, or what makes one of them, such as ``Scan``
+        ``map_atoms(atoms, features)``, or what makes one of them, such as ``Scan``
         (exact) or ``LshIndex.build``. Default: a fresh random sample for every pick, of
         1 % of the atoms (5 % for m < 300) but at least 1000.
     step
@@ -140,24 +139,24 @@ def in_features(
     row_weights : (n,), optional
         Weights >= 0 of the rows (of the target, if there is one) in mu, scaled to
         sum 1; default: equal.
-    init
+    start
         Picks that are made already, in their order, with equal weights; or a run
         that is to go on, with its own. The schedule continues after them.
     exclude : (e,) ids, optional
-        Atoms that must not be picked; those of `init` may be among them.
+        Atoms that must not be picked; those of `start` may be among them.
     limits
         When to give up; the picks so far are returned. The mean is computed
         in any case.
     callback
         Called with every `State`; returning True stops.
-    rng
-        Seed or generator of the samples.
+    seed
+        Of the samples.
 
     Examples
     --------
     The corners of a square, mean (1/2, 1/2): two that are opposite will do.
 
-    >>> run = in_features([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], 4, oracle=Scan)
+    >>> run = pick_in_features([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], 4, oracle=Scan)
     >>> run.picks, run.weights, run.distance, run.status.name
     (array([3, 0]), array([0.5, 0.5]), 0.0, 'FINISHED')
     """
@@ -168,20 +167,20 @@ def in_features(
     validate.kind(limits, "limits", "Limits(...)", Limits)
     if callback is not None:
         validate.function(callback, "callback", "a function of a State")
-    space = mapped(rows, features)
+    space = map_atoms(rows, features)
     n = space.shape[0]
     validate.count(m, "m", low=1)
     banned = validate.ids([] if exclude is None else exclude, "exclude", n)
     validate.require(len(banned) < n, "exclude", "fewer than all atoms", f"{len(banned)} of {n}")
-    before, start = _begun(space, init, banned, m)
+    before, begin = _begin(space, start, banned, m)
     loop = _loop(method, step, m)
-    draws = validate.rng(rng, "rng")
+    draws = validate.rng(seed)
     search = _oracle(space, oracle, m, draws)
     mean = _mean(rows, features, target, row_weights)
     states = loop.states(
         SquaredDistance(mean),
         _Whole(search) if method is None else search,
-        start,
+        begin,
         goal=0.0,
         rng=draws,
     )
@@ -190,22 +189,22 @@ def in_features(
         _until(states, m - len(before), picked), goal=0.0, limits=limits, callback=callback, began=began
     )
     picks = np.concatenate([before, np.array(picked, np.int64)])
-    return _finished(run, picks, mean, passes=1.0 if target is None else 0.0)
+    return _finish(run, picks, mean, passes=1.0 if target is None else 0.0)
 
 
-def mapped(atoms: AtomsLike, features: Features | None) -> Atoms:
+def map_atoms(atoms: object, features: Features | None) -> Atoms:
     """Return the features of atoms, as atoms: what an oracle has to search.
 
     Examples
     --------
-    >>> mapped([[1.0, 2.0]], None)
+    >>> map_atoms([[1.0, 2.0]], None)
     ArrayAtoms(1 x 2, float64)
     """
     rows = as_atoms(atoms)
     return rows if features is None else MappedAtoms(rows, features, features.dim_out, rows.dtype)
 
 
-def fresh(atoms: Atoms, m: int, rng: np.random.Generator) -> RandomSubset:
+def sample_fresh(atoms: Atoms, m: int, rng: np.random.Generator) -> RandomSubset:
     """Return the oracle of m picks where nothing is known of the features.
 
     A fresh random sample for every pick: herding's query turns so fast that nothing
@@ -214,7 +213,7 @@ def fresh(atoms: Atoms, m: int, rng: np.random.Generator) -> RandomSubset:
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> [fresh(as_atoms(np.ones((200_000, 1))), m, rng).size for m in (100, 1000)]
+    >>> [sample_fresh(as_atoms(np.ones((200_000, 1))), m, rng).size for m in (100, 1000)]
     [10000, 2000]
     """
     n = atoms.shape[0]
@@ -238,15 +237,15 @@ def _loop(method: object | None, step: StepSize | None, m: int) -> Steps:
 
 def _oracle(space: Atoms, oracle: Searched | None, m: int, rng: np.random.Generator) -> Oracle:
     if oracle is None:
-        return fresh(space, m, rng)
-    made = oracle if validate.is_oracle(oracle) else _built(oracle, space)
+        return sample_fresh(space, m, rng)
+    made = oracle if validate.is_oracle(oracle) else _make_oracle(oracle, space)
     got = made.atoms.shape
     rule = f"an oracle over the {space.shape[0]} x {space.shape[1]} features"
     validate.require(got == space.shape, "oracle", rule, f"one over {got[0]} x {got[1]}")
     return made
 
 
-def _built(maker: object, space: Atoms) -> Oracle:
+def _make_oracle(maker: object, space: Atoms) -> Oracle:
     rule = "an oracle such as Scan(atoms), or what makes one, such as Scan"
     validate.function(maker, "oracle", rule)
     made = maker(space)  # type: ignore[operator] # is a function
@@ -261,35 +260,33 @@ def _mean(
     source = rows if target is None else as_atoms(target, "target")
     d, got = rows.shape[1], source.shape[1]
     validate.require(got == d, "target", f"rows of {d} entries, as the atoms have", got)
-    shares = None if weights is None else validate.vector(weights, "row_weights", size=source.shape[0])
-    if shares is not None:
-        good = bool((shares >= 0.0).all()) and 0.0 < shares.sum() < math.inf
-        validate.require(good, "row_weights", ">= 0 and not all 0", f"a least one of {shares.min():g}")
     phi = Identity(d) if features is None else features
-    return feature_mean(source, phi, weights=shares, name="atoms" if target is None else "target")
+    row_shares(weights, source.shape[0], "row_weights")
+    return feature_mean(source, phi, weights=weights, name="atoms" if target is None else "target")
 
 
-def _begun(space: Atoms, init: FiniteRun | ArrayLike | None, exclude: Ids, m: int) -> tuple[Ids, Start]:
+def _begin(space: Atoms, start: FeatureRun | ArrayLike | None, exclude: Ids, m: int) -> tuple[Ids, Start]:
     """Return the picks that are made already, and where they lead."""
-    if isinstance(init, FiniteRun):
-        picks, ids, weights, t = init.picks, init.ids, init.weights, init.t
+    if isinstance(start, FeatureRun):
+        picks, ids, weights, t = start.picks, start.ids, start.weights, start.t
     else:
-        picks = _sequence([] if init is None else init, space.shape[0])
+        picks = _sequence([] if start is None else start, space.shape[0])
         ids, times = np.unique(picks, return_counts=True)
         weights, t = times / max(1, len(picks)), len(picks)
-    validate.require(len(picks) < m, "init", f"fewer than m = {m} picks", f"{len(picks)}")
-    validate.ids(ids, "init", space.shape[0])
+    validate.require(len(picks) < m, "start", f"fewer than m = {m} picks", f"{len(picks)}")
+    validate.ids(ids, "start", space.shape[0])
     rows = finite_rows(space, ids)
-    start = Start(ids=ids, weights=weights, rows=rows, pool_ids=ids[:0], pool=rows[:0], exclude=exclude, t=t)
-    return picks, start
+    none = ids[:0], rows[:0]
+    begin = Start(ids=ids, weights=weights, rows=rows, pool_ids=none[0], pool=none[1], exclude=exclude, t=t)
+    return picks, begin
 
 
 def _sequence(value: ArrayLike, n: int) -> Ids:
     """Return ids that may repeat."""
-    given = validate.array(value, "init", "a vector of integer ids")
+    given = validate.array(value, "start", "a vector of integer ids")
     if given.size == 0 or given.dtype.kind not in "iu" or given.ndim != 1:
-        return validate.ids(given, "init", n)
-    validate.ids(np.unique(given), "init", n)
+        return validate.ids(given, "start", n)
+    validate.ids(np.unique(given), "start", n)
     return given.astype(np.int64)
 
 
@@ -340,14 +337,14 @@ def _until(states: Iterator[State], m: int, picked: list[int]) -> Iterator[State
         yield replace(state, end=Status.FINISHED) if done else state
 
 
-def _finished(run: Run[State], picks: Ids, mean: Vector, *, passes: float) -> FiniteRun:
+def _finish(run: Run[State], picks: Ids, mean: Vector, *, passes: float) -> FeatureRun:
     last = run.last
     distinct, first = np.unique(picks, return_index=True)
     order = np.argsort(first[np.searchsorted(distinct, last.ids)])
     proved = run.status in (Status.GAP_REACHED, Status.ROUNDING)
     # A proof that nothing is left to do is a state of its own, and no step of the schedule.
     idle = sum(1 for _ in itertools.takewhile(lambda row: row.kind == "null", reversed(run.rows)))
-    return FiniteRun(
+    return FeatureRun(
         ids=last.ids[order],
         weights=last.weights[order],
         picks=picks,

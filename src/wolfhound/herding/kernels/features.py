@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Protocol, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolfhound.atoms import as_atoms, block_rows, check_finite
-from wolfhound.core import AtomsLike, Matrix, Vector
-from wolfhound.pulse import pulse
-from wolfhound.threads import map_ordered, one_blas_thread
+from wolfhound.core import Matrix, Vector, pulse
+from wolfhound.herding.draw import speak_of
+from wolfhound.threads import one_blas_thread, ordered
 from wolfhound.validate import count, kind, matrix, require, vector
 
 CHUNK = 1024
@@ -135,7 +136,7 @@ def normal_frequencies(dim: int, half: int, rng: np.random.Generator) -> Vector:
 
 
 def feature_mean(
-    atoms: AtomsLike, features: Features, *, weights: Vector | None = None, name: str = "atoms"
+    atoms: object, features: Features, *, weights: ArrayLike | None = None, name: str = "atoms"
 ) -> Vector:
     """(D,) float64 mean of the features of all atoms; one pass, nothing kept.
 
@@ -167,7 +168,8 @@ def feature_mean(
 
     def work(task: tuple[int, Matrix]) -> tuple[int, Vector]:
         first, block = task
-        check_rows(block, first, name)
+        with speak_of(name):
+            check_finite(block, first)
         return len(block), _sum(block, first, features, shares, name)
 
     for swept, part in map_ordered(work, rows.blocks(block_rows(rows))):
@@ -176,7 +178,7 @@ def feature_mean(
     return total if shares is not None else total / rows.shape[0]
 
 
-def row_shares(weights: Vector | None, n: int, name: str = "weights") -> Vector | None:
+def row_shares(weights: ArrayLike | None, n: int, name: str = "weights") -> Vector | None:
     """Return row weights that sum to 1; None stays None, equal weights."""
     if weights is None:
         return None
@@ -187,14 +189,6 @@ def row_shares(weights: Vector | None, n: int, name: str = "weights") -> Vector 
     shares = shares / largest  # the sum of huge weights would overflow
     out: Vector = shares / shares.sum()
     return out
-
-
-def check_rows(block: Matrix, first: int, name: str) -> None:
-    """As `check_finite`, by the caller's name for the atoms."""
-    try:
-        check_finite(block, first)
-    except ValueError as error:
-        raise ValueError(str(error).replace("`atoms`", f"`{name}`", 1)) from None
 
 
 def _sum(block: Matrix, first: int, features: Features, shares: Vector | None, name: str) -> Vector:

@@ -1,19 +1,24 @@
-"""Labels: whose turn it is, and the rows of one label as atoms of their own."""
+"""Labels: whose turn it is, the rows of one label as atoms, and weights that fit all labels at once."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from wolfhound import simplex
 from wolfhound._files import locked
 from wolfhound.atoms import finite_rows
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
+from wolfhound.threads import one_blas_thread
 from wolfhound.validate import array, require
+
+SWEEPS = 5
+"""Times that each label is fitted to what the others leave: more hardly changes anything."""
 
 _NONE_MISSING = "no missing labels (None or nan)"
 
@@ -59,6 +64,14 @@ class Labels:
             members=[parts[c].astype(np.int64, copy=False) for c in kept],
             shares=shares[kept] / shares[kept].sum(),
         )
+
+    def balance(self, row_weights: Vector | None) -> Vector:
+        """(n,) weights of the rows by which all labels have the same share."""
+        out = np.zeros(len(self.values))
+        for members in self.members:
+            within = np.ones(len(members)) if row_weights is None else row_weights[members]
+            out[members] = within / within.sum()
+        return out
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
@@ -113,13 +126,13 @@ def next_label(counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -> i
     return turn if claim[turn] > -np.inf else -1
 
 
-def allotted(m: int, counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -> Ints:
+def allot(m: int, counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -> Ints:
     """Return how many of m rows each label gets, of which it has `counts` already.
 
     Examples
     --------
     >>> none, room = np.zeros(3, np.int64), np.full(3, 100)
-    >>> allotted(10, none, room, np.array([0.6, 0.3, 0.1]), balanced=False)
+    >>> allot(10, none, room, np.array([0.6, 0.3, 0.1]), balanced=False)
     array([6, 3, 1])
     """
     counts = counts.copy()
@@ -130,8 +143,8 @@ def allotted(m: int, counts: Ints, room: Ints, shares: Vector, *, balanced: bool
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """Some rows of atoms, as atoms; their ids here are places in `members`.
+class LabelAtoms:
+    """The atoms of one label; their ids here are places in `members`.
 
     Parameters
     ----------
@@ -162,3 +175,89 @@ class Part:
         """Yield (first place, read-only block) over all members once, in order."""
         for first in range(0, len(self.members), rows):
             yield first, locked(self.take(np.arange(first, min(first + rows, len(self.members)))))
+
+
+# ---------------------------------------------------------------- weights
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Means:
+    """What k rows are to match, those of one label after those of another.
+
+    Picks of one label make up for what those of another leave over. Weights fitted to
+    each label alone forget that, and the mean of all rows is met less well than before.
+
+    Attributes
+    ----------
+    gram : (k, k)
+        Kernel values of the rows.
+    whole : (k,)
+        The mean embedding of all rows at these.
+    own : (k,)
+        That of a row's label, times the label's share.
+    blocks : sequence of slice
+        The rows of each label.
+    """
+
+    gram: Vector
+    whole: Vector
+    own: Vector
+    blocks: Sequence[slice]
+
+
+def fit_jointly(means: Means, start: Vector) -> Vector:
+    """(k,) weights that meet neither the whole mean nor that of a label worse than `start`.
+
+    ``|w - mu|^2 + sum_c |w_c - share_c mu_c|^2`` is minimised by label in turn, each label
+    keeping its sum; the picks are made by the same sum. What still made one of the
+    distances larger is taken back as far as needed.
+
+    Parameters
+    ----------
+    means
+        What is to be matched.
+    start : (k,)
+        Weights >= 0 to begin with.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0], [2.0]])
+    >>> one = Means(gram=rows @ rows.T, whole=2.0 * rows[:, 0], own=2.0 * rows[:, 0], blocks=[slice(0, 2)])
+    >>> fit_jointly(one, np.array([0.5, 0.5]))
+    array([0., 1.])
+    """
+    with one_blas_thread():
+        out, reached = start.copy(), means.gram @ start
+        for block in [block for _ in range(SWEEPS) for block in means.blocks]:
+            inner, share = means.gram[block, block], float(start[block].sum())
+            others = reached[block] - inner @ out[block]
+            linear = means.whole[block] + means.own[block] - others
+            fitted = share * simplex.solve(2.0 * share * inner, linear)
+            reached += means.gram[:, block] @ (fitted - out[block])
+            out[block] = fitted
+        return _no_worse(means, start, out - start)
+
+
+def _no_worse(means: Means, start: Vector, move: Vector) -> Vector:
+    """As far along the move as no distance grows: first that of each label, then that of the whole."""
+    for block in means.blocks:
+        bent = means.gram[block, block] @ move[block]
+        slope = start[block] @ bent - means.own[block] @ move[block]
+        move[block] *= _reach(float(slope), float(bent @ move[block]))
+    bent = means.gram @ move
+    step = _reach(float(start @ bent - means.whole @ move), float(bent @ move))
+    return np.maximum(start + step * move, 0.0)
+
+
+def _reach(slope: float, bend: float) -> float:
+    """The largest t in [0, 1] up to which ``2 slope t + bend t^2 <= 0``.
+
+    Examples
+    --------
+    >>> _reach(-1.0, 4.0), _reach(1.0, 1.0)
+    (0.5, 0.0)
+    """
+    if slope >= 0.0:
+        return 0.0
+    return min(1.0, -2.0 * slope / bend) if bend > 0.0 else 1.0

@@ -1,4 +1,4 @@
-"""What `herd` will take: memory beside the rows and time, before it starts.
+"""What `herd` will take: memory beside the atoms and time, before it starts.
 
 Seconds follow from counts of operations and fixed speeds of one core, measured on
 an AMD EPYC with AVX2; the speed of files is that of the calibration.
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import final
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import AtomsLike
-from wolfhound.herding._arguments import LEAST, TIMES
-from wolfhound.herding._report import TOGETHER, effort
 from wolfhound.herding.embedding import BASE, FEATURES
-from wolfhound.machine import Calibration
+from wolfhound.herding.evaluation import HELD_OUT, TOGETHER, effort
+from wolfhound.herding.herd import LEAST, TIMES
+from wolfhound.planning.calibration import Calibration
 from wolfhound.planning.costs import in_files
 from wolfhound.planning.text import bytes_text, seconds_text
 from wolfhound.threads import get_threads
@@ -43,15 +42,15 @@ _BLOCK, _TILES = 16 << 20, 10 << 20
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class HerdCost:
     """What `herd` will take.
 
     Attributes
     ----------
     nbytes : int
-        Memory beside rows that are in memory already, at the peak.
+        Memory beside atoms that are in memory already, at the peak.
     seconds : float
-        To pick the rows.
+        To pick the atoms.
     evaluation_seconds : float
         To measure how good they are.
     """
@@ -65,8 +64,8 @@ class Expected:
         return f"about {bytes_text(self.nbytes)} and {seconds_text(self.seconds + self.evaluation_seconds)}"
 
 
-def expected(
-    rows: AtomsLike,
+def estimate_cost(
+    atoms: object,
     m: int,
     *,
     candidates: int | None = None,
@@ -74,38 +73,37 @@ def expected(
     swap: bool = False,
     weights: bool = False,
     evaluate: bool = True,
-) -> Expected:
-    """Estimate the memory and time of `herd` in a kernel, without reading any row.
+) -> HerdCost:
+    """Estimate the memory and time of `herd` in a kernel, without reading any atom.
 
     Parameters
     ----------
-    rows
+    atoms
         Atoms, an array or a path; only their shape and type are looked at.
     m, candidates, swap, weights, evaluate
         As for `herd`.
     labels
-        Distinct labels of `by`, taken to have as many rows each.
+        Distinct labels of `by`, taken to have as many atoms each.
 
     Examples
     --------
     >>> import numpy as np
-    >>> cost = expected(np.zeros((10_000, 8), np.float32), 100)
+    >>> cost = estimate_cost(np.zeros((10_000, 8), np.float32), 100)
     >>> cost.nbytes < 2e8, 0.0 < cost.seconds < 5.0
     (True, True)
     """
-    atoms = as_atoms(rows, "rows")
+    given = as_atoms(atoms)
     for name, value in (("swap", swap), ("weights", weights), ("evaluate", evaluate)):
         flag(value, name)
-    n, d = atoms.shape
+    n, d = given.shape
     require(count(m, "m", low=1) <= n, "m", f"an integer in [1, {n}]", m)
     parts, each = count(labels, "labels", low=1), -(-n // labels)
     least = max(math.ceil(LEAST / math.sqrt(parts)), -(-TIMES * m // parts))
     mine = min(each, least if candidates is None else count(candidates, "candidates", low=1))
     size, base = parts * mine, min(each, max(mine, BASE))
-    row = d * atoms.dtype.itemsize
-    held, draws = effort(m)
-    held = n if n <= 2 * held else held
-    files = in_files(atoms)
+    row = d * given.dtype.itemsize
+    held, draws = min(n, HELD_OUT), effort(m)
+    files = in_files(given)
     pair = d * _PRODUCT + _EXP
     pairs = parts * (base**2 / 2 + (mine * base if base > mine else 0))
     features = FEATURES if each > base else 0
@@ -119,16 +117,16 @@ def expected(
     seconds += n * row * Calibration.here().file if files else 0.0
     seconds += m * (3 if swap else 1) * size * (row * _BYTE + _SCORE)
     seconds += (m**2 * pair + m**3 * _WEIGHT) if weights else 0.0
-    # The square of a mean: known, of all rows, or of two halves.
-    checked = 0 if each <= base else held**2 / 2 if held == n else held**2 / 4
+    # The square of a mean: known, of all atoms of some labels, or of two halves.
+    checked = 0 if n <= base else held**2 / 2 if held == n else held**2 / 4
     checked += (draws + 1) * (m * held + m**2 / 2)
-    return Expected(
+    return HerdCost(
         nbytes=_TILES
         + size * row
         + max(  # one after the other
             ahead
             + (base * row if base > mine else 0)
-            + max(base, whole) * min(read, FEATURES) * (atoms.dtype.itemsize + 16),
+            + max(base, whole) * min(read, FEATURES) * (given.dtype.itemsize + 16),
             held * row + min(TOGETHER, draws * m * row) if evaluate else 0,
             24 * m**2 if weights else 0,
         ),

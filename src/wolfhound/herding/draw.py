@@ -3,10 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import numpy as np
 
 from wolfhound.atoms import finite_rows
 from wolfhound.core import Atoms, Ids, Matrix, Vector
+
+FEWEST = 4
+"""Rows that were not used before serve if there are a quarter of those wanted."""
 
 
 def draw_ids(n: int, count: int, exclude: Ids, rng: np.random.Generator) -> Ids:
@@ -34,9 +40,35 @@ def draw_weighted(shares: Vector, count: int, rng: np.random.Generator) -> Ids:
     return np.sort(np.minimum(found, np.flatnonzero(shares)[-1])).astype(np.int64)
 
 
-def taken(atoms: Atoms, ids: Ids, name: str) -> Matrix:
-    """Rows of these ids; ValueError if one is not finite, by the caller's name for the atoms."""
+def draw_held_out(
+    n: int, count: int, used: Ids, shares: Vector | None, rng: np.random.Generator
+) -> tuple[Ids, bool]:
+    """(random ids, whether none was used before): those used come back where too few others are left.
+
+    Examples
+    --------
+    >>> draw_held_out(6, 2, np.array([0, 1, 2, 3]), None, np.random.default_rng(0))
+    (array([4, 5]), True)
+    """
+    fresh = FEWEST * (n - len(used)) >= count
+    gone = used if fresh else used[:0]
+    if shares is None:
+        return draw_ids(n, count, gone, rng), fresh
+    unused = shares.copy()
+    unused[gone] = 0.0
+    return draw_weighted(unused if unused.any() else shares, count, rng), fresh
+
+
+@contextlib.contextmanager
+def speak_of(name: str, instead_of: str = "atoms") -> Iterator[None]:
+    """Let an error call an argument as the caller does."""
     try:
-        return finite_rows(atoms, ids)
+        yield
     except ValueError as error:
-        raise ValueError(str(error).replace("`atoms`", f"`{name}`", 1)) from None
+        raise ValueError(str(error).replace(f"`{instead_of}`", f"`{name}`", 1)) from None
+
+
+def take_rows(atoms: Atoms, ids: Ids, name: str = "atoms") -> Matrix:
+    """Rows of these ids; ValueError if one is not finite, by the caller's name for the atoms."""
+    with speak_of(name):
+        return finite_rows(atoms, ids)

@@ -20,15 +20,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.oracles.degraded import Degraded, Follower
 from wolfhound import theory
 from wolfhound.core import Ids, Matrix, State, Status, Vector
-from wolfhound.herding.features import RandomFourier
-from wolfhound.herding.finite import FiniteRun, in_features
+from wolfhound.herding.feature_picks import FeatureRun, pick_in_features
+from wolfhound.herding.kernels.features import RandomFourier
 from wolfhound.methods.steps import LineSearch, OpenLoop
 from wolfhound.objectives.quadratic import SquaredDistance
 from wolfhound.oracles.scan import Scan
 from wolfhound.solve import minimize
 
 seeds = st.integers(0, 2**32 - 1)
-exact = functools.partial(in_features, oracle=Scan)
+exact = functools.partial(pick_in_features, oracle=Scan)
 
 
 def cloud(n: int, d: int, seed: int = 0) -> Vector:
@@ -60,7 +60,7 @@ class Diary:
         self.hits.append(state.hit)
 
 
-def followed(run: Callable[..., FiniteRun], *args: Any, **options: Any) -> tuple[FiniteRun, Diary]:
+def followed(run: Callable[..., FeatureRun], *args: Any, **options: Any) -> tuple[FeatureRun, Diary]:
     diary = Diary([], [])
     return run(*args, callback=diary, **options), diary
 
@@ -190,7 +190,7 @@ def test_e18_a_ratio_above_one_half_keeps_one_over_t(seed: int, c: float) -> Non
         follower(state)
         gaps.append(half_square(state.point.x, weights @ rows))
 
-    in_features(rows, 30, oracle=oracle, row_weights=weights, callback=note)
+    pick_in_features(rows, 30, oracle=oracle, row_weights=weights, callback=note)
     assert min(oracle.ratios) >= c
     for t, gap in enumerate(gaps[1:], start=1):
         assert gap <= theory.herding_gap_after(t, c=c, diameter=widest(rows)) * (1 + 1e-12)
@@ -206,7 +206,7 @@ def far_end(c: float, picks: int) -> list[float]:
         follower(state)
         gaps.append(half_square(state.point.x, np.array([100.0])) - 0.5 * 99.0**2)
 
-    in_features(rows, picks, oracle=oracle, target=[[100.0]], callback=note)
+    pick_in_features(rows, picks, oracle=oracle, target=[[100.0]], callback=note)
     return gaps[1:]
 
 
