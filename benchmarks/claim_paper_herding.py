@@ -19,7 +19,7 @@ uniform subset by its expectation over all subsets; seconds are medians of inter
 without audits, with the pass for the mean; milliseconds per pick are without it.
 
 Threshold: at no t does the error exceed D^2 / (2 (2c-1) t), with the worst answers of ratio c
-and with `SublinearHerding(c)`, which reaches eps wherever exact herding does. Candidates at 0.9
+and with `SublinearHerding(ratio=c)`, which reaches eps wherever exact herding does. Candidates at 0.9
 have an exponent of at most 0.5 where n spans 1.5 decades, for `LshIndex` on rows and on features;
 hashes of 8 axes are reported.
 """
@@ -50,9 +50,9 @@ import wolfhound
 from wolfhound import theory
 from wolfhound.atoms import ArrayAtoms, block_rows, diameter_bound
 from wolfhound.core import Oracle, State, StepSize
-from wolfhound.herding.kernels.features import Identity, feature_mean
-from wolfhound.herding.feature_picks import FeatureRun, Steps, pick_in_features, map_atoms
 from wolfhound.herding import Gaussian
+from wolfhound.herding.feature_picks import FeatureRun, Steps, map_atoms, pick_in_features
+from wolfhound.herding.kernels.features import Identity, feature_mean
 from wolfhound.herding.sublinear import SublinearHerding
 from wolfhound.oracles.lsh import LshIndex
 
@@ -300,7 +300,7 @@ def timed(
     claim: Claim, space: Space, exact: wolfhound.Int8Scan, indexes: Mapping[str, Index], size: int
 ) -> None:
     """Time exact and sublinear herding side by side; judge the verified ones."""
-    plain, method = "Scan", SublinearHerding(c=SHARE, exact=exact)
+    plain, method = "Scan", SublinearHerding(ratio=SHARE, exact=exact)
     calls: dict[str, Callable[[], FeatureRun]] = {
         plain: lambda: herded(space, wolfhound.Scan(space.rows)),
         "Int8Scan": lambda: herded(space, exact),
@@ -308,7 +308,7 @@ def timed(
     }
     calls |= {name: functools.partial(herded, space, index) for name, index in indexes.items()}
     verified = {
-        f"SublinearHerding(c={SHARE:g}), {name}": functools.partial(herded, space, index, method=method)
+        f"SublinearHerding(ratio={SHARE:g}), {name}": functools.partial(herded, space, index, method=method)
         for name, index in indexes.items()
     }
     found = interleave(calls | verified, repeats=claim.options.repeats, budget=4.0)

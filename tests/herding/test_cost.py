@@ -15,7 +15,7 @@ from wolfhound import FileAtoms
 from wolfhound.herding import cost as module
 from wolfhound.herding import herd
 from wolfhound.herding.cost import HerdCost, estimate_cost
-from wolfhound.planning.calibration import Calibration
+from wolfhound.machine import Calibration
 
 LARGE = np.random.default_rng(1).normal(size=(21_000, 2)).astype(np.float32)
 

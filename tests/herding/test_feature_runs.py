@@ -113,7 +113,7 @@ def test_an_index_keeps_the_rate_of_its_ratio(make: Callable[[Any], Any]) -> Non
 @pytest.mark.parametrize("schedule", [None, OpenLoop(1.0)])
 def test_the_sublinear_method_promises_a_share(schedule: OpenLoop | None) -> None:
     rows = cloud(4000, 6).astype(np.float32)
-    method = SublinearFrankWolfe(c=0.9, schedule=schedule)
+    method = SublinearFrankWolfe(ratio=0.9, schedule=schedule)
     run = pick_in_features(rows, 150, oracle=LshIndex.build, method=method)
     assert len(run.picks) == 150
     assert run.status is Status.FINISHED

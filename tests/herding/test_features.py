@@ -27,6 +27,7 @@ from wolfhound.herding import (
 )
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.kernels.features import CHUNK, normal_frequencies, row_shares
+from wolfhound.pulse import on_pulse
 
 
 def rows_of(n: int, d: int, seed: int = 0, dtype: Any = np.float64) -> NDArray[Any]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import final
 
 from wolfhound.atoms import as_atoms
+from wolfhound.core import AtomsLike
 from wolfhound.herding.embedding import BASE, FEATURES
 from wolfhound.herding.evaluation import HELD_OUT, TOGETHER, effort
 from wolfhound.herding.herd import LEAST, TIMES
-from wolfhound.planning.calibration import Calibration
+from wolfhound.machine import Calibration
 from wolfhound.planning.costs import in_files
 from wolfhound.planning.text import bytes_text, seconds_text
 from wolfhound.threads import get_threads
@@ -65,7 +66,7 @@ class HerdCost:
 
 
 def estimate_cost(
-    atoms: object,
+    atoms: AtomsLike,
     m: int,
     *,
     candidates: int | None = None,

@@ -13,7 +13,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, Ids, Matrix, Vector, pulse
+from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.herding.draw import draw_ids, draw_weighted, take_rows
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.kernels.distances import centre_of
@@ -96,7 +96,7 @@ def embed(
     *,
     count: int,
     features: Features | int = FEATURES,
-    target: object | None = None,
+    target: AtomsLike | None = None,
     row_weights: Vector | None = None,
     exclude: Ids | None = None,
     rng: np.random.Generator,

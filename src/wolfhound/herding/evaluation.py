@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfhound.core import Atoms, Cut, Ids, Ints, Matrix, Status, Vector, on_pulse, pulse
+from wolfhound.core import Atoms, Ids, Ints, Matrix, Status, Vector
 from wolfhound.herding.candidates import Candidates
 from wolfhound.herding.draw import draw_held_out, draw_ids, take_rows
 from wolfhound.herding.embedding import calibrate
@@ -25,6 +25,7 @@ from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.kernels.features import Features
 from wolfhound.herding.mmd import Reference, kernel_sums, self_sums
 from wolfhound.herding.settings import HerdData
+from wolfhound.pulse import Cut, on_pulse, pulse
 from wolfhound.threads import one_blas_thread
 
 HELD_OUT = 10_000

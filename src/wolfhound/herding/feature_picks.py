@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import MappedAtoms, as_atoms, finite_rows
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Start, State, Status, StepSize, Vector
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, Start, State, Status, StepSize, Vector
 from wolfhound.herding.kernels.features import Features, Identity, feature_mean, row_shares
 from wolfhound.herding.sublinear import Onwards, SublinearHerding
 from wolfhound.methods.frank_wolfe import FrankWolfe
@@ -91,7 +91,7 @@ class FeatureRun:
 
 
 def pick_in_features(
-    atoms: object,
+    atoms: AtomsLike,
     m: int,
     features: Features | None = None,
     *,
@@ -192,7 +192,7 @@ def pick_in_features(
     return _finish(run, picks, mean, passes=1.0 if target is None else 0.0)
 
 
-def map_atoms(atoms: object, features: Features | None) -> Atoms:
+def map_atoms(atoms: AtomsLike, features: Features | None) -> Atoms:
     """Return the features of atoms, as atoms: what an oracle has to search.
 
     Examples

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, Ids, Ints, Progress
+from wolfhound.core import AtomsLike, Ids, Ints, Progress
 from wolfhound.herding.draw import draw_ids, speak_of, take_rows
 from wolfhound.herding.kernels import Kernel, check_kernel
 from wolfhound.herding.kernels.gaussian import Gaussian
@@ -25,8 +25,6 @@ from wolfhound.herding.result import HerdResult
 from wolfhound.herding.session import KernelSession
 from wolfhound.herding.settings import HerdData, HerdSettings, check_start, seed_number
 from wolfhound.solve import Limits
-
-AtomsLike: TypeAlias = Atoms | ArrayLike | str | PathLike[str] | Sequence[Any]
 
 LEAST, TIMES = 10_000, 4
 """Candidates: at least so many, and so many times as there are picks."""

@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from os import PathLike
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -19,12 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import validate
 from wolfhound.atoms import as_atoms, fingerprint
-from wolfhound.core import Atoms, Ids, Ints, Matrix, Oracle, StepSize, Vector
+from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Matrix, Oracle, StepSize, Vector
 from wolfhound.herding.draw import draw_ids
 from wolfhound.herding.evaluation import Measured, evaluate, skip_evaluation
 from wolfhound.herding.feature_picks import FeatureRun, map_atoms, pick_in_features
 from wolfhound.herding.greedy import refuse_nothing
-from wolfhound.herding.herd import AtomsLike
 from wolfhound.herding.kernels.features import Features, row_shares
 from wolfhound.herding.result import HerdResult
 from wolfhound.herding.session import Callback, Made, forget
@@ -32,9 +30,7 @@ from wolfhound.herding.settings import check_start, check_width, seed_number
 from wolfhound.result import Trace
 from wolfhound.solve import Limits
 
-FeaturesLike: TypeAlias = (
-    Features | Callable[[Matrix], NDArray[Any]] | Atoms | ArrayLike | str | PathLike[str]
-)
+FeaturesLike: TypeAlias = Features | Callable[[Matrix], NDArray[Any]] | AtomsLike
 
 
 def herd_in_features(
@@ -124,11 +120,11 @@ def herd_in_features(
 def _check_kinds(features: object, oracle: object, step: object, callback: object) -> None:
     """Raise TypeError where an argument is of another kind than it can be."""
     if step is not None:
-        validate.kind(step, "step", "a step such as LineSearch()", "init", "__call__")
+        validate.kind(step, "step", "a step such as LineSearch()", "begin", "__call__")
     if oracle is not None and not validate.is_oracle(oracle):
         validate.function(oracle, "oracle", "an oracle such as Scan(atoms), or what makes one, such as Scan")
     if isinstance(features, type):
-        raise TypeError(f"`features` must be a map of rows, or an array. Got {validate.shown(features)}.")
+        raise TypeError(f"`features` must be a map of rows, or an array. Got {validate.describe(features)}.")
     if callback is not None:
         validate.function(callback, "callback", "a function of a state")
 
@@ -146,7 +142,7 @@ class PlainFeatures:
         return np.asarray(self.fn(rows))
 
 
-def _read_features(features: object, atoms: Atoms, exclude: Ids) -> tuple[Atoms, Features | None]:
+def _read_features(features: Any, atoms: Atoms, exclude: Ids) -> tuple[Atoms, Features | None]:
     """Return what is mapped and the map, from whatever the caller has; no excluded atom is mapped."""
     if features is None:
         return atoms, None
@@ -157,7 +153,7 @@ def _read_features(features: object, atoms: Atoms, exclude: Ids) -> tuple[Atoms,
         validate.require(table.shape[0] == n, "features", f"{n} rows, one per atom", got)
         return table, None
     if getattr(features, "dim_out", None) is not None:
-        return atoms, features  # type: ignore[return-value] # checked where it is used
+        return atoms, features  # checked where it is used
     one = np.asarray(features(atoms.take(draw_ids(n, 1, exclude, np.random.default_rng(0)))))
     good = one.ndim == 2 and len(one) == 1
     validate.require(good, "features", "a map of (r, d) rows to (r, p)", f"shape {one.shape} for one row")

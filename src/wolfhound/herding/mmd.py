@@ -15,12 +15,13 @@ from typing import final
 import numpy as np
 
 from wolfhound.atoms import ArrayAtoms, as_atoms, block_rows, check_finite
-from wolfhound.core import Atoms, Ids, Matrix, Vector, pulse
+from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.herding.draw import draw_held_out, speak_of, take_rows
 from wolfhound.herding.kernels import Kernel, check_kernel
 from wolfhound.herding.kernels.distances import floats
 from wolfhound.herding.kernels.features import row_shares
-from wolfhound.threads import ordered
+from wolfhound.pulse import pulse
+from wolfhound.threads import map_ordered
 from wolfhound.validate import count as whole
 from wolfhound.validate import flag, kind, require
 from wolfhound.validate import ids as valid_ids
@@ -60,7 +61,7 @@ def kernel_sums(
 
     if not len(right):
         return np.zeros(len(left))
-    return _join(ordered(work, range(0, len(left), TALL)))
+    return _join(map_ordered(work, range(0, len(left), TALL)))
 
 
 def _join(parts: Iterator[Vector]) -> Vector:
@@ -109,7 +110,7 @@ def self_sums(kernel: Kernel, rows: Matrix, weights: Vector, *, single: bool = T
         return first, out
 
     total = np.zeros(len(rows))
-    for first, part in ordered(work, range(0, len(rows), WIDE)):
+    for first, part in map_ordered(work, range(0, len(rows), WIDE)):
         pulse(0)
         total[first:] += part
     return total
@@ -130,7 +131,7 @@ def _sums_before(kernel: Kernel, rows: Matrix) -> Vector:
             total += _product(tile, np.ones(len(there)))
         return total
 
-    return _join(ordered(work, range(0, len(rows), TALL)))
+    return _join(map_ordered(work, range(0, len(rows), TALL)))
 
 
 # ---------------------------------------------------------------- two sets

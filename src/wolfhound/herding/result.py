@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from wolfhound import plot
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS, Array, Codec, Columns, Json, Plain, check_weights
-from wolfhound.core import Atoms, Ids, Status, Vector
+from wolfhound.core import Atoms, AtomsLike, Ids, Status, Vector
 from wolfhound.herding.evaluation import Curve
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.session import Callback, Made, resume
@@ -132,10 +132,8 @@ class HerdResult:
 
     @property
     def gain(self) -> float:
-        """``mmd_random / mmd``: how many times closer than random; nan if one is not known."""
-        if self.mmd > 0.0:
-            return self.mmd_random / self.mmd
-        return math.inf if self.mmd == 0.0 < self.mmd_random else math.nan
+        """``mmd_random / mmd``: how many times closer than random; nan if one is not known, or 0."""
+        return self.mmd_random / self.mmd if min(self.mmd, self.mmd_random) > 0.0 else math.nan
 
     @property
     def success(self) -> bool:
@@ -151,8 +149,8 @@ class HerdResult:
         self,
         m: int,
         *,
-        atoms: Atoms | ArrayLike | str | PathLike[str] | None = None,
-        target: Atoms | ArrayLike | str | PathLike[str] | None = None,
+        atoms: AtomsLike | None = None,
+        target: AtomsLike | None = None,
         by: ArrayLike | None = None,
         row_weights: ArrayLike | None = None,
         max_seconds: float = math.inf,
@@ -189,7 +187,7 @@ class HerdResult:
             session = self._resume(atoms, target=target, by=by, row_weights=row_weights)
         return session.extend(m, max_seconds=max_seconds, callback=callback, make=HerdResult)
 
-    def _resume(self, atoms: object, **given: Any) -> Session:
+    def _resume(self, atoms: AtomsLike | None, **given: Any) -> Session:
         """Return the run of a loaded result, given again what it was made from."""
         if self.settings is None:
             how = "call herd with its ids as `start`"
@@ -202,7 +200,7 @@ class HerdResult:
         self,
         path: str | Path | None = None,
         *,
-        atoms: Atoms | ArrayLike | str | PathLike[str] | None = None,
+        atoms: AtomsLike | None = None,
         title: str | None = None,
     ) -> Figure:
         """Draw the MMD against the number of atoms, and the chosen among the others.
@@ -244,7 +242,7 @@ class HerdResult:
         CODEC.save(self, folder)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], atoms: object = None) -> HerdResult:
+    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> HerdResult:
         """Read a result that `save` wrote.
 
         Parameters

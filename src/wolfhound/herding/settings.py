@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import store
 from wolfhound.atoms import Fingerprint, Part, as_atoms, fingerprint
-from wolfhound.core import Atoms, Ids, Vector
+from wolfhound.core import Atoms, AtomsLike, Ids, Vector
 from wolfhound.herding.kernels import KERNELS, Kernel
 from wolfhound.herding.kernels.features import row_shares
 from wolfhound.herding.labels import Labels
@@ -44,7 +44,7 @@ class HerdData:
 
     @classmethod
     def of(
-        cls, atoms: Atoms, target: object, by: ArrayLike | None, row_weights: ArrayLike | None
+        cls, atoms: Atoms, target: AtomsLike | None, by: ArrayLike | None, row_weights: ArrayLike | None
     ) -> HerdData:
         """Check what a caller gives; the row weights are scaled to sum 1."""
         goal = None if target is None else as_atoms(target, "target")

@@ -13,8 +13,8 @@ from wolfhound.atoms import widened
 from wolfhound.core import Matrix, Vector
 from wolfhound.herding.kernels import Kernel, KernelRow
 from wolfhound.herding.kernels.features import RandomFourier
-from wolfhound.threads import ordered
-from wolfhound.validate import array, count, finite, kind, number, require
+from wolfhound.threads import map_ordered
+from wolfhound.validate import array, count, kind, number, require, require_finite
 
 SAMPLE = 1000
 """Rows whose distances give the median."""
@@ -93,7 +93,7 @@ def median_distance(rows: Matrix, *, absolute: bool = False) -> float:
     """
     from scipy.spatial.distance import pdist  # noqa: PLC0415 - takes 0.1 s to load
 
-    finite(np.asarray(rows), "rows")
+    require_finite(np.asarray(rows), "rows")
     chosen = np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).round().astype(np.int64)
     sample = rows[chosen].astype(np.float64)
     found = pdist(sample, "cityblock" if absolute else "euclidean")
@@ -159,7 +159,9 @@ def exponential_row(
             np.exp(part, out=part)
 
         firsts = range(0, len(rows), step)
-        done: Iterable[None] = map(fill, firsts) if step == len(rows) else ordered(fill, firsts, blas=False)
+        done: Iterable[None] = (
+            map(fill, firsts) if step == len(rows) else map_ordered(fill, firsts, blas=False)
+        )
         for _ in done:
             pass
         return out

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.atoms import as_atoms, block_rows, check_finite
-from wolfhound.core import Matrix, Vector, pulse
+from wolfhound.core import AtomsLike, Matrix, Vector
 from wolfhound.herding.draw import speak_of
-from wolfhound.threads import one_blas_thread, ordered
+from wolfhound.pulse import pulse
+from wolfhound.threads import map_ordered, one_blas_thread
 from wolfhound.validate import count, kind, matrix, require, vector
 
 CHUNK = 1024
@@ -136,7 +137,7 @@ def normal_frequencies(dim: int, half: int, rng: np.random.Generator) -> Vector:
 
 
 def feature_mean(
-    atoms: object, features: Features, *, weights: ArrayLike | None = None, name: str = "atoms"
+    atoms: AtomsLike, features: Features, *, weights: ArrayLike | None = None, name: str = "atoms"
 ) -> Vector:
     """(D,) float64 mean of the features of all atoms; one pass, nothing kept.
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, Ids, Matrix, Vector
+from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.herding._compiled import stein
 from wolfhound.herding.kernels import KernelColumns
 from wolfhound.herding.kernels.distances import Scaled, centre_of, median_distance
@@ -174,7 +174,7 @@ class ScoredAtoms:
             yield first, both
 
 
-def with_scores(atoms: object, scores: object) -> ScoredAtoms:
+def with_scores(atoms: AtomsLike, scores: AtomsLike) -> ScoredAtoms:
     """Return rows [x, score(x)] for the `Stein` kernel.
 
     Parameters
