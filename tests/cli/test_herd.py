@@ -21,7 +21,7 @@ from tests.cli.conftest import Run, words
 from wolfhound import readers
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Progress, Status
-from wolfhound.herding.kernels import Gaussian, Kernel, Laplace, Linear, Stein, with_scores
+from wolfhound.herding import Gaussian, Kernel, Laplace, Linear, Stein, with_scores
 from wolfhound.herding.result import HerdResult
 
 # The module: the package may well have a function of that name.
