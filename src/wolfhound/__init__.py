@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from wolfhound.oracles.faiss_index import Pq as Pq
     from wolfhound.oracles.hashes import CrossPolytope as CrossPolytope
     from wolfhound.oracles.hashes import SimHash as SimHash
+    from wolfhound.oracles.indexes import INDEXES as INDEXES
     from wolfhound.oracles.int8.scan import Int8Scan as Int8Scan
     from wolfhound.oracles.lsh import LshIndex as LshIndex
     from wolfhound.oracles.projected import Projected as Projected
@@ -93,6 +94,7 @@ _NAMES = {
     "oracles.clusters": ("ClusterIndex",),
     "oracles.faiss_index": ("FaissIndex", "Hnsw", "IvfPq", "Pq"),
     "oracles.hashes": ("CrossPolytope", "SimHash"),
+    "oracles.indexes": ("INDEXES",),
     "oracles.int8.scan": ("Int8Scan",),
     "oracles.lsh": ("LshIndex",),
     "oracles.projected": ("Projected",),

@@ -30,7 +30,7 @@ from wolfhound.validate import count, flag, kind, number, require, within
 
 KIND = "lsh index"
 
-_PER_BUCKET = 96
+PER_BUCKET = 96
 _SAMPLE = 20_000
 
 
@@ -156,7 +156,7 @@ class LshIndex:
                 tables=each,
                 copies=sets,
                 axes=axes,
-                bucket=bucket or _PER_BUCKET,
+                bucket=bucket or PER_BUCKET,
                 rng=rng,
             )
         return cls(rows, made, copies=sets, budget=first, promise=promise, proof=flag(proof, "proof"))

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
+from wolfhound.machine import Speed
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, slacks
 from wolfhound.oracles._hits import joined, patched, settle
 from wolfhound.oracles.int8.codes import Coded, Codes, Found, coded, room, swept, tried
 from wolfhound.oracles.int8.encoding import encoded
+from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.scan import Scan
 
 KIND = "int8 codes"
@@ -178,3 +180,49 @@ def _ranked(found: Found) -> tuple[NDArray[np.float32], Ids]:
     order = order[:, : int((keys > -np.inf).sum(axis=1).max())]
     keys = np.take_along_axis(keys, order, 1)
     return keys, np.where(keys > -np.inf, np.take_along_axis(found.places, order, 1), -1)
+
+
+# ---------------------------------------------------------------- what it costs
+
+_RESCORED = 16
+"""Rows that a query reads one by one."""
+
+
+def code_bytes(n: float, d: int) -> float:
+    """Bytes of n codes with their scales and errors."""
+    return n * (d + d % 2 + 8)
+
+
+def _make(atoms: AtomsLike, *, seed: int = 0) -> Int8Scan:
+    return Int8Scan.build(atoms)
+
+
+def _expected(work: Workload) -> Estimate:
+    """Every code, for every query."""
+    codes = code_bytes(work.n, work.d)
+    return Estimate(
+        recipe="Int8Scan.build(atoms)",
+        make=_make,
+        build=max(work.speeds.encode * work.nbytes, work.file_seconds(1)),
+        query=work.speeds.int8.seconds(codes, work.batch) + work.fetch_seconds(_RESCORED),
+        reads=codes,
+        scored=work.n,
+        nbytes=codes,
+        ratio=1.0,
+    )
+
+
+def _speeds(speed: Speed, few: BuildTime, many: BuildTime) -> dict[str, Any]:
+    return {"int8": speed, "encode": many.seconds / many.work.nbytes}
+
+
+INT8 = IndexKind(
+    name="int8",
+    title="Int8Scan",
+    build=_make,
+    load=Int8Scan.load,
+    expected=_expected,
+    passes=1,
+    proves=True,
+    speeds=_speeds,
+)

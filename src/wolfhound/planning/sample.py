@@ -46,14 +46,14 @@ class Facts:
     tau: float
 
 
-def facts(atoms: Atoms, *, seed: int) -> Facts:
+def read_facts(atoms: Atoms, *, seed: int) -> Facts:
     """Read a sample of atoms with random ids, and pick some of them by herding.
 
     Examples
     --------
     >>> from wolfhound.atoms import ArrayAtoms
     >>> square = ArrayAtoms([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
-    >>> found = facts(square, seed=0)
+    >>> found = read_facts(square, seed=0)
     >>> found.sample, round(found.radius, 6), found.spread
     (4, 1.414214, 1.0)
     """
@@ -74,7 +74,7 @@ def facts(atoms: Atoms, *, seed: int) -> Facts:
         sample=len(rows),
         radius=unit * radius,
         spread=float(high / low) if low > 0.0 else math.inf,
-        tau=_carried(_typical(centred / radius, int(rng.integers(len(rows)))), len(rows), n),
+        tau=_carry_over(_typical(centred / radius, int(rng.integers(len(rows)))), len(rows), n),
     )
 
 
@@ -109,19 +109,19 @@ def _typical(units: Vector, first: int) -> float:
     return _inside(float(np.median(found[_SKIPPED:] or found or [1.0])))
 
 
-def _carried(tau: float, sample: int, n: int) -> float:
+def _carry_over(tau: float, sample: int, n: int) -> float:
     """Carry tau over to n atoms, as if they filled a sphere of some dimension, not necessarily whole."""
     if sample == n:
         return tau
-    half = float(btdtria(_missed(sample), 0.5, 1.0 - tau * tau))
+    half = float(btdtria(_miss_share(sample), 0.5, 1.0 - tau * tau))
     return _best_of(n, half) if math.isfinite(half) and half > 0.0 else tau
 
 
 def _best_of(n: int, half: float) -> float:
-    return _inside(math.sqrt(1.0 - float(betaincinv(half, 0.5, _missed(n)))))
+    return _inside(math.sqrt(1.0 - float(betaincinv(half, 0.5, _miss_share(n)))))
 
 
-def _missed(n: int) -> float:
+def _miss_share(n: int) -> float:
     """Twice the share of a cap that n random points miss with probability 1/2."""
     return 2.0 * math.log(2.0) / n
 

@@ -42,7 +42,8 @@ class Exponents:
     Attributes
     ----------
     n : int
-    c, tau : float
+    ratio, tau : float
+        c of the formulas, and tau.
     regimes : dict
         `Exponent` of every `theory.Regime`.
     printed : Exponent
@@ -54,13 +55,13 @@ class Exponents:
 
     Examples
     --------
-    >>> found = Exponents.of(10**6, c=0.5, tau=0.9)
+    >>> found = Exponents.of(10**6, ratio=0.5, tau=0.9)
     >>> round(found.regimes[Regime.NEAR_LINEAR].candidates), round(found.printed.rho, 3), found.sublinear
     (3960, 0.065, True)
     """
 
     n: int
-    c: float
+    ratio: float
     tau: float
     regimes: dict[Regime, Exponent]
     printed: Exponent
@@ -68,25 +69,25 @@ class Exponents:
     break_even: float
 
     @classmethod
-    def of(cls, n: int, *, c: float, tau: float) -> Exponents:
+    def of(cls, n: int, *, ratio: float, tau: float) -> Exponents:
         """Compute all of them."""
 
         def with_candidates(rho: float) -> Exponent:
             return Exponent(rho, theory.candidates(n, rho))
 
-        cbar = theory.distance_ratio(c, tau)
+        cbar = theory.distance_ratio(ratio, tau)
         return cls(
             n=n,
-            c=c,
+            ratio=ratio,
             tau=tau,
-            regimes={regime: with_candidates(theory.rho(c, tau, regime)) for regime in Regime},
-            printed=with_candidates(theory.rho_printed(c, tau)),
+            regimes={regime: with_candidates(theory.rho(ratio, tau, regime)) for regime in Regime},
+            printed=with_candidates(theory.rho_printed(ratio, tau)),
             curve=tuple(Place(rho_u, theory.space_time(cbar, rho_u)) for rho_u in SPACES),
-            break_even=theory.break_even(n, c),
+            break_even=theory.break_even(n, ratio),
         )
 
     @property
-    def promised(self) -> Exponent:
+    def near_linear(self) -> Exponent:
         """That of the theorem: data-dependent hashing in near-linear space."""
         return self.regimes[Regime.NEAR_LINEAR]
 
@@ -99,14 +100,14 @@ class Exponents:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """How many queries there will be, by the gap ratio c of their answers.
+    """How many queries there will be, by the gap ratio of their answers.
 
     Attributes
     ----------
     queries : int
-        If every answer is the best atom; ``queries / c^2`` else, as the steps of
-        Frank-Wolfe grow. Counts only if there is no `eps`.
-    eps : float, optional
+        If every answer is the best atom; ``queries / ratio^2`` else, as the steps of
+        Frank-Wolfe grow. Counts only if there is no `atol`.
+    atol : float, optional
         The gap that a solve is to end with: ``theory.steps`` queries.
     curvature, first : float
         beta D^2 and h_0 of the solve.
@@ -115,36 +116,36 @@ class Demand:
     --------
     >>> Demand(queries=1000).at(0.5)
     4000.0
-    >>> Demand(eps=0.01, curvature=1.0, first=2.0).at(0.5)
+    >>> Demand(atol=0.01, curvature=1.0, first=2.0).at(0.5)
     1596.0
     """
 
     queries: int = 1
-    eps: float | None = None
+    atol: float | None = None
     curvature: float = 1.0
     first: float = 0.5
 
-    def at(self, c: float) -> float:
-        """Queries with answers of gap ratio c; inf if they are of no use."""
-        if c <= 0.0:
+    def at(self, ratio: float) -> float:
+        """Queries with answers of this gap ratio; inf if they are of no use."""
+        if ratio <= 0.0:
             return math.inf
-        if self.eps is None:
-            return float(math.ceil(self.queries / (c * c)))
-        steps = theory.steps(self.eps, c=c, curvature=self.curvature, first=self.first)
+        if self.atol is None:
+            return float(math.ceil(self.queries / (ratio * ratio)))
+        steps = theory.steps(self.atol, c=ratio, curvature=self.curvature, first=self.first)
         return float(max(1, steps))
 
     @property
     def last_tau(self) -> float | None:
-        """The tau below which "none" ends a solve with a gap of eps.
+        """The tau below which "none" ends a solve with a gap of atol.
 
-        ``eps / (D_x D_y)`` with one scale for all queries, as in the paper, atoms in
+        ``atol / (D_x D_y)`` with one scale for all queries, as in the paper, atoms in
         a ball of radius 1 and a gradient that vanishes somewhere in the hull.
         """
-        if self.eps is None:
+        if self.atol is None:
             return None
         smoothness = 0.25 * self.curvature  # in units of the radius, D is 2
         query, atom = theory.lift_norms(2.0 * smoothness, smoothness=smoothness, diameter=2.0, radius=1.0)
-        return self.eps / (query * atom)
+        return self.atol / (query * atom)
 
 
 @final
@@ -158,7 +159,7 @@ class Copies:
         Where queries do not depend on earlier answers.
     lattice, union, printed : int, optional
         Where they do: by the cells of a lattice, by the union bound of the
-        paper's proof, and as the paper prints it. None without an eps.
+        paper's proof, and as the paper prints it. None without an atol.
     """
 
     fixed: int
@@ -167,14 +168,14 @@ class Copies:
     printed: int | None = None
 
     @classmethod
-    def of(cls, n: int, d: int, demand: Demand, *, c: float, delta: float) -> Copies:
+    def of(cls, n: int, d: int, demand: Demand, *, ratio: float, delta: float) -> Copies:
         """Count them for the queries of a demand."""
-        fixed = theory.copies(int(demand.at(c)), delta)
-        if demand.eps is None:
+        fixed = theory.copies(int(demand.at(ratio)), delta)
+        if demand.atol is None:
             return cls(fixed=fixed)
         # In the units of the index: a gap is at most |q| D, and |q| at most beta D.
-        error = theory.additive_error(demand.eps, c=c) / demand.curvature
-        cells = math.ceil(_DOMAIN / theory.lattice_side(error, d, c=c))
+        error = theory.additive_error(demand.atol, c=ratio) / demand.curvature
+        cells = math.ceil(_DOMAIN / theory.lattice_side(error, d, c=ratio))
         return cls(
             fixed=fixed,
             lattice=theory.copies(cells**d, delta),
