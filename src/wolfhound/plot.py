@@ -259,9 +259,7 @@ def _curve(axes: Axes, cost: Vector, height: Vector, i: int, label: str) -> None
     height = np.where(np.isfinite(height), height, np.nan)
     lap, i = divmod(i, len(COLOURS))
     marker, line = _MARKERS[i] if len(cost) <= _FEW else "", "-." if lap else "-"
-    axes.plot(
-        cost, height, line, color=COLOURS[i], marker=marker, markersize=4.5, linewidth=1.8, label=label
-    )
+    axes.plot(cost, height, line, color=COLOURS[i], marker=marker, markersize=4.5, linewidth=1.8, label=label)
 
 
 def _against_random(axes: Axes, sizes: Vector, mmd: Vector, random: Vector, last: float) -> None:

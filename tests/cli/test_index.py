@@ -18,12 +18,14 @@ from wolfhound import store
 from wolfhound.cli import _progress, index
 from wolfhound.core import Hits
 from wolfhound.oracles.clusters import ClusterIndex
+from wolfhound.oracles.indexes import find_saved
 from wolfhound.oracles.int8.scan import Int8Scan
 
 ROWS = np.random.default_rng(3).standard_normal((3000, 6)).astype(np.float32)
 NAMES = {
     "int8": "Int8Scan",
     "clusters": "ClusterIndex",
+    "lsh": "LshIndex",
     "pq": "FaissIndex Pq",
     "ivfpq": "FaissIndex IvfPq",
     "hnsw": "FaissIndex Hnsw",
@@ -58,19 +60,19 @@ def test_auto_takes_what_is_chosen_and_says_why(run: Run) -> None:
     assert (ran.code, ran.err) == (0, "")
     expected = wh.choose_oracle(ROWS, queries=10**8, ratio=0.9, proof=False, savable=True)
     assert ran.out.startswith(f"{expected}\n\n")
-    assert expected.chosen.name == "ClusterIndex"
+    assert expected.chosen.name == "clusters"
     assert repr(ClusterIndex.load("made", ROWS)) == repr(expected.build())
 
 
 def test_auto_is_exact_unless_told_otherwise(run: Run) -> None:
     assert run("index", "build", "atoms.npy", "-o", "made").code == 0
-    assert store.kind("made") == "int8 codes"
+    assert find_saved("made").name == "int8"
 
 
 def test_json_of_a_build(run: Run) -> None:
     ran = run("index", "build", "atoms.npy", "-o", "made", "--json")
     document = json.loads(ran.out)
-    assert document["kind"] == "Int8Scan"
+    assert document["kind"] == "int8"
     assert document["bytes"] == Int8Scan.load("made", ROWS).nbytes
     assert document["folder"] == "made"
 
@@ -79,14 +81,14 @@ def test_the_ratio_sets_the_budget_of_clusters(run: Run) -> None:
     for ratio, folder in (("0.5", "low"), ("0.9", "high")):
         arguments = ["--kind", "clusters", "--ratio", ratio, "-o", folder]
         assert run("index", "build", "atoms.npy", *arguments).code == 0
-    low, high = (store.load(folder, "cluster index").params["budget"] for folder in ("low", "high"))
+    low, high = (store.load(folder, "index").params["budget"] for folder in ("low", "high"))
     assert low < high
 
 
 def test_the_seed_decides(run: Run) -> None:
     for seed, folder in ((1, "a"), (1, "b"), (2, "c")):
         run("index", "build", "atoms.npy", "--kind", "clusters", "--seed", seed, "-o", folder)
-    centres = [store.load(folder, "cluster index").arrays["centres"] for folder in "abc"]
+    centres = [store.load(folder, "index").arrays["centres"] for folder in "abc"]
     assert np.array_equal(centres[0], centres[1])
     assert not np.array_equal(centres[0], centres[2])
 
@@ -94,7 +96,7 @@ def test_the_seed_decides(run: Run) -> None:
 def test_an_index_may_be_replaced_by_another(run: Run) -> None:
     assert run("index", "build", "atoms.npy", "-o", "made", "--kind", "int8").code == 0
     assert run("index", "build", "atoms.npy", "-o", "made", "--kind", "clusters").code == 0
-    assert store.kind("made") == "cluster index"
+    assert find_saved("made").name == "clusters"
 
 
 def _result(folder: Path) -> None:
@@ -181,8 +183,8 @@ def test_info_needs_no_atoms(run: Run) -> None:
     ran = run("index", "info", "made")
     assert (ran.code, ran.err) == (0, "")
     said = words(ran.out)
-    assert said.startswith("kind cluster index format wolfhound store 1 size ")
-    digest = store.load("made", "cluster index").fingerprint[0].digest
+    assert said.startswith("kind clusters, ClusterIndex format wolfhound store 1 size ")
+    digest = store.load("made", "index").fingerprint[0].digest
     assert f"atoms 3,000 x 6 float32, fingerprint {digest}" in said
     assert "codes.n 3000" in said
 
@@ -190,7 +192,7 @@ def test_info_needs_no_atoms(run: Run) -> None:
 def test_json_of_info(run: Run) -> None:
     run("index", "build", "atoms.npy", "-o", "made", "--kind", "pq")
     document = json.loads(run("index", "info", "made", "--json").out)
-    assert document["kind"] == "faiss index"
+    assert document["kind"] == "pq"
     assert document["format"] == "wolfhound store 1"
     assert document["bytes"] > 3000 * 6 / 4
     assert document["params"]["settings"]["rerank"] == 256
@@ -201,8 +203,8 @@ def test_info_of_something_else(run: Run) -> None:
     _result(Path("made"))
     ran = run("index", "info", "made")
     assert (ran.code, ran.out) == (2, "")
-    kinds = "int8 codes, cluster index, lsh index, faiss index"
-    assert f"`FOLDER` must hold one of {kinds}. Got a result in made." in ran.err
+    kinds = "int8, clusters, lsh, pq, ivfpq, hnsw, wrapped"
+    assert f"`FOLDER` must hold one of the indexes {kinds}. Got a result in made." in ran.err
     assert run("index", "info", "missing").code == 2
 
 
@@ -227,7 +229,7 @@ def test_info_of_a_damaged_index(run: Run) -> None:
 def test_an_exact_index_is_checked_to_be_exact(run: Run) -> None:
     run("index", "build", "atoms.npy", "-o", "made")
     said = words(run("index", "check", "made", "atoms.npy").out)
-    assert "kind int8 codes answers exact, with proof ratio mean 1.0000, 10th percentile 1.0000" in said
+    assert "kind int8 answers exact, with proof ratio mean 1.0000, 10th percentile 1.0000" in said
     assert "for all 100 queries, in one pass" in said
     assert said.endswith("Intact, made from these atoms, and all answers are right.")
 

@@ -71,8 +71,8 @@ def test_a_result_may_be_replaced_by_a_result_only(run: Run) -> None:
     assert run("index", "build", "atoms.npy", "--kind", "int8", "-o", "codes").code == 0
     ran = run(*solve, "codes")
     rule = "`--save` must be a new or empty folder, or one that holds a result."
-    assert (ran.code, ran.err) == (2, f"error: {rule} Got a int8 codes in codes.\n")
-    assert store.kind("codes") == "int8 codes"
+    assert (ran.code, ran.err) == (2, f"error: {rule} Got a index in codes.\n")
+    assert store.kind("codes") == "index"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from wolfhound import store
 from wolfhound.atoms import ConcatAtoms, FileAtoms
 from wolfhound.core import Matrix, Vector
 from wolfhound.oracles.hashes import SimHash
-from wolfhound.oracles.lsh import KIND, LshIndex
+from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.promises import Ladder
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import set_threads
@@ -146,7 +146,7 @@ def test_the_same_seed_gives_the_same_index_at_any_thread_count(tmp_path: Path) 
             index.save(tmp_path / str(threads))
     finally:
         set_threads(None)
-    first, second = (store.load(tmp_path / name, KIND) for name in ("1", "2"))
+    first, second = (store.load(tmp_path / name, "index") for name in ("1", "2"))
     assert first.params == second.params
     assert first.arrays.keys() == second.arrays.keys()
     for name, array in first.arrays.items():

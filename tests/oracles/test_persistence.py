@@ -22,7 +22,6 @@ from tests.test_store import failing, names, rewrite, run_script
 from wolfhound import store
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
 from wolfhound.core import Atoms, Matrix, Oracle
-from wolfhound.oracles import faiss_index
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
 from wolfhound.oracles.int8.scan import Int8Scan
@@ -340,9 +339,9 @@ def test_what_was_honestly_built_is_always_proved(
 
 def test_bytes_that_faiss_cannot_read_are_refused(tmp_path: Path) -> None:
     FaissIndex.build(ATOMS).save(tmp_path)
-    stored = store.load(tmp_path, faiss_index.SAVED_AS, mmap=False)
+    stored = store.load(tmp_path, "index", mmap=False)
     arrays = {**stored.arrays, "index": np.frombuffer(b"later" * 99, np.uint8)}
-    store.save(tmp_path, faiss_index.SAVED_AS, arrays, {**stored.params, "faiss": "99"}, stored.fingerprint)
+    store.save(tmp_path, "index", arrays, {**stored.params, "faiss": "99"}, stored.fingerprint)
     with pytest.raises(StoreError, match=r"an index that faiss .* reads. Got one of faiss 99 in "):
         FaissIndex.load(tmp_path, ATOMS)
 

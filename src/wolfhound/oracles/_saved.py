@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,31 +12,35 @@ from numpy.typing import NDArray
 from wolfhound import store
 from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Atoms, AtomsLike
+from wolfhound.oracles.indexes import SAVED_AS
 from wolfhound.oracles.int8.codes import Codes
 from wolfhound.oracles.int8.encoding import verified
 from wolfhound.validate import count, require
-
-INDEXES = ("int8 codes", "cluster index", "lsh index", "faiss index")
-"""Kinds of index: one may take the place of another."""
 
 _LARGEST_BUDGET = 1 << 40
 
 
 def save(
     folder: str | os.PathLike[str],
-    kind: str,
+    name: str,
     arrays: Mapping[str, NDArray[Any]],
     params: Mapping[str, Any],
     atoms: Atoms,
 ) -> None:
-    """Write an index, over another if there is one."""
-    store.save(folder, kind, arrays, params, fingerprint(atoms), over=INDEXES)
+    """Write an index of this name in `INDEXES`, over another if there is one."""
+    store.save(folder, SAVED_AS, arrays, {"index": name, **params}, fingerprint(atoms))
 
 
-def opened(folder: str | os.PathLike[str], kind: str, atoms: AtomsLike) -> tuple[Atoms, store.Stored]:
-    """Return the atoms, and what was saved of an index of them."""
+def opened(
+    folder: str | os.PathLike[str], atoms: AtomsLike, names: Collection[str]
+) -> tuple[Atoms, store.Stored]:
+    """Return the atoms, and what was saved of an index of them that has one of these names."""
     rows = as_atoms(atoms)
-    stored = store.load(folder, kind)
+    stored = store.load(folder, SAVED_AS)
+    name = stored.params.get("index")
+    if name not in names:
+        rule = f"`folder` must hold a saved index {' or '.join(names)}."
+        raise store.StoreError(f"{rule} Got {name} in {stored.folder}.")
     store.check_fingerprint(stored, rows)
     return rows, stored
 

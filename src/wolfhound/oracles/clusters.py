@@ -21,14 +21,14 @@ from wolfhound.oracles._asked import Asked, asked, wanted
 from wolfhound.oracles._kmeans import kmeans, kmeans_products, nearest
 from wolfhound.oracles._scale import FAR, sampled, small, unit_of
 from wolfhound.oracles.buckets import CAP, Buckets, Promises, Table, doubling, filled, searched
+from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8.codes import Codes, coded
 from wolfhound.oracles.int8.encoding import encoded
-from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8.scan import code_bytes
 from wolfhound.oracles.scan import Scan
 from wolfhound.validate import count, flag, number
 
-KIND = "cluster index"
+NAME = "clusters"
 
 PER_CLUSTER = 100
 """Atoms of the sample that k-means has per cluster: 40 are quicker, and find less."""
@@ -205,7 +205,7 @@ class ClusterIndex:
         }
         arrays = self._buckets.arrays() | self._clusters.codes.arrays("centre_codes")
         arrays["centres"] = self._clusters.centres
-        saved.save(folder, KIND, arrays, params, self._atoms)
+        saved.save(folder, NAME, arrays, params, self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> ClusterIndex:
@@ -219,7 +219,7 @@ class ClusterIndex:
         StoreError
             If the folder is damaged, or was made from other atoms.
         """
-        rows, stored = saved.opened(folder, KIND, atoms)
+        rows, stored = saved.opened(folder, atoms, [NAME])
         params, d = stored.params, rows.shape[1]
         with stored.reading():
             unit = number(params["unit"], "unit", low=0.0, strict=True)
@@ -288,7 +288,7 @@ def _speeds(speed: Speed, few: BuildTime, many: BuildTime) -> dict[str, Any]:
 
 
 CLUSTERS = IndexKind(
-    name="clusters",
+    name=NAME,
     title="ClusterIndex",
     build=ClusterIndex.build,
     load=ClusterIndex.load,

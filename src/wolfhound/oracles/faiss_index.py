@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeAlias, final
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,6 @@ from wolfhound.oracles._kmeans import kmeans, nearest
 from wolfhound.validate import count, number, require
 
 __all__ = ["FaissIndex", "Hnsw", "IvfPq", "Pq", "Wrapped", "kmeans", "nearest"]
-
-SAVED_AS = "faiss index"
-"""What `store` calls a saved index."""
 
 _GATHER = 64 << 20
 """Bytes of candidates' rows that are gathered at once."""
@@ -56,6 +53,7 @@ class Pq:
         Candidates that are scored again from their rows.
     """
 
+    name: ClassVar[str] = "pq"
     columns: int = 2
     rerank: int = 256
 
@@ -82,6 +80,7 @@ class IvfPq:
         As in `Pq`.
     """
 
+    name: ClassVar[str] = "ivfpq"
     lists: int | None = None
     probes: int | None = None
     columns: int = 2
@@ -111,6 +110,7 @@ class Hnsw:
         Candidates that are scored again in float64.
     """
 
+    name: ClassVar[str] = "hnsw"
     links: int = 32
     construction: int = 40
     search: int = 64
@@ -132,6 +132,7 @@ class Wrapped:
         Candidates that are scored again from their rows.
     """
 
+    name: ClassVar[str] = "wrapped"
     rerank: int = 64
 
     def __post_init__(self) -> None:
@@ -140,7 +141,7 @@ class Wrapped:
 
 Kind: TypeAlias = Pq | IvfPq | Hnsw | Wrapped
 
-_KINDS: dict[str, type[Kind]] = {"Pq": Pq, "IvfPq": IvfPq, "Hnsw": Hnsw, "Wrapped": Wrapped}
+_KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (Pq, IvfPq, Hnsw, Wrapped)}
 
 
 # ---------------------------------------------------------------- the oracle
@@ -293,13 +294,12 @@ class FaissIndex:
         except RuntimeError as error:
             raise ValueError(f"`index` must be one that faiss can write. Got {error}.") from None
         params = {
-            "kind": type(self._kind).__name__,
             "settings": asdict(self._kind),
             "reach": self._reach,
             "faiss": _faiss.VERSION,
         }
         arrays: dict[str, NDArray[Any]] = {"index": data, "anchor": self._anchor}
-        saved.save(folder, SAVED_AS, arrays, params, self._atoms)
+        saved.save(folder, self._kind.name, arrays, params, self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> FaissIndex:
@@ -315,7 +315,7 @@ class FaissIndex:
             If the folder is damaged or holds something else, if the atoms are
             others, or if this version of faiss cannot read the index.
         """
-        rows, stored = saved.opened(folder, SAVED_AS, atoms)
+        rows, stored = saved.opened(folder, atoms, _KINDS)
         n, d = rows.shape
         kind = _kind_of(stored)
         with stored.reading():
@@ -343,11 +343,11 @@ class FaissIndex:
 
 def _kind_of(stored: store.Stored) -> Kind:
     """The kind that was saved."""
-    name: Any = stored.params.get("kind")
+    name = stored.params["index"]
     settings: Any = stored.params.get("settings")
     try:
         return _KINDS[name](**settings)
-    except (KeyError, TypeError, ValueError):
+    except (TypeError, ValueError):
         raise store.StoreError(
             f"`folder` must hold a kind of index that this wolfhound knows."
             f" Got {name} with settings {settings} in {stored.folder}."

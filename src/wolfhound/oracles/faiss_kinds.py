@@ -9,7 +9,7 @@ from typing import Any
 
 from wolfhound.machine import Speed, fit_line
 from wolfhound.oracles._kmeans import kmeans_products
-from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
+from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq, Wrapped
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 
 # Mean gap ratios late in Frank-Wolfe runs on word vectors, images and mixtures, the
@@ -73,7 +73,7 @@ def _speeds(speed: Speed, few: BuildTime, many: BuildTime) -> dict[str, Any]:
 
 
 PQ = IndexKind(
-    name="pq",
+    name=Pq.name,
     title="FaissIndex Pq",
     build=FaissIndex.build,
     load=FaissIndex.load,
@@ -82,7 +82,7 @@ PQ = IndexKind(
     speeds=_speeds,
 )
 IVF_PQ = IndexKind(
-    name="ivfpq",
+    name=IvfPq.name,
     title="FaissIndex IvfPq",
     build=partial(FaissIndex.build, kind=IvfPq()),
     load=FaissIndex.load,
@@ -90,10 +90,10 @@ IVF_PQ = IndexKind(
     passes=3,
 )
 HNSW = IndexKind(
-    name="hnsw",
+    name=Hnsw.name,
     title="FaissIndex Hnsw",
     build=partial(FaissIndex.build, kind=Hnsw()),
     load=FaissIndex.load,
     passes=2,
 )
-WRAPPED = IndexKind(name="wrapped", title="FaissIndex Wrapped", load=FaissIndex.load)
+WRAPPED = IndexKind(name=Wrapped.name, title="FaissIndex Wrapped", load=FaissIndex.load)

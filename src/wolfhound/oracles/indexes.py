@@ -13,18 +13,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeAlias, final
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast, final
 
+from wolfhound._manifest import StoreError, read_manifest
 from wolfhound.atoms import ConcatAtoms, FileAtoms, MappedAtoms
-from wolfhound.core import Atoms, Oracle
+from wolfhound.core import Atoms, AtomsLike, Oracle
 from wolfhound.machine import Calibration, Speed
 from wolfhound.registry import Registry
+from wolfhound.validate import path as checked_path
+
+SAVED_AS = "index"
+"""The kind of a saved folder; ``params["index"]`` says which index it is."""
 
 
 class Make(Protocol):
     """Makes an oracle over atoms; the seed is that of whatever is random in it."""
 
-    def __call__(self, atoms: Any, *, seed: int = 0) -> Oracle:
+    def __call__(self, atoms: AtomsLike, *, seed: int = 0) -> Oracle:
         """Build it."""
 
 
@@ -123,6 +128,7 @@ class BuildTime(NamedTuple):
     seconds: float
 
 
+Load: TypeAlias = Callable[[str | os.PathLike[str], AtomsLike], Oracle]
 Model: TypeAlias = Callable[[Workload], Estimate]
 Calibrate: TypeAlias = Callable[[Speed, BuildTime, BuildTime], dict[str, Any]]
 
@@ -159,7 +165,7 @@ class IndexKind:
     name: str
     title: str
     build: Make | None = None
-    load: Callable[[str | os.PathLike[str], Any], Oracle] | None = None
+    load: Load | None = None
     expected: Model | None = None
     passes: int = 0
     proves: bool = False
@@ -183,6 +189,37 @@ INDEXES: Registry[IndexKind] = Registry(
     },
 )
 """In the order of preference where seconds are equal; the first is what all others must beat."""
+
+
+def find_saved(folder: str | os.PathLike[str]) -> IndexKind:
+    """Return which index a folder holds; its manifest alone is read.
+
+    Raises
+    ------
+    StoreError
+        If it holds none, or one that is not in `INDEXES`.
+    """
+    root = checked_path(folder, "folder")
+    manifest = read_manifest(root)
+    name = manifest["params"].get("index")
+    known = INDEXES[name] if manifest["kind"] == SAVED_AS and name in INDEXES else None
+    if known is None or known.load is None:
+        kinds = ", ".join(kind.name for kind in INDEXES.values() if kind.load is not None)
+        found = f"the index {name}" if manifest["kind"] == SAVED_AS else f"a {manifest['kind']}"
+        raise StoreError(f"`folder` must hold one of the indexes {kinds}. Got {found} in {root}.")
+    return known
+
+
+def load_index(folder: str | os.PathLike[str], atoms: AtomsLike) -> Oracle:
+    """Open a saved index, whichever it is.
+
+    Raises
+    ------
+    StoreError
+        If the folder is damaged, holds no index, or one of other atoms.
+    """
+    kind = find_saved(folder)
+    return cast(Load, kind.load)(folder, atoms)
 
 
 def in_files(atoms: Atoms) -> bool:

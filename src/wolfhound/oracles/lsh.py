@@ -28,7 +28,7 @@ from wolfhound.oracles.scan import Scan
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count, flag, kind, number, require, within
 
-KIND = "lsh index"
+NAME = "lsh"
 
 PER_BUCKET = 96
 _SAMPLE = 20_000
@@ -301,7 +301,7 @@ class LshIndex:
             "budgets": list(self._promise.budgets),
             "tables": numbers,
         }
-        saved.save(folder, KIND, arrays, params, self._atoms)
+        saved.save(folder, NAME, arrays, params, self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> LshIndex:
@@ -315,7 +315,7 @@ class LshIndex:
         StoreError
             If the folder is damaged, or was made from other atoms.
         """
-        rows, stored = saved.opened(folder, KIND, atoms)
+        rows, stored = saved.opened(folder, atoms, [NAME])
         params, tables = stored.params, []
         with stored.reading():
             for i in range(len(params["tables"])):

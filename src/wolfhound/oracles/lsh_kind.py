@@ -8,7 +8,7 @@ from functools import partial
 
 from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
 from wolfhound.oracles.int8.scan import code_bytes
-from wolfhound.oracles.lsh import PER_BUCKET, LshIndex
+from wolfhound.oracles.lsh import NAME, PER_BUCKET, LshIndex
 
 # For a ratio of 0.9, inside the hull and outside; benchmarks/claim_paper_tables.py measures them.
 _NEEDED = ((32.0, 0.4), (2.0, 0.75))
@@ -57,7 +57,7 @@ def _expected(work: Workload) -> Estimate:
 
 
 LSH = IndexKind(
-    name="lsh",
+    name=NAME,
     title="LshIndex",
     build=LshIndex.build,
     load=LshIndex.load,

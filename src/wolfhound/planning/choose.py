@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import final
+from typing import cast, final
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Oracle
 from wolfhound.machine import Calibration, as_calibration
-from wolfhound.oracles.indexes import Workload, in_files
+from wolfhound.oracles.indexes import INDEXES, Make, Workload, in_files
 from wolfhound.planning.options import Option, basis_lines, cheapest, options_table, weigh
 from wolfhound.planning.text import about_text, bytes_text, count_text, queries_text
 from wolfhound.validate import count, flag, number, require, within
@@ -46,15 +46,21 @@ class Choice:
     proof: bool
     workload: Workload
 
-    def build(self, *, seed: int = 0) -> Oracle:
-        """Build the chosen oracle.
+    def build(self, name: str | None = None, *, seed: int = 0) -> Oracle:
+        """Build the chosen oracle, or another one.
 
         Parameters
         ----------
+        name
+            One of `INDEXES`; it is set up for what was asked for.
         seed
             Of whatever is random in it.
         """
-        return self.chosen.make(self.atoms, seed=count(seed, "seed"))
+        made = {each.name: each.make for each in self.options}
+        name = self.chosen.name if name is None else name
+        make = made[name] if name in made else INDEXES.find(name, "name").build
+        require(make is not None, "name", "an index that is built from atoms", repr(name))
+        return cast(Make, make)(self.atoms, seed=count(seed, "seed"))
 
     def __repr__(self) -> str:
         """The choice, the table of all options, and what it rests on."""

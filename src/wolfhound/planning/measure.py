@@ -278,9 +278,7 @@ def _version(package: str) -> str:
         return "unknown"
 
 
-def _check(
-    subjects: list[Subject], times: dict[int, Times], sample: QuerySample
-) -> tuple[Measurement, ...]:
+def _check(subjects: list[Subject], times: dict[int, Times], sample: QuerySample) -> tuple[Measurement, ...]:
     """Compare all answers with those of a scan, which comes first, and that with a plain product."""
     scan = subjects[0].oracle
     truth, base = scan.query(sample.queries), times[id(scan)].one

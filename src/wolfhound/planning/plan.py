@@ -192,7 +192,8 @@ def _demand(
         raise ValueError(f"`queries` must not be given with `atol`, which decides how many. Got {queries}.")
     diameter = given.get("diameter", 1.0 if facts is None else 2.0 * facts.radius)
     curvature = given.get("smoothness", 1.0) * diameter**2
-    return Demand(atol=_positive(atol, "atol"), curvature=curvature, first=given.get("first", 0.5 * curvature))
+    first = given.get("first", 0.5 * curvature)
+    return Demand(atol=_positive(atol, "atol"), curvature=curvature, first=first)
 
 
 def _positive(value: float, name: str) -> float:

@@ -189,8 +189,8 @@ def _advice(plan: Plan) -> list[str]:
     lines = [*_verdict(plan), *_trade(plan)]
     if plan.demand.atol is None:
         lines.append(
-            f"If they are the steps of one solve, `minimize` needs no index: 1 to {PASSES} passes with proof, "
-            f"at most {seconds_text(plan.options[-1].total_seconds)}."
+            "If they are the steps of one solve, `minimize` needs no index: "
+            f"1 to {PASSES} passes with proof, at most {seconds_text(plan.options[-1].total_seconds)}."
         )
     elif not plan.workload.interior:
         lines.append("At the boundary of the hull a bare index stalls before that; `Tiered(index)` does not.")

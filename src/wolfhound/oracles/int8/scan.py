@@ -16,12 +16,12 @@ from wolfhound.machine import Speed
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._asked import Asked, asked, slacks
 from wolfhound.oracles._hits import joined, patched, settle
+from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8.codes import Coded, Codes, Found, coded, room, swept, tried
 from wolfhound.oracles.int8.encoding import encoded
-from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.scan import Scan
 
-KIND = "int8 codes"
+NAME = "int8"
 
 _MEMORY = 128 << 20
 _PER_ENTRY = 32
@@ -87,7 +87,7 @@ class Int8Scan:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the codes to a folder, whole or not at all; see `load`."""
-        saved.save(folder, KIND, self._codes.arrays(), self._codes.numbers(), self._atoms)
+        saved.save(folder, NAME, self._codes.arrays(), self._codes.numbers(), self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> Int8Scan:
@@ -101,7 +101,7 @@ class Int8Scan:
         StoreError
             If the folder is damaged, or was made from other atoms.
         """
-        rows, stored = saved.opened(folder, KIND, atoms)
+        rows, stored = saved.opened(folder, atoms, [NAME])
         with stored.reading():
             codes = Codes.of(stored, stored.params, rows.shape)
         saved.check_codes(stored, codes, rows)
@@ -217,7 +217,7 @@ def _speeds(speed: Speed, few: BuildTime, many: BuildTime) -> dict[str, Any]:
 
 
 INT8 = IndexKind(
-    name="int8",
+    name=NAME,
     title="Int8Scan",
     build=_make,
     load=Int8Scan.load,

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from wolfhound.atoms import ArrayAtoms, FileAtoms
 from wolfhound.core import Vector
 from wolfhound.machine import Calibration
-from wolfhound.planning import _facts
-from wolfhound.planning._facts import facts, isotropic_tau
+from wolfhound.planning import sample
 from wolfhound.planning.plan import plan
+from wolfhound.planning.sample import isotropic_tau, read_facts
 
 FIXED = Calibration()
 ROWS = np.random.default_rng(0).standard_normal((3000, 6)).astype(np.float32)
@@ -63,28 +63,28 @@ def test_tau_is_what_herding_finds() -> None:
 @pytest.mark.parametrize("d", [8, 24])
 def test_tau_of_a_sample_is_carried_over(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = on_sphere(20_000, d)
-    monkeypatch.setattr(_facts, "SAMPLE", 20_000)
+    monkeypatch.setattr(sample, "SAMPLE", 20_000)
     whole = plan(rows, calibration=FIXED).tau
-    monkeypatch.setattr(_facts, "SAMPLE", 2000)
+    monkeypatch.setattr(sample, "SAMPLE", 2000)
     part = plan(rows, calibration=FIXED)
     assert part.facts is not None
     assert part.facts.sample == 2000
     assert part.tau == pytest.approx(whole, abs=0.03)
-    assert part.tau > 1.01 * facts(ArrayAtoms(rows[:2000]), seed=0).tau
+    assert part.tau > 1.01 * read_facts(ArrayAtoms(rows[:2000]), seed=0).tau
 
 
 @pytest.mark.parametrize("d", [6, 24])
 def test_random_directions_find_what_they_are_said_to(d: int) -> None:
     best = (on_sphere(200, d, seed=1) @ on_sphere(20_000, d).T).max(axis=1)
     assert isotropic_tau(20_000, d) == pytest.approx(np.median(best), abs=0.01)
-    assert plan(rows=20_000, dim=d, calibration=FIXED).tau == isotropic_tau(20_000, d)
+    assert plan(n=20_000, d=d, calibration=FIXED).tau == isotropic_tau(20_000, d)
 
 
 @settings(max_examples=30)
 @given(scale=st.floats(1e-100, 1e100), shift=st.floats(-10.0, 10.0))
 def test_facts_do_not_depend_on_scale_and_place(scale: float, shift: float) -> None:
     rows = ROWS[:200].astype(np.float64)
-    plain, moved = (facts(ArrayAtoms(each), seed=3) for each in (rows, (rows + shift) * scale))
+    plain, moved = (read_facts(ArrayAtoms(each), seed=3) for each in (rows, (rows + shift) * scale))
     assert moved.tau == pytest.approx(plain.tau, rel=1e-6)
     assert moved.spread == pytest.approx(plain.spread, rel=1e-6)
     assert moved.radius == pytest.approx(plain.radius * scale, rel=1e-6)
@@ -99,19 +99,19 @@ def test_a_file_is_planned_as_an_array_is(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", ROWS)
     memory, file = (plan(each, calibration=FIXED) for each in (ROWS, FileAtoms(tmp_path / "rows.npy")))
     assert file.facts == memory.facts
-    assert file.task.in_files
-    assert file.option("Scan").query_seconds > memory.option("Scan").query_seconds
+    assert file.workload.in_files
+    assert file.option("scan").query_seconds > memory.option("scan").query_seconds
     assert "3,000 x 6 in files, tau" in str(file)
 
 
 def test_the_diameter_of_a_solve_is_measured() -> None:
-    found = plan(ROWS, eps=1e-3, calibration=FIXED)
+    found = plan(ROWS, atol=1e-3, calibration=FIXED)
     assert found.facts is not None
     assert found.demand.curvature == (2.0 * found.facts.radius) ** 2
 
 
 def test_the_seed_decides_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_facts, "SAMPLE", 100)
+    monkeypatch.setattr(sample, "SAMPLE", 100)
     one, same, other = (plan(ROWS, seed=seed, calibration=FIXED) for seed in (1, 1, 2))
     assert one == same
     assert one.facts != other.facts

@@ -11,15 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wolfhound.machine import Calibration
-from wolfhound.planning._exponents import Demand
-from wolfhound.planning.plan import Plan, plan
+from wolfhound.planning.plan import plan
+from wolfhound.planning.report import Plan
+from wolfhound.planning.theorems import Demand
 from wolfhound.theory import Regime
 
 FIXED = Calibration()
 
 
 def million(**wish: Any) -> Plan:
-    return plan(rows=10**6, dim=128, **({"calibration": FIXED} | wish))
+    return plan(n=10**6, d=128, **({"calibration": FIXED} | wish))
 
 
 # ---------------------------------------------------------------- what the theorems say
@@ -36,7 +37,7 @@ def test_exponents_of_all_regimes_by_hand() -> None:
     }
     assert {regime: each.rho for regime, each in found.regimes.items()} == pytest.approx(expected)
     by_hand = math.exp(near * math.log(1e6) + math.sqrt(math.log(1e6)))
-    assert found.promised.candidates == pytest.approx(by_hand)
+    assert found.near_linear.candidates == pytest.approx(by_hand)
     assert found.break_even == pytest.approx(0.683, abs=5e-4)
     assert found.sublinear
 
@@ -54,7 +55,7 @@ def test_the_printed_exponent_is_shown_as_wrong() -> None:
 def test_the_curve_of_space_and_time(c: float, tau: float) -> None:
     found = million(ratio=c, tau=tau).exponents
     square = (1.0 - c * tau) / (1.0 - tau)
-    assert found.curve[0].rho_q == pytest.approx(found.promised.rho)
+    assert found.curve[0].rho_q == pytest.approx(found.near_linear.rho)
     for rho_u, rho_q in found.curve:
         left = square * math.sqrt(rho_q) + (square - 1.0) * math.sqrt(rho_u)
         assert left == pytest.approx(max(math.sqrt(2.0 * square - 1.0), (square - 1.0) * math.sqrt(rho_u)))
@@ -72,15 +73,15 @@ def test_the_curve_of_space_and_time(c: float, tau: float) -> None:
 def test_below_the_break_even_the_theorem_gives_nothing(ratio: float, tau: float, line: str) -> None:
     found = million(ratio=ratio, tau=tau)
     assert line in str(found)
-    assert found.exponents.sublinear == (found.exponents.promised.candidates < 10**6)
+    assert found.exponents.sublinear == (found.exponents.near_linear.candidates < 10**6)
 
 
-def test_at_a_small_eps_the_theorem_is_not_sublinear() -> None:
-    found = million(ratio=0.5, tau=0.9, eps=1e-4)
+def test_at_a_small_atol_the_theorem_is_not_sublinear() -> None:
+    found = million(ratio=0.5, tau=0.9, atol=1e-4)
     assert found.demand.last_tau == pytest.approx(1e-4 / 2.0)  # D_x D_y = 2 beta D^2
     assert "takes tau <= 5e-05: n^1.000000, not sublinear." in str(found)
     assert found.exponents.sublinear
-    assert "not sublinear" not in str(million(ratio=0.5, tau=0.9, eps=1.9))
+    assert "not sublinear" not in str(million(ratio=0.5, tau=0.9, atol=1.9))
 
 
 def test_copies_for_a_run() -> None:
@@ -90,8 +91,8 @@ def test_copies_for_a_run() -> None:
 
 
 def test_copies_for_adaptive_queries_three_times() -> None:
-    eps = 2e-3 / 0.9  # an error of 1e-3 in the units of the index
-    found = plan(rows=10**6, dim=100, ratio=0.9, delta=0.01, eps=eps, calibration=FIXED).copies
+    atol = 2e-3 / 0.9  # an error of 1e-3 in the units of the index
+    found = plan(n=10**6, d=100, ratio=0.9, delta=0.01, atol=atol, calibration=FIXED).copies
     assert (found.printed, found.union, found.lattice) == (3063, 539, 430)
 
 
@@ -99,16 +100,16 @@ def test_copies_for_adaptive_queries_three_times() -> None:
 
 
 def test_steps_of_a_solve() -> None:
-    found = million(ratio=0.5, eps=0.01, smoothness=0.25, diameter=2.0, first=2.0)
+    found = million(ratio=0.5, atol=0.01, smoothness=0.25, diameter=2.0, first=2.0)
     assert found.demand.at(0.5) == 1596
-    assert found.option("Scan").queries == 598
-    assert found.demand == Demand(eps=0.01, curvature=1.0, first=2.0)
+    assert found.option("scan").queries == 598
+    assert found.demand == Demand(atol=0.01, curvature=1.0, first=2.0)
 
 
-def test_an_eps_without_numbers_is_relative() -> None:
-    small, large = (million(eps=1e-3 * by, diameter=math.sqrt(by)).demand.at(0.7) for by in (1.0, 64.0))
+def test_an_atol_without_numbers_is_relative() -> None:
+    small, large = (million(atol=1e-3 * by, diameter=math.sqrt(by)).demand.at(0.7) for by in (1.0, 64.0))
     assert small == large
-    assert million(eps=1e-3).demand.at(0.7) == small
+    assert million(atol=1e-3).demand.at(0.7) == small
 
 
 @given(queries=st.integers(1, 10**12), c=st.floats(0.01, 1.0))
@@ -119,5 +120,5 @@ def test_queries_grow_with_the_inverse_square(queries: int, c: float) -> None:
 
 def test_an_answer_of_no_use_never_ends() -> None:
     assert Demand(queries=1).at(0.0) == math.inf
-    found = million(ratio=1.0).option("RandomSubset")
+    found = million(ratio=1.0).option("subset")
     assert (found.ratio, found.total_seconds, found.pays_from) == (0.0, math.inf, math.inf)
