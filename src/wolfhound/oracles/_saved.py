@@ -37,7 +37,7 @@ def opened(
     """Return the atoms, and what was saved of an index of them that has one of these names."""
     rows = as_atoms(atoms)
     stored = store.load(folder, SAVED_AS)
-    name = stored.params.get("index")
+    name = str(stored.params.get("index"))
     if name not in names:
         rule = f"`folder` must hold a saved index {' or '.join(names)}."
         raise store.StoreError(f"{rule} Got {name} in {stored.folder}.")

@@ -201,7 +201,7 @@ def find_saved(folder: str | os.PathLike[str]) -> IndexKind:
     """
     root = checked_path(folder, "folder")
     manifest = read_manifest(root)
-    name = manifest["params"].get("index")
+    name = str(manifest["params"].get("index"))
     known = INDEXES[name] if manifest["kind"] == SAVED_AS and name in INDEXES else None
     if known is None or known.load is None:
         kinds = ", ".join(kind.name for kind in INDEXES.values() if kind.load is not None)
