@@ -17,7 +17,7 @@ from wolfhound.core import Ids, Vector
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import Chosen, HullPoints, Rows
 from wolfhound.policy.deep._torch import Tensor, torch
-from wolfhound.policy.deep.networks import Actor, Critic
+from wolfhound.policy.deep.networks import Actor, Critic, to_tensor
 from wolfhound.validate import count, kind, within
 
 GRID = (0.0, 0.03, 0.06, 0.12, 0.25, 0.5, 0.8)
@@ -156,11 +156,6 @@ class Described:
 
 
 # ---------------------------------------------------------------- Frank-Wolfe on the critic
-
-
-def to_tensor(rows: NDArray[np.floating]) -> Tensor:
-    """Return a float32 tensor; shares the memory of a C-ordered float32 array, unless it is read-only."""
-    return torch.from_numpy(np.require(rows, np.float32, ["C", "W"]))
 
 
 def climb(brain: Brain, obs: Tensor, points: Tensor) -> tuple[Chosen, Tensor]:

@@ -38,7 +38,8 @@ def recall(table: Registry[type[Thing]], saved: Mapping[str, Any]) -> Thing:
 
     Examples
     --------
-    >>> from wolfhound.policy.deep.agent import RULES, Wolpertinger
+    >>> from wolfhound.policy.deep import RULES
+    >>> from wolfhound.policy.deep.rivals import Wolpertinger
     >>> recall(RULES, describe(RULES, Wolpertinger(neighbours=3), "rule"))
     Wolpertinger(neighbours=3, noise=0.15)
     """

@@ -19,6 +19,7 @@ import numpy as np
 from wolfhound import plot
 from wolfhound.core import Ints, Status, Vector
 from wolfhound.policy.answers import Rows
+from wolfhound.policy.deep.settings import Training
 from wolfhound.policy.deep.worlds import BatchEnv
 from wolfhound.policy.feed.baselines import Policy
 from wolfhound.validate import count, function, kind, require
@@ -34,7 +35,7 @@ class Trainee(Protocol):
     """What `compare` uses of an agent."""
 
     @property
-    def stats(self) -> TrainingStats:
+    def stats(self) -> Training:
         """What training came to."""
 
     @property
@@ -46,30 +47,6 @@ class Trainee(Protocol):
 
     def predict(self, observation: Rows) -> tuple[Rows, None]:
         """Choose actions."""
-
-
-class TrainingStats(Protocol):
-    """What an agent tells of its training; see `Training`."""
-
-    @property
-    def timesteps(self) -> int:
-        """Transitions made."""
-
-    @property
-    def ms_per_update(self) -> float:
-        """Milliseconds of an update."""
-
-    @property
-    def scored(self) -> int:
-        """Atoms scored so far."""
-
-    @property
-    def ratio_mean(self) -> float:
-        """Mean audited gap ratio, nan without audits."""
-
-    @property
-    def ratio_p5(self) -> float:
-        """Its 5th percentile."""
 
 
 TraineeMaker: TypeAlias = Callable[[int], Trainee]

@@ -178,8 +178,8 @@ class PolicySearch:
         ratio: float = 1.0,
         insist: bool = False,
     ) -> None:
-        self.acmdp = acmdp
-        self.step = step
+        validate.kind(step, "step", "a step such as PerState()", "begin", "promise")
+        self.acmdp, self.step = acmdp, step
         self.goal = math.nan
         self.atol = math.nan if atol is None else validate.number(atol, "atol", low=0.0)
         self._rtol = validate.number(rtol, "rtol", low=0.0)
