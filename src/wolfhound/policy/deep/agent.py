@@ -22,10 +22,19 @@ from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import HullPoints, Rows
 from wolfhound.policy.deep import EXECUTIONS, RULES
 from wolfhound.policy.deep._torch import Tensor, one_thread
-from wolfhound.policy.deep.learner import Learner
+from wolfhound.policy.deep.learner import Learner, check_weights
 from wolfhound.policy.deep.networks import CriticFeatures, to_tensor
-from wolfhound.policy.deep.rules import Draw, Execution, FrankWolfeRule, Hull, HullDecision, Nearest, Rule
-from wolfhound.policy.deep.saving import check_weights, describe, recall
+from wolfhound.policy.deep.rules import (
+    Draw,
+    Execution,
+    FrankWolfeRule,
+    Hull,
+    HullDecision,
+    Nearest,
+    Rule,
+    describe,
+    recall,
+)
 from wolfhound.policy.deep.settings import Settings, Training, TrainingCallback
 from wolfhound.policy.deep.training import Trainer, open_log
 from wolfhound.policy.deep.worlds import Env, Nowhere, as_world

@@ -18,6 +18,7 @@ import numpy as np
 
 from wolfhound import plot
 from wolfhound.core import Ints, Status, Vector
+from wolfhound.planning.text import table_lines
 from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.settings import Training
 from wolfhound.policy.deep.worlds import BatchEnv
@@ -167,13 +168,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Return the table."""
-        table = [HEADINGS, *self.cells()]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-            for row in table
-        ]
-        return "\n".join(lines)
+        return "\n".join(table_lines([HEADINGS, *self.cells()]))
 
 
 def _text(value: float, form: str) -> str:
