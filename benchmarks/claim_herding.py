@@ -48,8 +48,7 @@ from reference import Matrix, Vector
 from rig import Cell, Claim, Timed, held_threads, interleave
 
 from wolfhound import LshIndex, RandomSubset
-from wolfhound.herding import Gaussian
-from wolfhound.herding.herd import herd
+from wolfhound.herding import Gaussian, herd, herd_in_features
 from wolfhound.herding.result import HerdResult
 
 SIZES = (100, 1000, 5000)
@@ -218,10 +217,10 @@ def in_features(rows: Matrix, made: Indexed, m: int) -> dict[str, Call]:
     def blocks(seed: int) -> HerdResult:
         size = max(1000, len(rows) // (20 if m < 300 else 100))
         samples = RandomSubset(phi.values, size=size, seed=seed)
-        return herd(rows, m, features=phi.values, oracle=samples, seed=seed, evaluate=False)
+        return herd_in_features(rows, m, phi.values, oracle=samples, seed=seed, evaluate=False)
 
     def hashed(seed: int) -> HerdResult:
-        return herd(rows, m, features=phi.values, oracle=made.index, seed=seed, evaluate=False)
+        return herd_in_features(rows, m, phi.values, oracle=made.index, seed=seed, evaluate=False)
 
     note = f"features {phi.seconds:.1f} s"
     both = (phi.seconds + made.seconds, phi.busy + made.busy)

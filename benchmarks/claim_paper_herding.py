@@ -19,7 +19,7 @@ uniform subset by its expectation over all subsets; seconds are medians of inter
 without audits, with the pass for the mean; milliseconds per pick are without it.
 
 Threshold: at no t does the error exceed D^2 / (2 (2c-1) t), with the worst answers of ratio c
-and with `SublinearHerding(c)`, which reaches eps wherever exact herding does. Candidates at 0.9
+and with `SublinearHerding(ratio=c)`, which reaches eps wherever exact herding does. Candidates at 0.9
 have an exponent of at most 0.5 where n spans 1.5 decades, for `LshIndex` on rows and on features;
 hashes of 8 axes are reported.
 """
@@ -50,9 +50,9 @@ import wolfhound
 from wolfhound import theory
 from wolfhound.atoms import ArrayAtoms, block_rows, diameter_bound
 from wolfhound.core import Oracle, State, StepSize
-from wolfhound.herding.features import Identity, feature_mean
-from wolfhound.herding.finite import FiniteRun, Steps, in_features, mapped
-from wolfhound.herding.kernels import Gaussian
+from wolfhound.herding import Gaussian
+from wolfhound.herding.feature_picks import FeatureRun, Steps, map_atoms, pick_in_features
+from wolfhound.herding.kernels.features import Identity, feature_mean
 from wolfhound.herding.sublinear import SublinearHerding
 from wolfhound.oracles.lsh import LshIndex
 
@@ -95,7 +95,7 @@ class Space:
         """Wanted 1/2 |w - mu|^2."""
         return EPS * self.unit
 
-    def excess(self, run: FiniteRun, c: float) -> float:
+    def excess(self, run: FeatureRun, c: float) -> float:
         """Highest share of the bound for ratio c that the error reached after any pick."""
         bounds = [theory.herding_gap_after(t, c=c, diameter=self.diameter) for t in run.trace.t[1:].tolist()]
         return float((run.trace.value[1:] / bounds).max())
@@ -135,10 +135,10 @@ def spaces(claim: Claim, name: str, atoms: Matrix) -> Iterator[Space]:
     """The rows themselves, then their random features."""
     yield measured(claim, f"{name}, {IDENTITY}", atoms, 0.0)
     rng = np.random.default_rng(0)
-    kernel = Gaussian().fitted(atoms[rng.choice(len(atoms), min(SAMPLE, len(atoms)), replace=False)])
+    kernel = Gaussian().fit(atoms[rng.choice(len(atoms), min(SAMPLE, len(atoms)), replace=False)])
     features = kernel.features(atoms.shape[1], FEATURES, rng)
     begin = time.perf_counter()
-    source = mapped(atoms, features)
+    source = map_atoms(atoms, features)
     rows = np.empty(source.shape, np.float32)
     for first, block in source.blocks(block_rows(source)):
         rows[first : first + len(block)] = block
@@ -204,7 +204,7 @@ def walked(exact: Oracle, picks: int) -> Walk:
     def note(state: State) -> None:
         points.append(state.point.x)
 
-    run = in_features(exact.atoms, picks, oracle=exact, callback=note)
+    run = pick_in_features(exact.atoms, picks, oracle=exact, callback=note)
     x = np.array(points[1:-1])
     queries = run.mean - x
     best = exact.query(queries).scores[:, 0].astype(np.float64)
@@ -225,7 +225,7 @@ def count(
     for name, index in indexes.items():
         found[name] = tables.candidates(cast(LshIndex, index), walk)  # only its budget matters there
         own = wolfhound.Audited(index.with_budget(round(found[name])), exact, every=1)
-        ratios = in_features(rows, picks, oracle=own).trace.ratio[1:]
+        ratios = pick_in_features(rows, picks, oracle=own).trace.ratio[1:]
         claim.row(
             table="candidates",
             data=data,
@@ -260,7 +260,7 @@ def herded(
     step: StepSize | None = None,
     method: Steps | None = None,
     most: int = MOST,
-) -> FiniteRun:
+) -> FeatureRun:
     """Pick until the error is at most eps."""
 
     def follow(state: State) -> bool:
@@ -268,10 +268,10 @@ def herded(
             oracle.x = state.point.x
         return len(state.ids) > 0 and state.point.value <= space.eps
 
-    return in_features(space.rows, most, oracle=oracle, step=step, method=method, callback=follow)
+    return pick_in_features(space.rows, most, oracle=oracle, step=step, method=method, callback=follow)
 
 
-def reached(space: Space, run: FiniteRun) -> int | None:
+def reached(space: Space, run: FeatureRun) -> int | None:
     """Picks that it took, None if it never came to eps."""
     return len(run.picks) if 0.5 * run.distance**2 <= space.eps * (1.0 + 1e-12) else None
 
@@ -300,15 +300,15 @@ def timed(
     claim: Claim, space: Space, exact: wolfhound.Int8Scan, indexes: Mapping[str, Index], size: int
 ) -> None:
     """Time exact and sublinear herding side by side; judge the verified ones."""
-    plain, method = "Scan", SublinearHerding(c=SHARE, exact=exact)
-    calls: dict[str, Callable[[], FiniteRun]] = {
+    plain, method = "Scan", SublinearHerding(ratio=SHARE, exact=exact)
+    calls: dict[str, Callable[[], FeatureRun]] = {
         plain: lambda: herded(space, wolfhound.Scan(space.rows)),
         "Int8Scan": lambda: herded(space, exact),
         "RandomSubset": lambda: herded(space, wolfhound.RandomSubset(space.rows, size=size)),
     }
     calls |= {name: functools.partial(herded, space, index) for name, index in indexes.items()}
     verified = {
-        f"SublinearHerding(c={SHARE:g}), {name}": functools.partial(herded, space, index, method=method)
+        f"SublinearHerding(ratio={SHARE:g}), {name}": functools.partial(herded, space, index, method=method)
         for name, index in indexes.items()
     }
     found = interleave(calls | verified, repeats=claim.options.repeats, budget=4.0)
@@ -333,7 +333,7 @@ def timed(
         claim.holds(f"{space.name}: {label} reaches the eps of exact herding", both)
 
 
-def row(claim: Claim, space: Space, oracle: str, run: FiniteRun, **cells: float | int | None) -> None:
+def row(claim: Claim, space: Space, oracle: str, run: FeatureRun, **cells: float | int | None) -> None:
     """Say how a run ended."""
     ratios = run.trace.ratio[np.isfinite(run.trace.ratio)]
     picks = max(1, len(run.picks))

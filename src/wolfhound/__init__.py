@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from wolfhound.atoms import MappedAtoms as MappedAtoms
     from wolfhound.core import Status as Status
     from wolfhound.herding.herd import herd as herd
-    from wolfhound.herding.kernels import Gaussian as Gaussian
-    from wolfhound.herding.kernels import Laplace as Laplace
-    from wolfhound.herding.kernels import Linear as Linear
-    from wolfhound.herding.kernels import Stein as Stein
+    from wolfhound.herding.in_features import herd_in_features as herd_in_features
+    from wolfhound.herding.kernels import KERNELS as KERNELS
+    from wolfhound.herding.kernels.gaussian import Gaussian as Gaussian
+    from wolfhound.herding.kernels.laplace import Laplace as Laplace
+    from wolfhound.herding.kernels.linear import Linear as Linear
+    from wolfhound.herding.kernels.stein import Stein as Stein
     from wolfhound.herding.result import HerdResult as HerdResult
     from wolfhound.loading import load as load
     from wolfhound.methods.directions import Away as Away
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from wolfhound.oracles.faiss_index import Pq as Pq
     from wolfhound.oracles.hashes import CrossPolytope as CrossPolytope
     from wolfhound.oracles.hashes import SimHash as SimHash
+    from wolfhound.oracles.indexes import INDEXES as INDEXES
     from wolfhound.oracles.int8.scan import Int8Scan as Int8Scan
     from wolfhound.oracles.lsh import LshIndex as LshIndex
     from wolfhound.oracles.projected import Projected as Projected
@@ -71,7 +74,12 @@ _NAMES = {
     "atoms": ("ArrayAtoms", "ConcatAtoms", "FileAtoms", "MappedAtoms"),
     "core": ("Status",),
     "herding.herd": ("herd",),
-    "herding.kernels": ("Gaussian", "Laplace", "Linear", "Stein"),
+    "herding.in_features": ("herd_in_features",),
+    "herding.kernels": ("KERNELS",),
+    "herding.kernels.gaussian": ("Gaussian",),
+    "herding.kernels.laplace": ("Laplace",),
+    "herding.kernels.linear": ("Linear",),
+    "herding.kernels.stein": ("Stein",),
     "herding.result": ("HerdResult",),
     "loading": ("load",),
     "methods.directions": ("Away", "BlendedPairwise", "Pairwise", "Vanilla"),
@@ -86,6 +94,7 @@ _NAMES = {
     "oracles.clusters": ("ClusterIndex",),
     "oracles.faiss_index": ("FaissIndex", "Hnsw", "IvfPq", "Pq"),
     "oracles.hashes": ("CrossPolytope", "SimHash"),
+    "oracles.indexes": ("INDEXES",),
     "oracles.int8.scan": ("Int8Scan",),
     "oracles.lsh": ("LshIndex",),
     "oracles.projected": ("Projected",),

@@ -15,8 +15,9 @@ KINDS = {
     "herd": "wolfhound.herding.result:HerdResult",
     "policy": "wolfhound.policy.tabular.result:TabularResult",
     "agent": "wolfhound.policy.deep.agent:Agent",
+    "index": "wolfhound.oracles.indexes:load_index",
 }
-"""Where what a folder holds is read: a class whose `load` takes the folder and the atoms.
+"""Where what a folder holds is read: a function of the folder and the atoms, or a class with such a `load`.
 
 Loading runs nothing that a folder names: this table alone says what is imported.
 """
@@ -61,4 +62,5 @@ def load(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Any:
     if kind not in KINDS:
         raise store.StoreError(f"`folder` must hold one of {', '.join(KINDS)}. Got a {kind} in {folder}.")
     module, _, name = KINDS[kind].partition(":")
-    return getattr(importlib.import_module(module), name).load(folder, atoms)
+    found = getattr(importlib.import_module(module), name)
+    return getattr(found, "load", found)(folder, atoms)

@@ -69,6 +69,21 @@ class Speed:
         return total / batch
 
 
+def fit_line(near: tuple[float, float], far: tuple[float, float]) -> tuple[float, float]:
+    """Intercept and slope of a line through two points; noise makes neither negative.
+
+    Examples
+    --------
+    >>> fit_line((1.0, 3.0), (2.0, 5.0)), fit_line((1.0, 5.0), (2.0, 4.0))
+    ((1.0, 2.0), (0.0, 2.0))
+    """
+    (x, low), (end, high) = near, far
+    if high <= low or end <= x:
+        return 0.0, high / end
+    slope = (high - low) / (end - x)
+    return max(0.0, low - slope * x), slope
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """Where and when a calibration was measured."""

@@ -128,7 +128,7 @@ def tradeoff(
     *,
     sizes: Vector,
     scored: Mapping[str, Vector],
-    rows: float,
+    n: float,
     ratios: Vector,
     seconds: Mapping[str, Vector],
     levels: Mapping[str, float],
@@ -142,8 +142,8 @@ def tradeoff(
     sizes : (s,)
         Numbers of atoms.
     scored
-        Label -> (s,) atoms that a query scores; at most as many as there are colours.
-    rows
+        Label -> (s,) atoms that a query scores.
+    n
         The number of atoms to be marked.
     ratios : (r,)
         Gap ratios.
@@ -164,11 +164,11 @@ def tradeoff(
     for i, (label, times) in enumerate(seconds.items()):
         _curve(right, ratios, _positive(times), i, label)
     for i, (label, level) in enumerate(levels.items(), len(seconds)):
-        right.axhline(level, color=COLOURS[i], linestyle="--", linewidth=1.4, label=label)
+        right.axhline(level, color=COLOURS[i % len(COLOURS)], linestyle="--", linewidth=1.4, label=label)
     _finish(left, "atoms n", "atoms scored per query")
     _finish(right, "gap ratio c", "seconds in all")
     left.set_xscale("log")
-    for axes, marked in ((left, rows), (right, ratio)):
+    for axes, marked in ((left, n), (right, ratio)):
         axes.axvline(marked, color=_GREY, linestyle=":", linewidth=1.0)
         axes.set_yscale("log")
         axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, fontsize=8)
@@ -257,8 +257,9 @@ def _positive(values: Vector) -> Vector:
 def _curve(axes: Axes, cost: Vector, height: Vector, i: int, label: str) -> None:
     # An infinite height would stretch the axis over everything.
     height = np.where(np.isfinite(height), height, np.nan)
-    marker = _MARKERS[i] if len(cost) <= _FEW else ""
-    axes.plot(cost, height, color=COLOURS[i], marker=marker, markersize=4.5, linewidth=1.8, label=label)
+    lap, i = divmod(i, len(COLOURS))
+    marker, line = _MARKERS[i] if len(cost) <= _FEW else "", "-." if lap else "-"
+    axes.plot(cost, height, line, color=COLOURS[i], marker=marker, markersize=4.5, linewidth=1.8, label=label)
 
 
 def _against_random(axes: Axes, sizes: Vector, mmd: Vector, random: Vector, last: float) -> None:

@@ -121,6 +121,8 @@ def load_plugins() -> None:
     ImportError
         If one cannot be loaded; says which.
     """
+    if PLUGINS in _loaded:  # to look for packages takes milliseconds
+        return
     for entry in entry_points(group=PLUGINS):
         if entry.value in _loaded:
             continue
@@ -133,3 +135,4 @@ def load_plugins() -> None:
             raise ImportError(
                 f"the plugin {entry.name!r} ({entry.value}) cannot be loaded: {error}"
             ) from error
+    _loaded.add(PLUGINS)

@@ -20,7 +20,7 @@ from wolfhound.oracles.int8.scan import Int8Scan
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Few atoms, and a place for their speeds."""
-    for name, value in (("ROWS", 1200), ("COLUMNS", 6), ("ROUNDS", 2)):
+    for name, value in (("N", 1200), ("D", 6), ("ROUNDS", 2)):
         monkeypatch.setattr(bench, name, value)
     path = tmp_path / "cache" / "speeds.json"
     monkeypatch.setenv("WOLFHOUND_CALIBRATION", str(path))
@@ -52,7 +52,7 @@ def test_bench_prints_json(run: Run, place: Path) -> None:
     document = json.loads(ran.out)
     assert document["passed"] is True
     assert document["saved"] == str(place)
-    assert [each["name"] for each in document["oracles"]][:2] == ["Scan", "Int8Scan"]
+    assert [each["name"] for each in document["oracles"]][:2] == ["scan", "int8"]
     assert document["oracles"][0]["pays_from"] is None
     assert document["calibration"]["scan"]["first"] == Calibration.load().scan.first
 

@@ -21,7 +21,7 @@ from tests.cli.conftest import Run, words
 from wolfhound import readers
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Progress, Status
-from wolfhound.herding.kernels import Gaussian, Kernel, Laplace, Linear, Stein, with_scores
+from wolfhound.herding import Gaussian, Kernel, Laplace, Linear, Stein, with_scores
 from wolfhound.herding.result import HerdResult
 
 # The module: the package may well have a function of that name.
@@ -82,7 +82,7 @@ def ids(text: str) -> list[int]:
         ([], {}),
         (["--weights", "--swap"], {"weights": True, "swap": True}),
         (["--candidates", 60, "--seed", 5], {"candidates": 60, "seed": 5}),
-        (["--start", "3,17", "--exclude", "5, 6,"], {"init": [3, 17], "exclude": [5, 6]}),
+        (["--start", "3,17", "--exclude", "5, 6,"], {"start": [3, 17], "exclude": [5, 6]}),
         (["--by", "labels.txt"], {"by": "labels"}),
         (["--by", "codes.npy", "--balanced"], {"by": "codes", "balanced": True}),
         (["--target", "target.npy"], {"target": "target.npy"}),
@@ -105,7 +105,7 @@ def test_the_rows_are_those_of_the_library(
     assert found["mmd"] == expected.mmd
     assert found["mmd_random"] == expected.mmd_random
     assert found["mmd_random_spread"] == expected.mmd_random_spread
-    assert found["times_closer"] == expected.mmd_random / expected.mmd
+    assert found["gain"] == expected.mmd_random / expected.mmd
     assert found["ess"] == expected.ess
     assert (found["passes"], found["scored"]) == (expected.passes, expected.scored)
     assert (found["status"], found["success"]) == (expected.status.name, True)
@@ -231,7 +231,7 @@ def test_save_and_plot(run: Run, here: Path, points: Array) -> None:
         "herd", "rows.npy", "-m", M, "--save", "run", "--plot", "run.svg", "--by", "labels.txt", "--json"
     )
     assert ran.code == 0
-    result = HerdResult.load("run", rows=ArrayAtoms(points))
+    result = HerdResult.load("run", atoms=ArrayAtoms(points))
     assert result.ids.tolist() == ids(ran.out)
     assert result.labels is not None
     assert result.labels.tolist() == [row["label"] for row in document(ran.out)["rows"]]
@@ -244,9 +244,9 @@ def test_a_picture_of_a_sample_is_without_its_scores(
     drawn: list[Any] = []
     original = HerdResult.plot
 
-    def noted(result: HerdResult, *, rows: Any) -> Any:
-        drawn.append(rows)
-        return original(result, rows=rows)
+    def noted(result: HerdResult, *, atoms: Any) -> Any:
+        drawn.append(atoms)
+        return original(result, atoms=atoms)
 
     monkeypatch.setattr(HerdResult, "plot", noted)
     arguments = ["--kernel", "stein", "--scores", "scores.npy", "--plot", "run.png"]
@@ -267,7 +267,7 @@ def test_the_text_says_what_the_document_says(run: Run, here: Path) -> None:
     assert names == "kernel MMD random effective classes passes time rows".split()
     assert f"{found['mmd']:.4g} ({found['reference']})" in lines[2]
     assert f"{found['mmd_random']:.4g}, give or take {found['mmd_random_spread']:.2g}" in lines[3]
-    assert f"{found['times_closer']:.2g} times closer than a random subset" in lines[3]
+    assert f"{found['gain']:.2g} times closer than a random subset" in lines[3]
     assert "few: 3, many: 9" in lines[5]
     assert f"({found['scored']:,} atoms scored)" in lines[6]
     assert lines[9] == "Written to core.csv"
@@ -282,7 +282,7 @@ def test_a_choice_that_is_no_better_says_so(run: Run, here: Path, monkeypatch: p
     assert "2 times farther than a random subset" in run("herd", "rows.npy", "-m", M).out
     monkeypatch.setattr(library, "herd", lambda *_, **__: HerdResult(**fields | {"mmd": 0.0}))
     assert "not compared" in run("herd", "rows.npy", "-m", M).out
-    assert document(run("herd", "rows.npy", "-m", M, "--json").out)["times_closer"] is None
+    assert document(run("herd", "rows.npy", "-m", M, "--json").out)["gain"] is None
 
 
 # ---------------------------------------------------------------- limits and progress

@@ -18,12 +18,14 @@ from wolfhound import store
 from wolfhound.cli import _progress, index
 from wolfhound.core import Hits
 from wolfhound.oracles.clusters import ClusterIndex
+from wolfhound.oracles.indexes import find_saved
 from wolfhound.oracles.int8.scan import Int8Scan
 
 ROWS = np.random.default_rng(3).standard_normal((3000, 6)).astype(np.float32)
 NAMES = {
     "int8": "Int8Scan",
     "clusters": "ClusterIndex",
+    "lsh": "LshIndex",
     "pq": "FaissIndex Pq",
     "ivfpq": "FaissIndex IvfPq",
     "hnsw": "FaissIndex Hnsw",
@@ -58,19 +60,19 @@ def test_auto_takes_what_is_chosen_and_says_why(run: Run) -> None:
     assert (ran.code, ran.err) == (0, "")
     expected = wh.choose_oracle(ROWS, queries=10**8, ratio=0.9, proof=False, savable=True)
     assert ran.out.startswith(f"{expected}\n\n")
-    assert expected.chosen.name == "ClusterIndex"
+    assert expected.chosen.name == "clusters"
     assert repr(ClusterIndex.load("made", ROWS)) == repr(expected.build())
 
 
 def test_auto_is_exact_unless_told_otherwise(run: Run) -> None:
     assert run("index", "build", "atoms.npy", "-o", "made").code == 0
-    assert store.load("made", "index").params["index"] == "int8"
+    assert find_saved("made").name == "int8"
 
 
 def test_json_of_a_build(run: Run) -> None:
     ran = run("index", "build", "atoms.npy", "-o", "made", "--json")
     document = json.loads(ran.out)
-    assert document["kind"] == "Int8Scan"
+    assert document["kind"] == "int8"
     assert document["bytes"] == Int8Scan.load("made", ROWS).nbytes
     assert document["folder"] == "made"
 
@@ -94,7 +96,7 @@ def test_the_seed_decides(run: Run) -> None:
 def test_an_index_may_be_replaced_by_another(run: Run) -> None:
     assert run("index", "build", "atoms.npy", "-o", "made", "--kind", "int8").code == 0
     assert run("index", "build", "atoms.npy", "-o", "made", "--kind", "clusters").code == 0
-    assert store.load("made", "index").params["index"] == "clusters"
+    assert find_saved("made").name == "clusters"
 
 
 def _result(folder: Path) -> None:
@@ -181,7 +183,7 @@ def test_info_needs_no_atoms(run: Run) -> None:
     ran = run("index", "info", "made")
     assert (ran.code, ran.err) == (0, "")
     said = words(ran.out)
-    assert said.startswith("kind clusters format wolfhound store 1 size ")
+    assert said.startswith("kind clusters, ClusterIndex format wolfhound store 1 size ")
     digest = store.load("made", "index").fingerprint[0].digest
     assert f"atoms 3,000 x 6 float32, fingerprint {digest}" in said
     assert "codes.n 3000" in said
@@ -201,7 +203,8 @@ def test_info_of_something_else(run: Run) -> None:
     _result(Path("made"))
     ran = run("index", "info", "made")
     assert (ran.code, ran.out) == (2, "")
-    assert "`FOLDER` must hold an index. Got a result in made." in ran.err
+    kinds = "int8, clusters, lsh, pq, ivfpq, hnsw, wrapped"
+    assert f"`FOLDER` must hold one of the indexes {kinds}. Got a result in made." in ran.err
     assert run("index", "info", "missing").code == 2
 
 

@@ -85,7 +85,7 @@ def templates() -> tuple[Template, ...]:
             lambda folder: load(folder, atoms=ROWS),
             use_result,
         ),
-        "herd": lambda: (herd(ROWS, 6), lambda folder: HerdResult.load(folder, rows=ROWS), use_result),
+        "herd": lambda: (herd(ROWS, 6), lambda folder: HerdResult.load(folder, ROWS), use_result),
         "policy": lambda: (
             fwpo(_policy(), max_steps=4),
             lambda folder: TabularResult.load(folder, atoms=ROWS),

@@ -14,8 +14,8 @@ import numpy as np
 
 import wolfhound
 import wolfhound.herding
-import wolfhound.herding.finite
-import wolfhound.herding.herd
+import wolfhound.herding.cost
+import wolfhound.herding.feature_picks
 import wolfhound.herding.select
 import wolfhound.herding.sublinear
 import wolfhound.policy
@@ -31,8 +31,8 @@ from tests.fuzz.wrong_calls import Wrong
 # Without their types: wrong calls are the point.
 wh: Any = wolfhound
 hd: Any = wolfhound.herding
-finite: Any = wolfhound.herding.finite
-expected: Any = wolfhound.herding.herd.expected
+picks: Any = wolfhound.herding.feature_picks
+estimate_cost: Any = wolfhound.herding.cost.estimate_cost
 Selector: Any = wolfhound.herding.select.HerdingSelector
 Sublinear: Any = wolfhound.herding.sublinear.SublinearHerding
 pl: Any = wolfhound.policy
@@ -60,22 +60,23 @@ AGENT = ag.SFWPO(ENV, SET, settings=ag.Settings(hidden=4))
 Table = Mapping[str, Mapping[str, tuple[object, str]]]
 
 CALLABLES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "herd": (wh.herd, {"rows": ROWS, "m": 5}),
-    "herd by": (wh.herd, {"rows": ROWS, "m": 5, "by": BY}),
-    "herd features": (wh.herd, {"rows": ROWS, "m": 5, "features": ROWS}),
+    "herd": (wh.herd, {"atoms": ROWS, "m": 5}),
+    "herd by": (wh.herd, {"atoms": ROWS, "m": 5, "by": BY}),
+    "herd_in_features": (wh.herd_in_features, {"atoms": ROWS, "m": 5, "features": ROWS}),
+    "herd_in_features again": (wh.herd_in_features, {"atoms": ROWS, "m": 5, "features": ROWS}),
     "extend": (FIRST.extend, {"m": 5}),
     "plot": (FIRST.plot, {}),
-    "expected": (expected, {"rows": ROWS, "m": 5}),
+    "estimate_cost": (estimate_cost, {"atoms": ROWS, "m": 5}),
     "Gaussian": (hd.Gaussian, {}),
     "Laplace": (hd.Laplace, {}),
     "Stein": (hd.Stein, {}),
-    "with_scores": (hd.with_scores, {"rows": ROWS, "scores": ROWS}),
+    "with_scores": (hd.with_scores, {"atoms": ROWS, "scores": ROWS}),
     "mmd": (hd.mmd, {"left": ROWS, "right": ROWS, "kernel": KERNEL}),
     "Reference.of": (hd.Reference.of, {"rows": ROWS, "kernel": KERNEL}),
     "Reference.draw": (hd.Reference.draw, {"atoms": ROWS, "kernel": KERNEL, "rng": np.random.default_rng(0)}),
     "features": (KERNEL.features, {"dim": 3, "count": 4, "rng": np.random.default_rng(0)}),
     "feature_mean": (hd.feature_mean, {"atoms": ROWS, "features": hd.Identity(3)}),
-    "in_features": (finite.in_features, {"atoms": ROWS, "m": 5}),
+    "pick_in_features": (picks.pick_in_features, {"atoms": ROWS, "m": 5}),
     "SublinearHerding": (Sublinear, {}),
     "selector": (lambda **options: Selector(**options).fit(ROWS, BY), {}),
     "selector.fit": (Selector(5).fit, {"X": ROWS, "y": BY}),
@@ -144,20 +145,17 @@ FLAGS = "must be True or False"
 
 USES: Table = {
     "herd": {
-        "rows": (MASKED, "without masked entries"),
+        "atoms": (MASKED, "without masked entries"),
         "m": (2.5, "must be an integer"),
         "kernel": (hd.Gaussian, "a kernel such as Gaussian(). Got the class Gaussian"),
         "target": (MASKED, "without masked entries"),
         "by": (np.ma.masked_less(BY, 1), "without masked entries"),
         "balanced": ("no", FLAGS),
-        "init": (np.ma.masked_less([0, 1], 1), "without masked entries"),
+        "start": (np.ma.masked_less([0, 1], 1), "without masked entries"),
         "exclude": ([40], "ids in [0, 40)"),
         "weights": (np.ones(40), f"{FLAGS}. Got an array of float64, shape (40,)"),
         "swap": (1, FLAGS),
-        "features": (dict, "Got the class dict"),
         "row_weights": (np.ma.masked_less(np.ones(40), 2.0), "without masked entries"),
-        "oracle": (5, "an oracle such as Scan(atoms), or what makes one, such as Scan. Got 5"),
-        "step": (5, "a step such as LineSearch(). Got 5"),
         "candidates": ("all", "an integer >= 1"),
         "max_seconds": (None, "a number >= 0"),
         "callback": ("print", "a function of a state"),
@@ -165,18 +163,32 @@ USES: Table = {
         "evaluate": (None, FLAGS),
     },
     "herd by": {"weights": ("fit", FLAGS), "balanced": (None, FLAGS)},
-    "herd features": {
+    "herd_in_features": {
+        "atoms": (MASKED, "without masked entries"),
+        "m": (2.5, "must be an integer"),
+        "features": (dict, "Got the class dict"),
+        "target": (MASKED, "without masked entries"),
+        "start": (np.ma.masked_less([0, 1], 1), "without masked entries"),
+        "exclude": ([40], "ids in [0, 40)"),
+        "row_weights": (np.ma.masked_less(np.ones(40), 2.0), "without masked entries"),
+        "oracle": (5, "an oracle such as Scan(atoms), or what makes one, such as Scan. Got 5"),
+        "step": (5, "a step such as LineSearch(). Got 5"),
+        "max_seconds": (None, "a number >= 0"),
+        "callback": ("print", "a function of a state"),
+        "seed": (0.5, "an integer >= 0"),
+        "evaluate": (None, FLAGS),
+    },
+    "herd_in_features again": {
         "oracle": (lambda atoms: None, "what makes one, such as Scan. Got what makes None"),
         "step": (wh.LineSearch, "a step such as LineSearch(). Got the class LineSearch"),
-        "kernel": (KERNEL, "left out with `features`"),
     },
     "extend": {
         "m": ("all", "an integer >= 1"),
         "callback": (5, "a function of a state"),
-        "by": (BY, "`rows` must be given"),
+        "by": (BY, "`atoms` must be given"),
     },
     "plot": {"path": (5, "a path"), "title": (np.zeros(3), "a string")},
-    "expected": {"labels": (0, ">= 1"), "swap": ("yes", FLAGS)},
+    "estimate_cost": {"labels": (0, ">= 1"), "swap": ("yes", FLAGS)},
     "Gaussian": {"lengthscale": (1e-300, "in [1e-150, 1e+150]: scale the rows. Got 1e-300")},
     "Laplace": {"lengthscale": (math.nan, "a number > 0. Got nan")},
     "Stein": {"lengthscale": ("median", "a number > 0. Got 'median'")},
@@ -193,14 +205,14 @@ USES: Table = {
     "Reference.draw": {"rng": (0, "a numpy.random.Generator. Got 0"), "kernel": (0.5, "Got 0.5")},
     "features": {"rng": (None, "a numpy.random.Generator"), "count": (0, ">= 1")},
     "feature_mean": {"features": (len, "a map such as Identity(d)")},
-    "in_features": {
+    "pick_in_features": {
         "features": (5, "a map such as Identity(d). Got 5"),
         "oracle": (set(), "an oracle such as Scan(atoms)"),
         "method": (np.zeros((2, 2)), "FrankWolfe, SublinearFrankWolfe or SublinearHerding"),
         "limits": (10, "Limits(...)"),
-        "rng": ("0", "an integer >= 0. Got '0'"),
+        "seed": ("0", "an integer >= 0. Got '0'"),
     },
-    "SublinearHerding": {"c": ("0.9", "a number"), "exact": (5, "an oracle such as Scan(atoms)")},
+    "SublinearHerding": {"ratio": ("0.9", "a number"), "exact": (5, "an oracle such as Scan(atoms)")},
     "selector": {
         "by_label": ("auto", "True, False or None"),
         "n_rows": (2, "at least 3, one row of every class of y (or `by_label` False)"),
@@ -344,10 +356,12 @@ def _uses() -> Iterator[Wrong]:
 HUGE, SMALL = 1e158 * ROWS, 1e-158 * ROWS
 
 SIZES = [
-    Wrong("rows of 1e158", lambda: wh.herd(HUGE, 5), ("`rows` must be of moderate size", "scale them")),
-    Wrong("rows of 1e-158", lambda: wh.herd(SMALL, 5), ("`rows` must be of moderate size", "scale them")),
+    Wrong("rows of 1e158", lambda: wh.herd(HUGE, 5), ("`atoms` must be of moderate size", "scale them")),
+    Wrong("rows of 1e-158", lambda: wh.herd(SMALL, 5), ("`atoms` must be of moderate size", "scale them")),
     Wrong(
-        "rows of 1e158, linear", lambda: wh.herd(HUGE, 5, kernel=hd.Linear()), ("`rows`", "moderate", "scale")
+        "rows of 1e158, linear",
+        lambda: wh.herd(HUGE, 5, kernel=hd.Linear()),
+        ("`atoms`", "moderate", "scale"),
     ),
     Wrong(
         "rows of 1e-40 in float32",
@@ -362,7 +376,7 @@ SIZES = [
     Wrong(
         "many rows of 1e40",
         lambda: wh.herd(1e40 * np.arange(11_000.0)[:, None], 5, candidates=50),
-        ("`rows` must be of moderate size", "scale them"),
+        ("`atoms` must be of moderate size", "scale them"),
     ),
 ]
 """Rows of extreme sizes."""

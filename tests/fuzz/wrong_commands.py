@@ -24,7 +24,7 @@ HERD = "herd rows.csv -m 3"
 BUILD = "index build atoms.npy -o new --kind int8"
 MODEL = "policy solve atoms.npy --reward R.npy --transition P.npy"
 RANDOM = "policy solve --states 3 --rows 20 --dim 3"
-PLAN = "plan --rows 1e4 --dim 8"
+PLAN = "plan --n 1e4 --d 8"
 TRAIN = "policy train atoms.npy --steps 8 --users 5 --episodes 1"
 COMPARE = "policy compare atoms.npy --steps 8 --seeds 1 --users 5 --episodes 1"
 
@@ -212,15 +212,15 @@ VALUES = [
     Wrong(f"{COMPARE} --only ,", "--only"),
     Wrong(f"{COMPARE} --points 0", "--points"),
     Wrong("plan", "ATOMS"),
-    Wrong("plan --rows 10", "--dim"),
-    Wrong("plan --rows 1e400 --dim 3", "--rows"),
-    Wrong("plan atoms.npy --rows 10 --dim 3", "--rows"),
+    Wrong("plan --n 10", "--d"),
+    Wrong("plan --n 1e400 --d 3", "--n"),
+    Wrong("plan atoms.npy --n 10 --d 3", "--n"),
     Wrong(f"{PLAN} --ratio 1.5", "--ratio"),
     Wrong(f"{PLAN} --tau 1", "--tau"),
     Wrong(f"{PLAN} --delta 0", "--delta"),
     Wrong(f"{PLAN} --queries 0.5", "--queries"),
-    Wrong(f"{PLAN} --queries 10 --eps 0.1", "--queries"),
-    Wrong(f"{PLAN} --eps 0", "--eps"),
+    Wrong(f"{PLAN} --queries 10 --atol 0.1", "--queries"),
+    Wrong(f"{PLAN} --atol 0", "--atol"),
     Wrong(f"{PLAN} --first 1", "--first"),
     Wrong(f"{PLAN} --smoothness 2", "--smoothness"),
     Wrong(f"{PLAN} --batch 0", "--batch"),

@@ -18,9 +18,9 @@ import wolfhound as wh
 from wolfhound.core import Matrix, Vector
 from wolfhound.herding import Gaussian, Identity, Laplace, Linear, Stein, feature_mean, with_scores
 from wolfhound.herding import embedding as module
-from wolfhound.herding._draw import draw_ids, draw_weighted
-from wolfhound.herding.embedding import Embedding, calibrated, embed
-from wolfhound.herding.kernels import Columns, Kernel
+from wolfhound.herding.draw import draw_ids, draw_weighted
+from wolfhound.herding.embedding import Embedding, calibrate, embed
+from wolfhound.herding.kernels import Kernel, KernelColumns
 from wolfhound.herding.mmd import kernel_sums
 from wolfhound.pulse import on_pulse
 
@@ -93,9 +93,9 @@ def test_a_small_target() -> None:
 
 def test_the_lengthscale_is_chosen_from_rows_and_target() -> None:
     rows, target = rows_of(300, 3), rows_of(300, 3, 1) + np.float32(9.0)
-    assert embed(rows, Gaussian(), count=300, rng=rng_of()).kernel == Gaussian().fitted(rows)
+    assert embed(rows, Gaussian(), count=300, rng=rng_of()).kernel == Gaussian().fit(rows)
     both = embed(rows, Gaussian(), count=300, target=target, rng=rng_of()).kernel
-    assert both == Gaussian().fitted(np.concatenate([rows, target]))
+    assert both == Gaussian().fit(np.concatenate([rows, target]))
 
 
 # ---------------------------------------------------------------- large targets: calibrated
@@ -213,33 +213,26 @@ def test_the_linear_kernel_is_exact() -> None:
     assert found.passes == 1.0
 
 
-class Cubic:
+class Cubic(Kernel):
     """A kernel of the caller's own, without features: (1 + <x, y> / 9)^3."""
-
-    centred = False
-
-    def fitted(self, rows: Matrix) -> Cubic:
-        return self
 
     def gram(self, left: Matrix, right: Matrix) -> Matrix:
         return self.against(left)(right)
 
-    def against(self, left: Matrix, *, single: bool = False) -> Columns:
+    def against(self, left: Matrix, *, single: bool = False) -> KernelColumns:
         return lambda right: (1.0 + left @ right.T / 9.0) ** 3
 
     def diagonal(self, rows: Matrix) -> Vector:
         out: Vector = (1.0 + (rows * rows).sum(axis=1) / 9.0) ** 3
         return out
 
-    def features(self, *_: object, centre: Vector | None = None) -> None:
-        return None
-
 
 @pytest.mark.usefixtures("small_base")
 def test_a_kernel_without_features_takes_a_plain_mean() -> None:
     rows = rows_of(3000, 2, 0, np.float64)
     found = embed(rows, Cubic(), count=600, rng=rng_of())
-    np.testing.assert_allclose(found.ku, Cubic().gram(found.rows, found.rows).mean(axis=1), rtol=1e-9)
+    wanted: Vector = Cubic().gram(found.rows, found.rows).mean(axis=1)
+    np.testing.assert_allclose(found.ku, wanted, rtol=1e-9)
     assert found.passes == 0.0
     assert found.scored == 600
     assert not found.exact
@@ -252,7 +245,7 @@ def test_stein_needs_no_pass() -> None:
         found = embed(with_scores(x, -x), Stein(), count=50, rng=rng_of())
     np.testing.assert_array_equal(found.ku, np.zeros(50))
     np.testing.assert_array_equal(found.at(found.rows[:3]), np.zeros(3))
-    assert found.kernel == Stein().fitted(found.rows)
+    assert found.kernel == Stein().fit(found.rows)
     assert found.square == 0.0
     assert found.passes == 0.0
     assert found.exact
@@ -293,9 +286,9 @@ def test_calibrated_weights_have_the_mean() -> None:
     features = Gaussian(2.0).features(3, 32, rng_of())
     mean = feature_mean(rows, features)
     start = np.full(400, 1 / 400)
-    weights = calibrated(features, rows[:400], mean, start, ridge=1e-9)
+    weights = calibrate(features, rows[:400], mean, start, ridge=1e-9)
     np.testing.assert_allclose(weights @ features(rows[:400]), mean, atol=1e-6)
-    ridged = calibrated(features, rows[:400], mean, start)
+    ridged = calibrate(features, rows[:400], mean, start)
     off = np.abs(features(rows[:400]).mean(axis=0) - mean).max()
     assert np.abs(ridged @ features(rows[:400]) - mean).max() < 0.1 * off
 
@@ -304,7 +297,7 @@ def test_weights_that_match_already_stay() -> None:
     rows = rows_of(50, 4, 0, np.float64)
     start = np.random.default_rng(0).random(50)
     start /= start.sum()
-    np.testing.assert_allclose(calibrated(Identity(4), rows, start @ rows, start), start, rtol=1e-12)
+    np.testing.assert_allclose(calibrate(Identity(4), rows, start @ rows, start), start, rtol=1e-12)
 
 
 @given(n=st.integers(1, 40), count=st.integers(1, 50), share=st.floats(0.0, 1.0), seed=st.integers(0, 9))

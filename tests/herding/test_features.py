@@ -25,8 +25,8 @@ from wolfhound.herding import (
     Stein,
     feature_mean,
 )
-from wolfhound.herding.features import CHUNK, normal_frequencies, row_shares
 from wolfhound.herding.kernels import Kernel
+from wolfhound.herding.kernels.features import CHUNK, normal_frequencies, row_shares
 from wolfhound.pulse import on_pulse
 
 

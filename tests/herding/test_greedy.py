@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from wolfhound import get_threads, set_threads
 from wolfhound.core import Ids, Vector
 from wolfhound.herding import Gaussian, Laplace, Linear, Stein, mmd
-from wolfhound.herding import _greedy as greedy_module
-from wolfhound.herding._flock import Flock, states
-from wolfhound.herding._greedy import Greedy, Held, Pool, fitted_weights, kernel_row
-from wolfhound.herding._greedy_kernels import absolute_distances, best, shift, squared_distances
+from wolfhound.herding._compiled import absolute_distances, best, shift, squared_distances
+from wolfhound.herding.candidates import Candidates
 from wolfhound.herding.embedding import Embedding, embed
-from wolfhound.herding.kernels import Kernel
+from wolfhound.herding.greedy import Herd, fit_weights, states
+from wolfhound.herding.kernels import Kernel, distances
 
 KERNELS: list[Kernel] = [Gaussian(1.5), Laplace(2.0), Linear(), Stein(1.5)]
 NAMES = ["gaussian", "laplace", "linear", "stein"]
+NONE = np.empty(0, np.int64)
 kernels = pytest.mark.parametrize("kernel", KERNELS, ids=NAMES)
 
 
@@ -32,17 +32,16 @@ def exactly(rows: NDArray[Any], kernel: Kernel, **more: Any) -> Embedding:
     return embed(rows, kernel, count=len(rows), rng=np.random.default_rng(0), **more)
 
 
-def begun(embedding: Embedding, kernel: Kernel, held: NDArray[Any]) -> Greedy:
-    first = Held(rows=held, labels=np.zeros(len(held), np.int64), ku=embedding.at(held))
-    return Greedy(Pool.of(embedding), kernel, first)
+def begun(embedding: Embedding, kernel: Kernel, rows: NDArray[Any], held: Ids) -> Herd:
+    return Herd(Candidates.of(embedding, held, rows[held], used=embedding.ids), kernel)
 
 
-def begin(rows: NDArray[Any], kernel: Kernel, held: Ids | None = None) -> Greedy:
-    out = np.empty(0, np.int64) if held is None else held
-    return begun(exactly(rows, kernel, exclude=out), kernel, rows[out])
+def begin(rows: NDArray[Any], kernel: Kernel, held: Ids | None = None) -> Herd:
+    out = NONE if held is None else held
+    return begun(exactly(rows, kernel, exclude=out), kernel, rows, out)
 
 
-def grown(herd: Greedy, m: int) -> Greedy:
+def grown(herd: Herd, m: int) -> Herd:
     for _ in range(m):
         herd.add(herd.pick())
     return herd
@@ -97,19 +96,19 @@ def test_shift_adds_a_row_and_takes_it_away() -> None:
 def test_kernel_row_is_a_column_of_the_gram_matrix(kernel: Kernel, dtype: Any, rtol: float) -> None:
     rows = rows_of(50, 6).astype(dtype)
     wanted = kernel.gram(rows, rows)[:, 7]
-    np.testing.assert_allclose(kernel_row(kernel, rows)(rows[7]), wanted, rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(kernel.row(rows)(rows[7]), wanted, rtol=rtol, atol=rtol)
 
 
 @pytest.mark.parametrize("kernel", KERNELS[:2], ids=NAMES[:2])
 def test_kernel_row_in_blocks_has_the_same_bits(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(1000, 5).astype(np.float32)
-    whole = kernel_row(kernel, rows)(rows[7]).copy()
-    monkeypatch.setattr(greedy_module, "_ALONE", 100)
-    monkeypatch.setattr(greedy_module, "_BLOCK", 1300)
+    whole = kernel.row(rows)(rows[7]).copy()
+    monkeypatch.setattr(distances, "ALONE", 100)
+    monkeypatch.setattr(distances, "BLOCK", 1300)
     before = get_threads()
     for threads in (1, 3):
         set_threads(threads)
-        np.testing.assert_array_equal(kernel_row(kernel, rows)(rows[7]), whole)
+        np.testing.assert_array_equal(kernel.row(rows)(rows[7]), whole)
     set_threads(before)
 
 
@@ -117,11 +116,11 @@ def test_kernel_row_in_blocks_has_the_same_bits(kernel: Kernel, monkeypatch: pyt
 
 
 @kernels
-@pytest.mark.parametrize("held", [[], [5, 2, 17]], ids=["from nothing", "from init"])
+@pytest.mark.parametrize("held", [[], [5, 2, 17]], ids=["from nothing", "from a start"])
 def test_picks_are_those_of_the_definition(kernel: Kernel, held: list[int]) -> None:
     rows, begun = rows_of(120, 4), np.array(held, np.int64)
     herd = grown(begin(rows, kernel, begun), 30)
-    assert herd.pool.ids[herd.places].tolist() == plain(rows, kernel, 30 + len(held), begun)
+    assert herd.candidates.ids[herd.places].tolist() == plain(rows, kernel, 30 + len(held), begun)
     assert herd.size == 30 + len(held)
 
 
@@ -173,13 +172,13 @@ def test_simplex_vertices_in_the_linear_kernel() -> None:
 def test_weighted_simplex_vertices_come_by_weight() -> None:
     weights = np.array([0.1, 0.4, 0.2, 0.3])
     embedding = exactly(np.eye(4), Linear(), row_weights=weights)
-    assert grown(begun(embedding, Linear(), np.empty((0, 4))), 4).places == [1, 3, 2, 0]
+    assert grown(begun(embedding, Linear(), np.eye(4), NONE), 4).places == [1, 3, 2, 0]
 
 
 def test_overflow_is_named() -> None:
     herd = begin(np.array([[1e200, 0.0], [0.0, 1e200]]), Gaussian(1.0))
     herd._potential[:] = np.inf
-    with pytest.raises(FloatingPointError, match="scale the rows"):
+    with pytest.raises(FloatingPointError, match="scale the atoms"):
         herd.pick()
 
 
@@ -197,14 +196,14 @@ def test_a_swap_is_the_best_of_all(kernel: Kernel) -> None:
         return float(gram[np.ix_(ids, ids)].mean() - 2.0 * linear[ids].mean())
 
     for at in range(6):
-        before = [3, *herd.pool.ids[herd.places].tolist()]
+        before = [3, *herd.candidates.ids[herd.places].tolist()]
         rest = before[: at + 1] + before[at + 2 :]
         least = min(squared([*rest, c]) for c in range(25) if c not in rest)
         herd.swap(at)
-        after = [3, *herd.pool.ids[herd.places].tolist()]
+        after = [3, *herd.candidates.ids[herd.places].tolist()]
         assert squared(after) == pytest.approx(least, abs=1e-12)
         assert after[: at + 1] + after[at + 2 :] == rest
-        offset = herd.pool.square
+        offset = herd.candidates.square
         assert herd.squared == pytest.approx(max(0.0, least + offset), abs=1e-6)
 
 
@@ -222,8 +221,8 @@ def test_weights_are_optimal(kernel: Kernel) -> None:
     """On the simplex, and no row with weight is worse than another row."""
     rows = rows_of(80, 4)
     embedding = exactly(rows, kernel)
-    chosen = rows[grown(begun(embedding, kernel, rows[:0]), 14).places]
-    weights = fitted_weights(kernel, chosen, embedding.at(chosen))
+    herd = grown(begun(embedding, kernel, rows, NONE), 14)
+    chosen, weights = rows[herd.ids], fit_weights(herd, kernel)
     gram = kernel.gram(chosen, chosen).astype(np.float64)
     linear = np.zeros(14) if kernel.centred else kernel.gram(chosen, rows).astype(np.float64).mean(axis=1)
     slope = gram @ weights - linear
@@ -238,30 +237,15 @@ def test_copies_grow_on_their_own() -> None:
     assert grown(first, 7).places == grown(second, 7).places
     assert herd.size == 5
     assert grown(herd, 7).places == first.places
-    assert grown(herd.empty(), 12).places == first.places
+    np.testing.assert_array_equal(herd.replay(first.ids).ids, first.ids)
 
 
 # ---------------------------------------------------------------- states
 
 
 def test_states_say_where_a_run_is() -> None:
-    rows, none = rows_of(40, 2), np.empty(0, np.int64)
-
-    def gather() -> Flock:
-        kernel, embedding = Gaussian(1.0), exactly(rows, Gaussian(1.0))
-        return Flock(
-            begun(embedding, kernel, rows[:0]),
-            kernel,
-            [embedding],
-            shares=np.ones(1),
-            init=none,
-            used=none,
-            balanced=False,
-            passes=1.0,
-            scored=0,
-        )
-
-    seen = list(states(gather, 4, begun=none, swap=True))
+    rows = rows_of(40, 2)
+    seen = list(states(lambda: begin(rows, Gaussian(1.0)), 4, begun=NONE, swap=True))
     assert [state.kind for state in seen] == ["start", *["pick"] * 4, *["swap"] * 4]
     assert [state.t for state in seen] == [0, 1, 2, 3, 4, 5, 6, 7, 8]
     assert [len(state.ids) for state in seen] == [0, 1, 2, 3, 4, 4, 4, 4, 4]

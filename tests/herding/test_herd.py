@@ -16,9 +16,19 @@ from hypothesis import strategies as st
 
 from wolfhound import FileAtoms, LineSearch, OpenLoop, Scan, Status, get_threads, set_threads, solve
 from wolfhound.core import Matrix, Progress
-from wolfhound.herding import Gaussian, Laplace, Linear, Stein, _session, mmd, with_scores
-from wolfhound.herding._greedy import Greedy
-from wolfhound.herding.herd import herd
+from wolfhound.herding import (
+    Gaussian,
+    Laplace,
+    Linear,
+    Stein,
+    evaluation,
+    herd,
+    herd_in_features,
+    mmd,
+    session,
+    with_scores,
+)
+from wolfhound.herding.greedy import Herd
 
 ROWS = np.random.default_rng(0).normal(size=(500, 2))
 LARGE = np.random.default_rng(1).normal(size=(21_000, 2)).astype(np.float32)
@@ -37,7 +47,7 @@ def test_rows_are_distinct_and_weights_on_the_simplex(
     banned = data.draw(st.lists(st.integers(0, n - 1), max_size=5, unique=True))
     free = [i for i in range(n) if i not in banned]
     init = data.draw(st.lists(st.sampled_from(free), max_size=m - 1, unique=True))
-    result = herd(rows, m, weights=weights, swap=swap, exclude=banned, init=init, seed=seed, evaluate=False)
+    result = herd(rows, m, weights=weights, swap=swap, exclude=banned, start=init, seed=seed, evaluate=False)
     assert len(np.unique(result.ids)) == m
     assert result.ids.dtype == np.int64
     assert not np.isin(result.ids, banned).any()
@@ -61,7 +71,7 @@ def test_the_order_of_the_rows_does_not_matter(seed: int) -> None:
 @pytest.mark.parametrize("kernel", [None, Laplace(), Linear()], ids=["gaussian", "laplace", "linear"])
 def test_better_than_random(kernel: Any) -> None:
     plain = herd(ROWS, 20, kernel=kernel)
-    assert plain.gain < 0.6
+    assert plain.gain > 1.7
     assert plain.mmd == pytest.approx(mmd(ROWS[plain.ids], ROWS, plain.kernel), abs=1e-5)  # type: ignore[arg-type]
     swapped = herd(ROWS, 20, kernel=kernel, swap=True)
     assert swapped.mmd <= plain.mmd
@@ -82,7 +92,7 @@ def test_a_target_is_matched() -> None:
     target = np.random.default_rng(2).normal([2.0, 0.0], 0.3, size=(200, 2))
     result = herd(ROWS, 12, target=target)
     assert ROWS[result.ids, 0].mean() > 1.2
-    assert result.gain < 0.5
+    assert result.gain > 2.0
     assert result.reference == "all 200 rows of the target (exact); 10 random subsets"
 
 
@@ -96,7 +106,7 @@ def test_row_weights_move_the_mean() -> None:
 
 def test_init_counts_in_the_mean() -> None:
     far = np.argsort(ROWS[:, 0])[-5:]
-    result = herd(ROWS, 15, init=far)
+    result = herd(ROWS, 15, start=far)
     assert ROWS[result.ids[5:], 0].mean() < -0.3
     rng = np.random.default_rng(3)
     filled = [np.concatenate([far, rng.choice(500, 10, replace=False)]) for _ in range(10)]
@@ -106,7 +116,7 @@ def test_init_counts_in_the_mean() -> None:
 def test_stein_thins_a_chain_that_is_too_wide() -> None:
     samples = 2.0 * ROWS  # of a standard normal, but drawn too wide
     result = herd(with_scores(samples, -samples), 30, kernel=Stein())
-    assert result.gain < 0.5
+    assert result.gain > 2.0
     assert samples[result.ids].std() < 0.75 * samples.std()
     assert result.reference == "the density itself (exact); 10 random subsets"
     assert result.passes == 0.0
@@ -169,35 +179,35 @@ def _waves(rows: Matrix) -> Matrix:
 
 
 def test_features_as_a_map_and_as_an_array() -> None:
-    mapped = herd(ROWS, 25, features=_waves, oracle=Scan)
-    given_array = herd(ROWS, 25, features=_waves(ROWS), oracle=Scan)
+    mapped = herd_in_features(ROWS, 25, _waves, oracle=Scan)
+    given_array = herd_in_features(ROWS, 25, _waves(ROWS), oracle=Scan)
     np.testing.assert_array_equal(mapped.ids, given_array.ids)
     mean = _waves(ROWS).mean(axis=0)
     apart = np.linalg.norm(mapped.weights @ _waves(ROWS[mapped.ids]) - mean)
     assert mapped.mmd == pytest.approx(apart, rel=1e-9)
-    assert mapped.gain < 0.3
+    assert mapped.gain > 3.3
     assert mapped.space == "a space of 4 features"
-    assert mapped.curve().mmd[-1] == pytest.approx(mapped.mmd, rel=1e-6)
+    assert mapped.curve.mmd[-1] == pytest.approx(mapped.mmd, rel=1e-6)
     np.testing.assert_allclose(mapped.weights * 25, (mapped.weights * 25).round(), atol=1e-9)
 
 
-def test_an_oracle_or_a_step_means_the_rows_themselves() -> None:
-    scanned = herd(ROWS, 25, oracle=Scan)
-    np.testing.assert_array_equal(scanned.ids, herd(ROWS, 25, features=ROWS, oracle=Scan).ids)
-    assert herd(ROWS, 25, step=LineSearch()).mmd < scanned.mmd
-    assert herd(ROWS, 25, step=OpenLoop(2), oracle=Scan).weights.std() > 1e-3
+def test_without_features_the_atoms_are_them() -> None:
+    scanned = herd_in_features(ROWS, 25, oracle=Scan)
+    np.testing.assert_array_equal(scanned.ids, herd_in_features(ROWS, 25, ROWS, oracle=Scan).ids)
+    assert herd_in_features(ROWS, 25, step=LineSearch()).mmd < scanned.mmd
+    assert herd_in_features(ROWS, 25, step=OpenLoop(2), oracle=Scan).weights.std() > 1e-3
 
 
 def test_a_target_in_a_feature_space() -> None:
     target = ROWS[ROWS[:, 0] > 1.0]
-    result = herd(ROWS, 30, target=target, features=_waves, oracle=Scan)
+    result = herd_in_features(ROWS, 30, _waves, target=target, oracle=Scan)
     apart = np.linalg.norm(result.weights @ _waves(ROWS[result.ids]) - _waves(target).mean(axis=0))
     assert result.mmd == pytest.approx(apart, rel=1e-9)
-    assert result.gain < 0.2
+    assert result.gain > 5.0
 
 
-def test_init_and_exclude_in_a_feature_space() -> None:
-    result = herd(ROWS, 12, features=ROWS, oracle=Scan, init=[3, 5], exclude=[0, 1])
+def test_start_and_exclude_in_a_feature_space() -> None:
+    result = herd_in_features(ROWS, 12, ROWS, oracle=Scan, start=[3, 5], exclude=[0, 1])
     assert result.ids[:2].tolist() == [3, 5]
     assert not np.isin([0, 1], result.ids).any()
 
@@ -233,8 +243,8 @@ def test_ctrl_c_returns_the_rows_so_far() -> None:
 def test_ctrl_c_in_the_middle_of_a_pick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a pick is undone before weights are fitted and the run goes on."""
     join = Mock(side_effect=[None] * 5 + [KeyboardInterrupt] + [None] * 99)
-    plain = Greedy._enter
-    monkeypatch.setattr(Greedy, "_enter", lambda herd, place: (plain(herd, place), join())[1])
+    plain = Herd._enter
+    monkeypatch.setattr(Herd, "_enter", lambda herd, place: (plain(herd, place), join())[1])
     result = herd(ROWS, 20)
     assert result.status is Status.INTERRUPTED
     np.testing.assert_array_equal(result.ids, herd(ROWS, 20).ids[:5])
@@ -254,7 +264,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (solve, _session, importlib.import_module("wolfhound.herding.herd")):
+    for module in (solve, session, evaluation, importlib.import_module("wolfhound.herding.herd")):
         monkeypatch.setattr(module, "time", made)
     return made
 
@@ -319,14 +329,14 @@ HOLED = np.where(np.arange(1000).reshape(500, 2) == 155, np.nan, ROWS)
 @pytest.mark.parametrize(
     ("m", "options", "words"),
     [
-        (501, {}, "`m` must be an integer in [1, 500], the rows there are. Got 501."),
-        (500, {"exclude": [1]}, "`m` must be an integer in [1, 499], the rows there are without `exclude`"),
+        (501, {}, "`m` must be an integer in [1, 500], the atoms there are. Got 501."),
+        (500, {"exclude": [1]}, "`m` must be an integer in [1, 499], the atoms there are without `exclude`"),
         (0, {}, "`m` must be an integer >= 1. Got 0."),
-        (5, {"candidates": 4}, "`candidates` must be at least 5, the rows to pick. Got 4."),
-        (5, {"init": [1, 1]}, "`init` must be distinct ids."),
-        (5, {"init": [500]}, "`init` must be ids in [0, 500). Got 500 .. 500."),
-        (5, {"init": range(5)}, "`m` must be more than the 5 rows of `init`. Got 5."),
-        (5, {"init": [3], "exclude": [3]}, "`init` must be none of `exclude`. Got row 3 in both."),
+        (5, {"candidates": 4}, "`candidates` must be at least 5, the atoms to pick. Got 4."),
+        (5, {"start": [1, 1]}, "`start` must be distinct ids."),
+        (5, {"start": [500]}, "`start` must be ids in [0, 500). Got 500 .. 500."),
+        (5, {"start": range(5)}, "`m` must be more than the 5 atoms of `start`. Got 5."),
+        (5, {"start": [3], "exclude": [3]}, "`start` must be none of `exclude`. Got atom 3 in both."),
         (5, {"exclude": [-1]}, "`exclude` must be ids in [0, 500)."),
         (5, {"target": ROWS[:, :1]}, "`target` must be rows of 2 columns. Got 1 columns."),
         (5, {"target": HOLED}, "`target` must be finite. Got nan in row 77, column 1."),
@@ -335,14 +345,7 @@ HOLED = np.where(np.arange(1000).reshape(500, 2) == 155, np.nan, ROWS)
         (5, {"row_weights": np.zeros(500)}, "`row_weights` must be above 0 in some entry"),
         (5, {"max_seconds": -1.0}, "`max_seconds` must be a number >= 0. Got -1.0."),
         (5, {"seed": -1}, "`seed` must be an integer >= 0. Got -1."),
-        (5, {"features": ROWS[:9]}, "`features` must be 500 rows, one per row. Got 9 rows."),
-        (5, {"features": lambda rows: rows[0]}, "`features` must be a map of (r, d) rows to (r, p)."),
-        (5, {"features": ROWS, "weights": True}, "`weights` must be left out with `features`"),
-        (5, {"features": ROWS, "swap": True}, "`swap` must be left out with `features`"),
-        (5, {"oracle": Scan, "kernel": Linear()}, "`kernel` must be left out with `features`"),
-        (5, {"step": OpenLoop(1), "candidates": 9}, "`candidates` must be left out with `features`"),
-        (5, {"features": ROWS, "target": ROWS[:, :1]}, "`target` must be rows of 2 columns"),
-        (5, {"target": ROWS, "kernel": Stein()}, "`target` must be None with Stein(lengthscale=None)"),
+        (5, {"target": ROWS, "kernel": Stein()}, "`target` must be None with Stein()"),
     ],
 )
 def test_bad_arguments(m: int, options: dict[str, Any], words: str) -> None:
@@ -354,9 +357,28 @@ def test_bad_arguments(m: int, options: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize(
     ("m", "options", "words"),
     [
+        (501, {}, "`m` must be an integer in [1, 500], the atoms there are. Got 501."),
+        (5, {"start": range(5)}, "`m` must be more than the 5 atoms of `start`. Got 5."),
+        (5, {"start": [3], "exclude": [3]}, "`start` must be none of `exclude`. Got atom 3 in both."),
+        (5, {"row_weights": -np.ones(500)}, "`row_weights` must be >= 0"),
+        (5, {"max_seconds": -1.0}, "`max_seconds` must be a number >= 0. Got -1.0."),
+        (5, {"features": ROWS[:9]}, "`features` must be 500 rows, one per atom. Got 9 rows."),
+        (5, {"features": lambda rows: rows[0]}, "`features` must be a map of (r, d) rows to (r, p)."),
+        (5, {"features": ROWS, "target": ROWS[:, :1]}, "`target` must be rows of 2 columns"),
+    ],
+)
+def test_bad_arguments_in_a_feature_space(m: int, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError) as error:
+        herd_in_features(ROWS, m, **options)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("m", "options", "words"),
+    [
         (2.5, {}, "`m` must be an integer >= 1. Got 2.5."),
         (True, {}, "`m` must be an integer >= 1. Got True."),
-        (5, {"init": [0.5]}, "`init` must be a vector of integer ids."),
+        (5, {"start": [0.5]}, "`start` must be a vector of integer ids."),
         (5, {"kernel": Gaussian}, "`kernel` must be a kernel such as Gaussian()."),
         (5, {"kernel": "gaussian"}, "`kernel` must be a kernel such as Gaussian()."),
     ],
@@ -369,7 +391,7 @@ def test_arguments_of_another_type(m: Any, options: dict[str, Any], words: str) 
 
 @pytest.mark.parametrize("kernel", [None, Gaussian(1.0), Linear()], ids=["fitted", "given", "linear"])
 def test_rows_that_are_not_finite(kernel: Any) -> None:
-    with pytest.raises(ValueError, match=r"`rows` must be finite. Got nan in row 77, column 1\."):
+    with pytest.raises(ValueError, match=r"`atoms` must be finite. Got nan in row 77, column 1\."):
         herd(HOLED, 5, kernel=kernel)
 
 
@@ -381,7 +403,7 @@ def test_rows_that_do_not_differ() -> None:
 @pytest.mark.parametrize("kernel", [Gaussian(), Laplace(), Linear()], ids=["Gaussian", "Laplace", "linear"])
 @pytest.mark.parametrize("scale", [1e158, 1e300])
 def test_rows_too_large_are_named(kernel: Any, scale: float) -> None:
-    with pytest.raises(ValueError, match=r"`rows` must be of moderate size.*: scale them\. Got"):
+    with pytest.raises(ValueError, match=r"`atoms` must be of moderate size.*: scale them\. Got"):
         herd(scale * ROWS, 5, kernel=kernel, weights=True)
 
 
@@ -393,5 +415,5 @@ def test_rows_of_any_moderate_size_are_herded_alike(scale: float) -> None:
 
 
 def test_an_extension_is_not_given_what_it_does_not_read() -> None:
-    with pytest.raises(ValueError, match="`rows` must be given where `by` is"):
+    with pytest.raises(ValueError, match="`atoms` must be given where `by` is"):
         herd(ROWS, 3).extend(5, by=np.zeros(len(ROWS)))

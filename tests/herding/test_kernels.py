@@ -148,29 +148,29 @@ def test_the_median_distance() -> None:
     rows = rows_of(200, 4, 3, np.float32)
     pairs = np.triu_indices(200, 1)
     middle = np.median(euclidean_distances(rows.astype(np.float64))[pairs])
-    assert Gaussian().fitted(rows).lengthscale == pytest.approx(middle, rel=1e-6)
-    assert Stein().fitted(np.hstack([rows, 9.0 * rows])).lengthscale == pytest.approx(middle, rel=1e-6)
+    assert Gaussian().fit(rows).lengthscale == pytest.approx(middle, rel=1e-6)
+    assert Stein().fit(np.hstack([rows, 9.0 * rows])).lengthscale == pytest.approx(middle, rel=1e-6)
     middle = np.median(manhattan_distances(rows.astype(np.float64))[pairs])
-    assert Laplace().fitted(rows).lengthscale == pytest.approx(middle, rel=1e-6)
+    assert Laplace().fit(rows).lengthscale == pytest.approx(middle, rel=1e-6)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_kernel_that_has_all_stays_as_it_is(kernel: Kernel) -> None:
-    assert kernel.fitted(rows_of(5, 4)) is kernel
+    assert kernel.fit(rows_of(5, 4)) is kernel
 
 
 def test_many_equal_rows_and_constant_columns() -> None:
     rows = np.zeros((100, 3))
     rows[:, 1] = 7.0
     rows[:5, 2] = 4.0
-    assert Gaussian().fitted(rows).lengthscale == 4.0
+    assert Gaussian().fit(rows).lengthscale == 4.0
 
 
 @pytest.mark.parametrize("rows", [np.ones((10, 3)), np.ones((1, 3))])
 @pytest.mark.parametrize("kernel", [Gaussian(), Laplace()])
 def test_equal_rows_have_no_median(kernel: Kernel, rows: NDArray[np.float64]) -> None:
     with pytest.raises(ValueError, match=r"`lengthscale` must be given where rows do not differ. Got 1"):
-        kernel.fitted(rows)
+        kernel.fit(rows)
 
 
 @pytest.mark.parametrize("kind", [Gaussian, Laplace, Stein])
@@ -191,13 +191,13 @@ def test_wrong_lengthscales(kind: Any, value: float, rule: str) -> None:
 
 
 def test_a_lengthscale_is_needed() -> None:
-    with pytest.raises(ValueError, match=r"`lengthscale` must be given: use Gaussian\(\).fitted"):
+    with pytest.raises(ValueError, match=r"`lengthscale` must be given: use Gaussian\(\).fit"):
         Gaussian().gram(rows_of(2, 2), rows_of(2, 2))
 
 
 def test_rows_that_are_not_finite_have_no_median() -> None:
     with pytest.raises(ValueError, match=r"`rows` must be finite. Got nan"):
-        Gaussian().fitted(np.array([[0.0], [math.nan]]))
+        Gaussian().fit(np.array([[0.0], [math.nan]]))
 
 
 # ---------------------------------------------------------------- Stein
@@ -266,7 +266,7 @@ def test_rows_joined_with_scores(tmp_path: Path) -> None:
 
 def test_scores_of_another_shape() -> None:
     with pytest.raises(
-        ValueError, match=r"`scores` must be of shape \(5, 2\), as the rows. Got shape \(4, 2\)"
+        ValueError, match=r"`scores` must be of shape \(5, 2\), as the atoms. Got shape \(4, 2\)"
     ):
         with_scores(rows_of(5, 2), rows_of(4, 2))
 

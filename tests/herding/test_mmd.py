@@ -127,7 +127,7 @@ def test_files_and_several_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_the_lengthscale_comes_from_both_sets() -> None:
     x, y = rows_of(100, 2), rows_of(80, 2, 1) + 5.0
-    chosen = Gaussian().fitted(np.concatenate([x, y]))
+    chosen = Gaussian().fit(np.concatenate([x, y]))
     assert mmd(x, y, Gaussian()) == pytest.approx(mmd(x, y, chosen), rel=1e-12)
 
 

@@ -15,11 +15,10 @@ import pytest
 
 from wolfhound import ArrayAtoms, Scan, Status, store
 from wolfhound.core import Matrix, Vector
-from wolfhound.herding import Gaussian, Laplace, Linear, Stein, mmd, with_scores
-from wolfhound.herding.features import Features
-from wolfhound.herding.herd import herd
-from wolfhound.herding.kernels import Columns, Kernel
-from wolfhound.herding.result import Curve, HerdResult
+from wolfhound.herding import Gaussian, Laplace, Linear, Stein, herd, herd_in_features, mmd, with_scores
+from wolfhound.herding.evaluation import Curve
+from wolfhound.herding.kernels import Kernel
+from wolfhound.herding.result import HerdResult
 
 ROWS = np.random.default_rng(0).normal(size=(400, 2))
 LABELS = np.where(ROWS[:, 0] > 0.5, "high", "low")
@@ -27,26 +26,16 @@ WEIGHTS = np.exp(ROWS[:, 1])
 OTHERS = np.random.default_rng(1).normal(1.0, 1.0, size=(300, 2))
 
 
-class Doubled:
+class Doubled(Kernel):
     """A kernel that is not one of ours."""
 
-    centred = False
     plain = Gaussian(1.0)
-
-    def fitted(self, rows: Matrix) -> Doubled:
-        return self
 
     def gram(self, left: Matrix, right: Matrix) -> Matrix:
         return 2.0 * self.plain.gram(left, right)
 
-    def against(self, left: Matrix, *, single: bool = False) -> Columns:
-        return lambda right: self.gram(left, right)
-
     def diagonal(self, rows: Matrix) -> Vector:
         return np.full(len(rows), 2.0)
-
-    def features(self, dim: int, count: int, rng: Any, *, centre: Vector | None = None) -> Features | None:
-        return None
 
     def __repr__(self) -> str:
         return "Doubled()"
@@ -63,7 +52,7 @@ def result() -> HerdResult:
 def test_numbers(result: HerdResult) -> None:
     assert result.ess == pytest.approx(1.0 / (result.weights**2).sum())
     assert 1.0 < result.ess < 30.0
-    assert result.gain == result.mmd / result.mmd_random
+    assert result.gain == result.mmd_random / result.mmd
     assert result.success
     assert result.seconds > 0.0
     assert result.evaluation_seconds > 0.0
@@ -74,8 +63,8 @@ def test_numbers(result: HerdResult) -> None:
 def test_repr_has_quality_reference_and_cost(result: HerdResult) -> None:
     lines = repr(result).splitlines()
     assert lines[0] == "HerdResult(FINISHED: the method's schedule is over)"
-    assert lines[1].startswith("  rows     30 of 400, effective ")
-    assert f"{result.gain:.2f} of random" in lines[2]
+    assert lines[1].startswith("  atoms    30 of 400, effective ")
+    assert f"{result.gain:.3g} times closer than random" in lines[2]
     assert lines[3] == "  on       all 400 rows (exact); 10 random subsets"
     assert "1 pass," in lines[4]
     assert lines[5].startswith("  in       Gaussian(lengthscale=")
@@ -83,7 +72,7 @@ def test_repr_has_quality_reference_and_cost(result: HerdResult) -> None:
 
 
 def test_curve_ends_where_equal_weights_do(result: HerdResult) -> None:
-    sizes, found, random = result.curve()
+    sizes, found, random = result.curve
     assert sizes[0] == 1
     assert sizes[-1] == 30
     for size, value in zip(sizes, found, strict=True):
@@ -95,7 +84,7 @@ def test_curve_ends_where_equal_weights_do(result: HerdResult) -> None:
 def test_nothing_evaluated() -> None:
     result = herd(ROWS, 5, evaluate=False)
     assert np.isnan([result.mmd, result.mmd_random, result.mmd_random_spread, result.gain]).all()
-    assert len(result.curve().sizes) == 0
+    assert len(result.curve.sizes) == 0
     assert "not evaluated" in repr(result)
 
 
@@ -112,7 +101,7 @@ def test_plot_shows_the_curve_and_the_rows(result: HerdResult, tmp_path: Path) -
     figure = result.plot(tmp_path / "herd.png")
     left, right = figure.axes
     chosen = next(line for line in left.get_lines() if line.get_label() == "chosen")
-    np.testing.assert_array_equal(chosen.get_ydata(), result.curve().mmd)
+    np.testing.assert_array_equal(chosen.get_ydata(), result.curve.mmd)
     star = next(line for line in left.get_lines() if line.get_label() == "weighted")
     np.testing.assert_array_equal(star.get_xydata(), [[30.0, result.mmd]])
     others, dots = (np.asarray(part.get_offsets()) for part in right.collections)
@@ -126,7 +115,7 @@ def test_plot_shows_the_curve_and_the_rows(result: HerdResult, tmp_path: Path) -
 def test_plot_without_rows_shows_the_curve_only(result: HerdResult) -> None:
     alone = replace(result, session=None)
     assert len(alone.plot().axes) == 1
-    assert len(alone.plot(rows=ROWS, title="mine").axes) == 2
+    assert len(alone.plot(atoms=ROWS, title="mine").axes) == 2
 
 
 def test_plot_of_one_column() -> None:
@@ -134,8 +123,8 @@ def test_plot_of_one_column() -> None:
 
 
 def test_plot_of_other_rows(result: HerdResult) -> None:
-    with pytest.raises(ValueError, match="`rows` must be the rows that were herded"):
-        result.plot(rows=ROWS[:3])
+    with pytest.raises(ValueError, match="`atoms` must be the atoms that were herded"):
+        result.plot(atoms=ROWS[:3])
 
 
 # ---------------------------------------------------------------- kept
@@ -155,7 +144,7 @@ def test_save_and_load(kernel: Kernel, tmp_path: Path) -> None:
     for name in ("ids", "weights"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(saved, name))
     for name in Curve._fields:
-        np.testing.assert_array_equal(getattr(loaded.curve(), name), getattr(saved.curve(), name))
+        np.testing.assert_array_equal(getattr(loaded.curve, name), getattr(saved.curve, name))
     np.testing.assert_array_equal(loaded.trace.value, saved.trace.value)
     assert loaded.mmd_random_spread == saved.mmd_random_spread
     assert loaded.status is Status.FINISHED
@@ -169,10 +158,10 @@ def test_labels_are_kept(tmp_path: Path) -> None:
 
 def test_load_checks_the_rows(result: HerdResult, tmp_path: Path) -> None:
     result.save(tmp_path)
-    HerdResult.load(tmp_path, rows=ArrayAtoms(ROWS))
-    HerdResult.load(tmp_path, rows=ROWS)
+    HerdResult.load(tmp_path, atoms=ArrayAtoms(ROWS))
+    HerdResult.load(tmp_path, atoms=ROWS)
     with pytest.raises(store.StoreError, match="other rows"):
-        HerdResult.load(tmp_path, rows=ArrayAtoms(ROWS + 1.0))
+        HerdResult.load(tmp_path, atoms=ArrayAtoms(ROWS + 1.0))
 
 
 def test_load_refuses_another_kind(tmp_path: Path) -> None:
@@ -186,12 +175,12 @@ FORGED: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "negative weights": lambda arrays, _: arrays.update(weights=-arrays["weights"]),
     "weights of another sum": lambda arrays, _: arrays.update(weights=0.5 * arrays["weights"]),
     "a short curve": lambda arrays, _: arrays.update(curve_mmd=np.zeros(1)),
-    "excluded rows out of range": lambda arrays, _: arrays.update(exclude=np.array([10**15])),
-    "an unknown kernel": lambda _, params: params.update(kernel=["Cosine", 1.0]),
-    "a length of text": lambda _, params: params.update(kernel=["Gaussian", "long"]),
-    "no record": lambda _, params: params.update(record={}),
-    "more rows held than there are": lambda _, params: params["record"].update(held=10**6),
-    "a target that is no fingerprint": lambda _, params: params["record"].update(target=[[1, 2]]),
+    "excluded atoms out of range": lambda _, params: params["settings"].update(exclude=[10**15]),
+    "an unknown kernel": lambda _, params: params["settings"]["kernel"].update(name="cosine"),
+    "a length of text": lambda _, params: params["settings"]["kernel"].update(lengthscale="long"),
+    "no settings": lambda _, params: params.update(settings={}),
+    "more atoms held than there are": lambda _, params: params["settings"].update(held=10**6),
+    "a target that is no fingerprint": lambda _, params: params["settings"].update(target=[[1, 2]]),
 }
 
 
@@ -210,7 +199,7 @@ def test_what_no_run_can_have_given_is_refused(how: str, result: HerdResult, tmp
 
 RUNS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "init": {"init": [4, 9]},
+    "start": {"start": [4, 9]},
     "exclude": {"exclude": [11, 2, 3]},
     "target": {"target": OTHERS},
     "weighted rows": {"row_weights": WEIGHTS},
@@ -233,7 +222,7 @@ def test_extend_equals_one_longer_run(options: dict[str, Any], tmp_path: Path) -
     np.testing.assert_array_equal(short.extend(16).extend(20).ids, long.ids)
     short.save(tmp_path)
     again = {name: options[name] for name in ("target", "by", "row_weights") if name in options}
-    loaded = HerdResult.load(tmp_path).extend(20, rows=ROWS, **again)
+    loaded = HerdResult.load(tmp_path).extend(20, atoms=ROWS, **again)
     np.testing.assert_array_equal(loaded.ids, long.ids)
     assert loaded.mmd == long.mmd
 
@@ -253,7 +242,7 @@ def test_extend_goes_on_after_a_stop() -> None:
 
 
 def test_extend_in_a_feature_space() -> None:
-    short, long = (herd(ROWS, m, features=np.sin(ROWS), oracle=Scan) for m in (8, 15))
+    short, long = (herd_in_features(ROWS, m, np.sin(ROWS), oracle=Scan) for m in (8, 15))
     extended = short.extend(15)
     np.testing.assert_array_equal(extended.ids, long.ids)
     np.testing.assert_allclose(extended.weights, long.weights, rtol=1e-12)
@@ -264,19 +253,22 @@ def test_a_pickled_result_needs_its_rows(result: HerdResult) -> None:
     copy = pickle.loads(pickle.dumps(plain))
     assert repr(copy) == repr(plain)
     assert copy.session is None
-    np.testing.assert_array_equal(copy.extend(20, rows=ROWS).ids, plain.extend(20).ids)
-    assert pickle.loads(pickle.dumps(herd(ROWS, 3, features=np.sin))).session is None
+    np.testing.assert_array_equal(copy.extend(20, atoms=ROWS).ids, plain.extend(20).ids)
+    assert pickle.loads(pickle.dumps(herd_in_features(ROWS, 3, np.sin))).session is None
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "`rows` must be given"),
-        ({"rows": ROWS + 1.0}, "`rows` must be what the result was made from. Got other data"),
-        ({"rows": ROWS, "by": LABELS}, "`row_weights` must be what the result was made from. Got none"),
-        ({"rows": ROWS, "row_weights": WEIGHTS}, "`by` must be what"),
-        ({"rows": ROWS, "by": LABELS[::-1], "row_weights": WEIGHTS}, "`by` must be what .* Got other data"),
-        ({"rows": ROWS, "by": LABELS, "row_weights": WEIGHTS, "target": OTHERS}, "`target` must be left out"),
+        ({}, "`atoms` must be given"),
+        ({"atoms": ROWS + 1.0}, "`atoms` must be what the result was made from. Got other data"),
+        ({"atoms": ROWS, "by": LABELS}, "`row_weights` must be what the result was made from. Got none"),
+        ({"atoms": ROWS, "row_weights": WEIGHTS}, "`by` must be what"),
+        ({"atoms": ROWS, "by": LABELS[::-1], "row_weights": WEIGHTS}, "`by` must be what .* Got other data"),
+        (
+            {"atoms": ROWS, "by": LABELS, "row_weights": WEIGHTS, "target": OTHERS},
+            "`target` must be left out",
+        ),
     ],
 )
 def test_extend_checks_what_it_is_given(given: dict[str, Any], words: str) -> None:
@@ -287,16 +279,17 @@ def test_extend_checks_what_it_is_given(given: dict[str, Any], words: str) -> No
 
 @pytest.mark.parametrize("m", [9, 3, 51])
 def test_extend_to_an_impossible_size(m: int) -> None:
-    with pytest.raises(ValueError, match="more than the 9 rows so far, at most the 50 candidates"):
+    with pytest.raises(ValueError, match="more than the 9 atoms so far, at most the 50 candidates"):
         herd(ROWS, 9, candidates=50, evaluate=False).extend(m)
 
 
-@pytest.mark.parametrize("options", [{"kernel": Doubled()}, {"features": np.sin}], ids=["kernel", "features"])
-def test_what_a_file_cannot_hold_cannot_go_on_from_it(options: dict[str, Any], tmp_path: Path) -> None:
-    saved = herd(ROWS, 6, **options)
+@pytest.mark.parametrize(
+    "saved", [herd(ROWS, 6, kernel=Doubled()), herd_in_features(ROWS, 6, np.sin)], ids=["kernel", "features"]
+)
+def test_what_a_file_cannot_hold_cannot_go_on_from_it(saved: HerdResult, tmp_path: Path) -> None:
     saved.save(tmp_path)
     loaded = HerdResult.load(tmp_path)
     assert loaded.space == saved.space
     assert loaded.kernel is None
-    with pytest.raises(ValueError, match="cannot go on: call herd with its ids as `init`"):
-        loaded.extend(9, rows=ROWS)
+    with pytest.raises(ValueError, match="cannot go on: call herd with its ids as `start`"):
+        loaded.extend(9, atoms=ROWS)

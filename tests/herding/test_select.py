@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from wolfhound.herding.kernels import Laplace
+from wolfhound.herding import Laplace
 from wolfhound.herding.select import HerdingSelector
 
 herd = importlib.import_module("wolfhound.herding.herd").herd

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.oracles.degraded import EveryOther
 from wolfhound import theory
 from wolfhound.core import Oracle, State, Status, Vector
-from wolfhound.herding.finite import in_features
+from wolfhound.herding.feature_picks import pick_in_features
 from wolfhound.herding.sublinear import Onwards, SublinearHerding
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.scan import Scan
@@ -49,7 +49,7 @@ def test_every_pick_has_its_share_and_the_rate_is_kept(make: Callable[[Any], Ora
         points.append(state.point.x)
         hits.append(state.hit)
 
-    run = in_features(rows, PICKS, oracle=make, method=SublinearHerding(c=c), callback=note)
+    run = pick_in_features(rows, PICKS, oracle=make, method=SublinearHerding(ratio=c), callback=note)
     for t, (x, hit) in enumerate(zip(points, hits[1:], strict=False)):
         wanted = c * float((mean - x) @ (mean - x))
         assert (mean - x) @ (rows[hit] - x) >= wanted * (1 - 1e-9), t
@@ -66,11 +66,11 @@ def test_every_pick_has_its_share_and_the_rate_is_kept(make: Callable[[Any], Ora
 def test_the_rate_holds_for_any_weighted_mean(seed: int, c: float) -> None:
     draws = np.random.default_rng(seed)
     rows = draws.standard_normal((20, 3))
-    run = in_features(
+    run = pick_in_features(
         rows,
         25,
         oracle=EveryOther,
-        method=SublinearHerding(c=c),
+        method=SublinearHerding(ratio=c),
         row_weights=draws.dirichlet(np.full(20, 0.2)),
     )
     times = run.trace.t[1:].tolist()
@@ -80,17 +80,17 @@ def test_the_rate_holds_for_any_weighted_mean(seed: int, c: float) -> None:
 
 def test_an_index_that_is_blind_on_one_side_stalls_alone() -> None:
     rows = halves(200, 3)
-    bare = in_features(rows, 2000, oracle=EveryOther)
+    bare = pick_in_features(rows, 2000, oracle=EveryOther)
     bound = theory.herding_gap_after(2000, c=0.9, diameter=widest(rows))
     assert bare.value > 10 * bound
-    sure = in_features(rows, 2000, oracle=EveryOther, method=SublinearHerding(c=0.9))
+    sure = pick_in_features(rows, 2000, oracle=EveryOther, method=SublinearHerding(ratio=0.9))
     assert sure.value <= bound
     assert 0 < sure.passes < 1800  # and only where the index finds too little
 
 
 def test_no_passes_where_the_index_is_good_enough() -> None:
     rows = np.random.default_rng(0).standard_normal((4000, 8))
-    run = in_features(rows, 100, oracle=LshIndex.build, method=SublinearHerding(c=0.9))
+    run = pick_in_features(rows, 100, oracle=LshIndex.build, method=SublinearHerding(ratio=0.9))
     assert run.passes == 1.0  # of the mean
     assert run.scored < 100 * 1000
 
@@ -98,31 +98,31 @@ def test_no_passes_where_the_index_is_good_enough() -> None:
 def test_the_passes_may_be_another_exact_oracle_s() -> None:
     rows = halves(300, 3)
     exact = Scan(rows)
-    given_one = in_features(rows, 60, oracle=EveryOther, method=SublinearHerding(c=0.9, exact=exact))
-    default = in_features(rows, 60, oracle=EveryOther, method=SublinearHerding(c=0.9))
+    given_one = pick_in_features(rows, 60, oracle=EveryOther, method=SublinearHerding(ratio=0.9, exact=exact))
+    default = pick_in_features(rows, 60, oracle=EveryOther, method=SublinearHerding(ratio=0.9))
     assert_array_equal(given_one.picks, default.picks)
 
 
 def test_for_a_mean_outside_every_pick_is_the_best() -> None:
     rows = halves(100, 3)
     far = [[50.0, 1.0, 0.0]]
-    run = in_features(rows, 30, oracle=EveryOther, method=SublinearHerding(), target=far)
-    assert_array_equal(run.picks, in_features(rows, 30, oracle=Scan, target=far).picks)
+    run = pick_in_features(rows, 30, oracle=EveryOther, method=SublinearHerding(), target=far)
+    assert_array_equal(run.picks, pick_in_features(rows, 30, oracle=Scan, target=far).picks)
 
 
 def test_a_run_goes_on_where_it_ended() -> None:
     rows = halves(200, 4)
-    options: dict[str, Any] = {"oracle": EveryOther, "method": SublinearHerding(c=0.8)}
-    half = in_features(rows, 30, **options)
+    options: dict[str, Any] = {"oracle": EveryOther, "method": SublinearHerding(ratio=0.8)}
+    half = pick_in_features(rows, 30, **options)
     assert_array_equal(
-        in_features(rows, 70, init=half, **options).picks, in_features(rows, 70, **options).picks
+        pick_in_features(rows, 70, start=half, **options).picks, pick_in_features(rows, 70, **options).picks
     )
 
 
 @pytest.mark.parametrize("c", [0.5, 1.1, -1.0])
 def test_a_share_of_half_or_less_is_refused(c: float) -> None:
-    with pytest.raises(ValueError, match=r"`c` must be in \(1/2, 1\]. Got"):
-        SublinearHerding(c=c)
+    with pytest.raises(ValueError, match=r"`ratio` must be in \(1/2, 1\]. Got"):
+        SublinearHerding(ratio=c)
 
 
 def test_onwards_never_stands_still() -> None:

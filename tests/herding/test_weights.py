@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from wolfhound.core import Vector
 from wolfhound.herding import Gaussian, Kernel, Laplace, mmd
-from wolfhound.herding._weights import Means, fit_jointly
 from wolfhound.herding.herd import herd
+from wolfhound.herding.labels import Means, fit_jointly
 from wolfhound.herding.result import HerdResult
 
 SIZES = [900, 600, 300, 140, 50, 10]
@@ -67,7 +67,7 @@ def test_without_labels_nothing_is_said_of_them() -> None:
     result = herd(TABLE, 30)
     assert result.mmd_by is None
     assert result.zeros == 0
-    assert [line.split()[0] for line in repr(result).splitlines()[1:]] == ["rows", "mmd", "on", "cost", "in"]
+    assert [line.split()[0] for line in repr(result).splitlines()[1:]] == ["atoms", "mmd", "on", "cost", "in"]
     assert herd(TABLE, 30, by=GROUPS, evaluate=False).mmd_by is None
 
 

@@ -12,19 +12,19 @@ from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Hits
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset
-from wolfhound.planning.audit import faults, is_best, probe
+from wolfhound.planning.audit import find_faults, is_best, sample_queries
 
 ROWS = np.random.default_rng(0).standard_normal((500, 7)) + 3.0
 ATOMS = ArrayAtoms(ROWS)
-ASKED = probe(ATOMS, 30, seed=1)
+ASKED = sample_queries(ATOMS, 30, seed=1)
 TRUTH = Scan(ATOMS).query(ASKED.queries)
 
 
 def test_queries_are_spread_as_the_atoms_are() -> None:
-    many = probe(ArrayAtoms(ROWS * np.arange(1.0, 8.0)), 2000, seed=2)
+    many = sample_queries(ArrayAtoms(ROWS * np.arange(1.0, 8.0)), 2000, seed=2)
     np.testing.assert_allclose(many.queries.std(axis=0), np.arange(1.0, 8.0) * ROWS.std(axis=0), rtol=0.15)
-    assert np.array_equal(probe(ATOMS, 30, seed=1).queries, ASKED.queries)
-    assert not np.array_equal(probe(ATOMS, 30, seed=2).queries, ASKED.queries)
+    assert np.array_equal(sample_queries(ATOMS, 30, seed=1).queries, ASKED.queries)
+    assert not np.array_equal(sample_queries(ATOMS, 30, seed=2).queries, ASKED.queries)
 
 
 def test_ratios_count_from_the_mean() -> None:
@@ -36,20 +36,20 @@ def test_ratios_count_from_the_mean() -> None:
 
 def test_where_there_is_nothing_to_gain_the_ratio_is_1() -> None:
     atoms = ArrayAtoms(np.ones((4, 3)))
-    asked = probe(atoms, 5, seed=0)
+    asked = sample_queries(atoms, 5, seed=0)
     truth = Scan(atoms).query(asked.queries)
     assert (asked.ratios(truth, truth) == 1.0).all()
 
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_right_answers_have_no_faults(exact: bool) -> None:
-    assert faults(ATOMS, ASKED.queries, TRUTH, TRUTH, exact=exact) == []
+    assert find_faults(ATOMS, ASKED.queries, TRUTH, TRUTH, exact=exact) == []
 
 
 def test_a_poor_answer_is_a_fault_of_exact_oracles_only() -> None:
     poor = RandomSubset(ATOMS, size=20).query(ASKED.queries)
-    assert faults(ATOMS, ASKED.queries, poor, TRUTH, exact=False) == []
-    assert faults(ATOMS, ASKED.queries, poor, TRUTH, exact=True) == ["the answers are not those of Scan"]
+    assert find_faults(ATOMS, ASKED.queries, poor, TRUTH, exact=False) == []
+    assert find_faults(ATOMS, ASKED.queries, poor, TRUTH, exact=True) == ["the answers are not those of Scan"]
 
 
 def _with(row: int, **values: float) -> Hits:
@@ -75,10 +75,10 @@ def _with(row: int, **values: float) -> Hits:
     ],
 )
 def test_faults_are_found(hits: Hits, fault: str) -> None:
-    assert fault in faults(ATOMS, ASKED.queries, hits, TRUTH, exact=False)
+    assert fault in find_faults(ATOMS, ASKED.queries, hits, TRUTH, exact=False)
 
 
 def test_the_best_is_told_from_less() -> None:
-    assert is_best(ROWS, ASKED.queries, TRUTH)
-    assert not is_best(ROWS, ASKED.queries, RandomSubset(ATOMS, size=20).query(ASKED.queries))
-    assert not is_best(ROWS, ASKED.queries, _with(9, bounds=float(TRUTH.scores[9, 0]) - 1e-6))
+    assert is_best(ATOMS, ASKED.queries, TRUTH)
+    assert not is_best(ATOMS, ASKED.queries, RandomSubset(ATOMS, size=20).query(ASKED.queries))
+    assert not is_best(ATOMS, ASKED.queries, _with(9, bounds=float(TRUTH.scores[9, 0]) - 1e-6))

@@ -52,64 +52,66 @@ def chosen(**wanted: Any) -> str:
 
 
 def test_one_query_is_a_scan() -> None:
-    assert chosen() == "Scan"
+    assert chosen() == "scan"
 
 
 def test_many_proved_queries_are_scans_of_codes() -> None:
-    assert chosen(queries=1000) == "Int8Scan"
+    assert chosen(queries=1000) == "int8"
 
 
 def test_few_proved_queries_do_not_pay_for_codes() -> None:
-    assert chosen(queries=5) == "Scan"
+    assert chosen(queries=5) == "scan"
 
 
 def test_very_many_unproved_queries_are_probes() -> None:
-    assert chosen(queries=10**6, ratio=0.9, proof=False) == "ClusterIndex"
+    assert chosen(queries=10**6, ratio=0.9, proof=False) == "clusters"
 
 
 def test_inside_the_hull_random_atoms_serve_a_low_ratio() -> None:
-    assert chosen(queries=100, ratio=0.6, proof=False, interior=True) == "RandomSubset"
-    assert chosen(queries=10**6, ratio=0.9, proof=False, interior=True) == "LshIndex"
+    assert chosen(queries=100, ratio=0.6, proof=False, interior=True) == "subset"
+    assert chosen(queries=10**6, ratio=0.9, proof=False, interior=True) == "lsh"
 
 
 @pytest.mark.parametrize("queries", [1, 1000, 10**9])
 def test_the_best_atom_takes_an_exact_oracle(queries: int) -> None:
     choice = choose_oracle(MILLION, queries=queries, ratio=1.0, proof=False, calibration=FIXED)
     assert choice.chosen.proves
-    assert {each.objection for each in choice.candidates if not each.proves} == {"ratio too low"}
+    assert {each.objection for each in choice.options if not each.proves} == {"ratio too low"}
 
 
 @pytest.mark.parametrize("queries", [1, 1000, 10**9])
 def test_a_proof_takes_an_exact_oracle(queries: int) -> None:
     choice = choose_oracle(MILLION, queries=queries, ratio=0.5, calibration=FIXED)
     assert choice.chosen.proves
-    assert {each.objection for each in choice.candidates if not each.proves} == {"proves nothing"}
+    assert {each.objection for each in choice.options if not each.proves} == {"proves nothing"}
 
 
 def test_memory_is_a_limit() -> None:
-    assert chosen(queries=1000, memory=130e6) == "Scan"  # the codes take 136 MB
-    assert chosen(queries=1000, memory=140e6) == "Int8Scan"
-    assert chosen(queries=10**6, ratio=0.9, proof=False, memory=140e6) == "FaissIndex Pq"
-    assert choose_oracle(MILLION, memory=0.0, calibration=FIXED).chosen.nbytes == 0
+    assert chosen(queries=1000, max_memory=130e6) == "scan"  # the codes take 136 MB
+    assert chosen(queries=1000, max_memory=140e6) == "int8"
+    assert chosen(queries=10**6, ratio=0.9, proof=False, max_memory=140e6) == "pq"
+    assert choose_oracle(MILLION, max_memory=0.0, calibration=FIXED).chosen.nbytes == 0
 
 
 def test_an_index_that_can_be_saved() -> None:
     choice = choose_oracle(MILLION, savable=True, calibration=FIXED)
-    assert choice.chosen.name == "Int8Scan"
-    objections = {each.name: each.objection for each in choice.candidates}
-    assert objections["Scan"] == "nothing to save"
-    with pytest.raises(ValueError, match=r"`memory` must be enough for one of the oracles\. Got 1000 bytes"):
-        choose_oracle(MILLION, savable=True, memory=1000, calibration=FIXED)
+    assert choice.chosen.name == "int8"
+    objections = {each.name: each.objection for each in choice.options}
+    assert objections["scan"] == "nothing to save"
+    with pytest.raises(
+        ValueError, match=r"`max_memory` must be enough for one of the oracles\. Got 1000 bytes"
+    ):
+        choose_oracle(MILLION, savable=True, max_memory=1000, calibration=FIXED)
 
 
 def test_the_model_is_asked_with_the_speeds_given() -> None:
-    assert chosen(queries=10**6, calibration=SLOW) == "Scan"
+    assert chosen(queries=10**6, calibration=SLOW) == "scan"
 
 
 def test_the_saved_speeds_count() -> None:
     replace(MEASURED, int8=Speed(call=1.0, query=1.0, first=1.0, more=1.0)).save()
-    assert choose_oracle(MILLION, queries=10**6).chosen.name == "Scan"
-    assert chosen(queries=10**6) == "Int8Scan"
+    assert choose_oracle(MILLION, queries=10**6).chosen.name == "scan"
+    assert chosen(queries=10**6) == "int8"
 
 
 def test_damaged_speeds_are_never_overlooked(place: Path) -> None:
@@ -127,7 +129,7 @@ wishes = st.fixed_dictionaries(
         "proof": st.booleans(),
         "interior": st.booleans(),
         "batch": st.sampled_from([1, 2, 64, 1000]),
-        "memory": st.none() | st.floats(0.0, 1e10),
+        "max_memory": st.none() | st.floats(0.0, 1e10),
     }
 )
 shapes = st.builds(Shape, st.integers(1, 10**9), st.integers(1, 4096))
@@ -146,19 +148,19 @@ def test_more_queries_never_lead_back(atoms: Shape, wish: dict[str, Any], few: i
 @given(atoms=shapes, wish=wishes, queries=st.integers(1, 10**9))
 def test_the_chosen_is_eligible_and_the_cheapest(atoms: Shape, wish: dict[str, Any], queries: int) -> None:
     choice = choose_oracle(atoms, queries=queries, calibration=FIXED, **wish)
-    eligible = [each for each in choice.candidates if not each.objection]
+    eligible = [each for each in choice.options if not each.objection]
     assert choice.chosen in eligible
     assert choice.chosen.total_seconds == min(each.total_seconds for each in eligible)
-    assert choice.chosen.nbytes <= choice.memory
+    assert choice.chosen.nbytes <= choice.workload.max_memory
     assert choice.chosen.ratio >= wish["ratio"] * (1.0 - 1e-9)
-    for each in choice.candidates:
+    for each in choice.options:
         assert each.total_seconds == each.build_seconds + queries * each.query_seconds
 
 
 @settings(max_examples=300)
 @given(atoms=shapes, wish=wishes)
 def test_the_break_even_is_where_totals_meet(atoms: Shape, wish: dict[str, Any]) -> None:
-    scan, *others = choose_oracle(atoms, calibration=FIXED, **wish).candidates
+    scan, *others = choose_oracle(atoms, calibration=FIXED, **wish).options
     for each in [each for each in others if each.pays_from < 1e15]:
         start = each.pays_from
         assert each.build_seconds + start * each.query_seconds <= start * scan.query_seconds * (1.0 + 1e-9)
@@ -199,12 +201,12 @@ def test_what_is_chosen_is_built(wish: dict[str, Any], kind: type) -> None:
     assert oracle.query(MANY[:1].astype(np.float64)).ids.shape == (1, 1)
 
 
-def test_all_candidates_can_be_built() -> None:
+def test_all_options_can_be_built() -> None:
     choice = choose_oracle(ROWS, ratio=0.9, proof=False, calibration=FIXED)
     queries = ROWS[:20].astype(np.float64)
     truth = wh.Scan(ROWS).query(queries).scores
-    for each in choice.candidates:
-        scores = each.make(choice.atoms, 0).query(queries).scores
+    for each in choice.options:
+        scores = choice.build(each.name).query(queries).scores
         assert (scores <= truth).all()
         assert np.array_equal(scores, truth) or not each.proves
 
@@ -264,8 +266,8 @@ INSIDE = {"queries": 9, "ratio": 0.5, "proof": False, "interior": True}
     [
         ({}, "Scan, for 1 query one at a time: the best atom, with proof"),
         ({}, "Int8Scan would pay from about 11 queries on."),
-        ({"memory": 1e6}, "Nothing that will do pays, however many queries there are."),
-        ({"memory": 1e6}, "Scan, for 1 query one at a time: the best atom, with proof, at most 1.0 MB"),
+        ({"max_memory": 1e6}, "Nothing that will do pays, however many queries there are."),
+        ({"max_memory": 1e6}, "Scan, for 1 query one at a time: the best atom, with proof, at most 1.0 MB"),
         ({"queries": 1000}, "Int8Scan pays from about 11 queries on."),
         ({"savable": True}, "Int8Scan pays from about 11 queries on."),
         (
@@ -314,7 +316,7 @@ def test_the_text_says_that_rows_are_in_files(tmp_path: Path) -> None:
         ({"batch": 0}, "`batch` must be an integer >= 1. Got 0"),
         ({"ratio": 0.0}, r"`ratio` must be in \(0, 1\]. Got 0.0"),
         ({"ratio": 1.1}, r"`ratio` must be in \(0, 1\]. Got 1.1"),
-        ({"memory": -1}, "`memory` must be a number >= 0. Got -1"),
+        ({"max_memory": -1}, "`max_memory` must be a number >= 0. Got -1"),
     ],
 )
 def test_wrong_arguments_are_named(wish: dict[str, Any], message: str) -> None:

@@ -13,37 +13,37 @@ import wolfhound as wh
 from wolfhound.core import Hits
 from wolfhound.machine import Calibration
 from wolfhound.oracles.int8.scan import Int8Scan
-from wolfhound.planning.measure import Report, measure
+from wolfhound.planning.measure import Benchmark, measure
 
-SMALL: dict[str, Any] = {"rows": 1500, "columns": 6, "rounds": 2}
+SMALL: dict[str, Any] = {"n": 1500, "d": 6, "rounds": 2}
 
 
 @pytest.fixture(scope="module")
-def report() -> Report:
+def report() -> Benchmark:
     """One run on few atoms."""
     return measure(**SMALL)
 
 
-def test_every_oracle_is_measured_and_right(report: Report) -> None:
-    assert [trial.name for trial in report.trials] == [
-        "Scan",
-        "Int8Scan",
-        "ClusterIndex",
-        "RandomSubset",
-        "FaissIndex Pq",
+def test_every_oracle_is_measured_and_right(report: Benchmark) -> None:
+    assert [trial.name for trial in report.oracles] == [
+        "scan",
+        "int8",
+        "clusters",
+        "subset",
+        "pq",
     ]
-    assert report.passed
-    for trial in report.trials:
+    assert report.right
+    for trial in report.oracles:
         assert trial.one > 0.0
         assert trial.many > 0.0
         assert trial.speed > 0.0
         assert trial.ratio <= 1.0
         assert trial.pays_from >= 1.0
-    assert [trial.name for trial in report.trials if trial.ratio == 1.0][:2] == ["Scan", "Int8Scan"]
-    assert [trial.name for trial in report.trials if trial.build == 0.0] == ["Scan", "RandomSubset"]
+    assert [trial.name for trial in report.oracles if trial.ratio == 1.0][:2] == ["scan", "int8"]
+    assert [trial.name for trial in report.oracles if trial.build == 0.0] == ["scan", "subset"]
 
 
-def test_the_calibration_is_whole(report: Report) -> None:
+def test_the_calibration_is_whole(report: Benchmark) -> None:
     found = report.calibration
     assert found.threads == wh.get_threads()
     assert found.origin is not None
@@ -56,11 +56,11 @@ def test_the_calibration_is_whole(report: Report) -> None:
         assert getattr(found, name).more > 0.0
 
 
-def test_the_calibration_can_be_saved_and_used(report: Report) -> None:
+def test_the_calibration_can_be_saved_and_used(report: Benchmark) -> None:
     report.calibration.save()
     assert Calibration.here() == report.calibration
     choice = wh.choose_oracle(np.zeros((1000, 4)))
-    assert choice.calibration == report.calibration
+    assert choice.workload.speeds == report.calibration
 
 
 def test_progress_goes_forward() -> None:
@@ -81,24 +81,24 @@ def test_a_wrong_answer_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Int8Scan, "query", wrong)
     report = measure(**SMALL)
-    assert not report.passed
-    assert {trial.name: trial.faults for trial in report.trials if trial.faults} == {
-        "Int8Scan": ("the best atom lies above a bound",)
+    assert not report.right
+    assert {trial.name: trial.faults for trial in report.oracles if trial.faults} == {
+        "int8": ("the best atom lies above a bound",)
     }
 
 
-def test_the_atoms_depend_on_the_seed_only(report: Report) -> None:
+def test_the_atoms_depend_on_the_seed_only(report: Benchmark) -> None:
     again = measure(**SMALL)
     other = measure(**SMALL, seed=5)
-    ratios = [[trial.ratio for trial in each.trials] for each in (report, again, other)]
+    ratios = [[trial.ratio for trial in each.oracles] for each in (report, again, other)]
     assert ratios[0] == ratios[1] != ratios[2]
 
 
-def test_a_report_is_plain_data(report: Report) -> None:
-    assert asdict(report)["rows"] == 1500
+def test_a_report_is_plain_data(report: Benchmark) -> None:
+    assert asdict(report)["n"] == 1500
 
 
-@pytest.mark.parametrize("name", ["rows", "columns"])
+@pytest.mark.parametrize("name", ["n", "d"])
 def test_sizes_are_checked(name: str) -> None:
     with pytest.raises(ValueError, match=f"`{name}` must be an integer"):
         measure(**(SMALL | {name: 0}))

@@ -23,7 +23,6 @@ from wolfhound.policy import ActionSet
 from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.agent import (
     SFWPO,
-    TD3,
     Agent,
     Draw,
     Hull,
@@ -32,7 +31,7 @@ from wolfhound.policy.deep.agent import (
     Settings,
     Training,
 )
-from wolfhound.policy.deep.rivals import Wolpertinger
+from wolfhound.policy.deep.rivals import TD3, Wolpertinger
 from wolfhound.policy.deep.rules import Execution, FrankWolfeRule
 from wolfhound.policy.feed.environment import Feed, feed_features
 from wolfhound.policy.feed.item_feed import ID

@@ -15,8 +15,7 @@ import pytest
 import wolfhound as wh
 from tests.policy.test_feed import items
 from wolfhound.policy.answers import Rows
-from wolfhound.policy.deep.settings import Settings
-from wolfhound.policy.deep.training import Training
+from wolfhound.policy.deep.settings import Settings, Training
 from wolfhound.policy.feed.batch import BatchedFeed
 from wolfhound.policy.feed.compare import FRESH, Bout, Comparison, Standing, compare, evaluate
 from wolfhound.policy.feed.contenders import feed_baselines, feed_learners, fresh_users

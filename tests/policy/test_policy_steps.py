@@ -68,11 +68,11 @@ def test_j_gains_what_is_promised(name: str, kind: int, seed: int, greedy: bool)
     move = random_move(acmdp, seed)
     best = rows_of(acmdp)[(move.here.gradients @ rows_of(acmdp).T).argmax(axis=1)]
     move = PolicyMove.towards(move.here, np.where(greedy, best, move.atoms))
-    alphas, _ = rule(acmdp, move, rule.begin())
+    alphas, _ = rule(acmdp, move, 0.0)
     assert ((alphas >= 0.0) & (alphas <= 1.0)).all()
     assert (alphas[move.gaps <= 0.0] == 0.0).all()
     gained = acmdp.evaluate(move.after(alphas)).score - move.here.score
-    promised = rule.promise(acmdp, move, rule.begin())
+    promised = rule.promise(acmdp, move, 0.0)
     assert gained >= promised - 1e-10
     assert promised > 0.0 or not (move.gaps > 1e-9).any()
 
@@ -101,10 +101,10 @@ def test_visits_give_longer_steps_than_the_paper() -> None:
     assert scale == pytest.approx(known.policy_smoothness * known.diameter**2)
     by_hand = (1.0 - acmdp.gamma) * acmdp.start.min() / scale * np.maximum(move.gaps, 0.0)
     np.testing.assert_allclose(paper, by_hand)
-    given_both, _ = PaperStep(known.policy_smoothness, known.diameter)(
-        acmdp, move, PaperStep(2.0, 3.0).begin()
-    )
+    given_both, scale_of_both = PaperStep(2.0, 3.0)(acmdp, move, 0.0)
+    assert scale_of_both == 18.0
     np.testing.assert_allclose(given_both, by_hand * scale / 18.0)
+    np.testing.assert_array_equal(PaperStep()(acmdp, move, 18.0)[0], given_both)
 
 
 def test_steps_are_clipped_at_one() -> None:

@@ -35,20 +35,9 @@ from wolfhound.policy import (
     sfwpo,
 )
 from wolfhound.policy.answers import Rows
-from wolfhound.policy.deep.agent import (
-    NFWPO,
-    SFWPO,
-    TD3,
-    Agent,
-    Draw,
-    FrankWolfeRule,
-    Hull,
-    HullDecision,
-    Nearest,
-    Settings,
-    Wolpertinger,
-)
-from wolfhound.policy.deep.rules import Execution, Rule
+from wolfhound.policy.deep.agent import SFWPO, Agent, Draw, Hull, HullDecision, Nearest, Settings
+from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
+from wolfhound.policy.deep.rules import Execution, FrankWolfeRule, Rule
 from wolfhound.policy.feed import BatchedFeed, Feed, feed_features
 from wolfhound.policy.feed.compare import compare
 from wolfhound.policy.feed.contenders import feed_baselines, feed_learners, fresh_users

@@ -71,7 +71,7 @@ class Job(NamedTuple):
             target = None if target is None else scaling.of(target)
             scores = None if scores is None else scaling.of_scores(scores)
         if scores is not None:
-            from wolfhound.herding.kernels import with_scores  # noqa: PLC0415 - numba
+            from wolfhound.herding import with_scores  # noqa: PLC0415 - numba
 
             rows = with_scores(rows, scores)
         return self._replace(rows=rows, target=target, scores=None)
@@ -112,7 +112,7 @@ def _check(given: Given) -> None:
 
 
 def _kernel(name: KernelName, lengthscale: float | None) -> Kernel:
-    from wolfhound.herding import kernels  # noqa: PLC0415 - numba
+    from wolfhound import herding as kernels  # noqa: PLC0415 - numba
 
     match name:
         case KernelName.LAPLACE:

@@ -3,11 +3,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wolfhound.validate import require
 
 if TYPE_CHECKING:
     from wolfhound.core import Oracle
+    from wolfhound.oracles.indexes import IndexKind
     from wolfhound.policy.deep.agent import Agent
     from wolfhound.policy.deep.rules import Rule
     from wolfhound.policy.feed import Feed
@@ -18,23 +22,16 @@ _AUDIT = 20  # updates between audits of the gap ratio
 TESTED = 64  # episodes of a test, and users that are tested at once
 
 
-class Search(StrEnum):
-    """How atoms are searched."""
+AUTO, SCAN = "auto", "scan"
 
-    AUTO = "auto"
-    SCAN = "scan"
-    INT8 = "int8"
-    CLUSTERS = "clusters"
-    LSH = "lsh"
-    PQ = "pq"
-
-
-_ORACLES = {
-    Search.INT8: "Int8Scan",
-    Search.CLUSTERS: "ClusterIndex",
-    Search.LSH: "LshIndex",
-    Search.PQ: "FaissIndex Pq",
-}
+Search = Annotated[
+    str,
+    typer.Option(
+        "--search",
+        metavar="NAME",
+        help=f"How atoms are searched: {AUTO}, {SCAN}, or an index, as for index build --kind.",
+    ),
+]
 
 
 def feed_of(atoms: str | None, users: int, seed: int) -> Feed:
@@ -45,19 +42,23 @@ def feed_of(atoms: str | None, users: int, seed: int) -> Feed:
     return Feed.build(None if atoms is None else readers.read_atoms(atoms), users=users, seed=seed)
 
 
-def oracle_of(feed: Feed, search: Search, steps: int, ratio: float) -> Oracle | None:
+def oracle_of(feed: Feed, search: str, steps: int, ratio: float) -> Oracle | None:
     """The oracle of this name, built; None for a scan."""
-    from wolfhound import choose_oracle  # noqa: PLC0415
-    from wolfhound.atoms import as_atoms  # noqa: PLC0415
+    from wolfhound import choose_oracle  # noqa: PLC0415 - numba, faiss
 
-    if search is Search.SCAN:
+    if search == SCAN:
         return None
     choice = choose_oracle(feed.atoms, queries=_SEARCHES * steps, ratio=ratio, proof=False, batch=_TOGETHER)
-    if search is Search.AUTO:
-        return choice.build()
-    named = next(each for each in choice.candidates if each.name == _ORACLES[search])
-    oracle: Oracle = named.make(as_atoms(feed.atoms), 0)
-    return oracle
+    return choice.build(None if search == AUTO else find_index(search).name)
+
+
+def find_index(search: str) -> IndexKind:
+    """The index that `--search` names."""
+    from wolfhound import INDEXES  # noqa: PLC0415
+
+    known = [name for name, kind in INDEXES.items() if kind.build is not None]
+    require(search in known, "--search", f"one of {AUTO}, {', '.join(known)}", search)
+    return INDEXES[search]
 
 
 def rule_of(name: str, options: dict[str, int | None]) -> Rule:

@@ -20,7 +20,7 @@ from wolfhound.machine import default_path
 from wolfhound.planning.text import seconds_text
 
 if TYPE_CHECKING:
-    from wolfhound.planning.measure import Report, Trial
+    from wolfhound.planning.measure import Benchmark, Measurement
 
 EXAMPLES = """[bold]Examples:[/]
 
@@ -29,7 +29,7 @@ wolfhound bench
 wolfhound --threads 1 bench --no-save --json
 """
 
-ROWS, COLUMNS, ROUNDS = 400_000, 96, 13
+N, D, ROUNDS = 400_000, 96, 13
 
 
 def bench(
@@ -47,14 +47,14 @@ def bench(
 
     path = _writable(default_path()) if save else None
     with show_texts() as say:
-        report = measure(rows=ROWS, columns=COLUMNS, rounds=ROUNDS, say=say)
+        report = measure(n=N, d=D, rounds=ROUNDS, say=say)
     # Speeds of wrong answers are worth nothing.
-    saved = report.calibration.save(path) if path is not None and report.passed else None
+    saved = report.calibration.save(path) if path is not None and report.right else None
     if as_json:
         output.print_json(_document(report, saved))
     else:
         _print(output.stdout(), report, saved)
-    raise typer.Exit(0 if report.passed else 1)
+    raise typer.Exit(0 if report.right else 1)
 
 
 def _writable(path: Path) -> Path:
@@ -64,49 +64,49 @@ def _writable(path: Path) -> Path:
     return path
 
 
-def _document(report: Report, saved: Path | None) -> dict[str, object]:
+def _document(report: Benchmark, saved: Path | None) -> dict[str, object]:
     return {
-        "rows": report.rows,
-        "columns": report.columns,
+        "n": report.n,
+        "d": report.d,
         "seconds": report.seconds,
-        "passed": report.passed,
+        "passed": report.right,
         "saved": None if saved is None else str(saved),
-        "oracles": [asdict(trial) for trial in report.trials],
+        "oracles": [asdict(each) for each in report.oracles],
         "calibration": asdict(report.calibration),
     }
 
 
-def _print(console: Console, report: Report, saved: Path | None) -> None:
+def _print(console: Console, report: Benchmark, saved: Path | None) -> None:
     threads, read = report.calibration.threads, report.calibration.read
     console.print(
-        f"[bold]{report.rows:,} x {report.columns} float32 atoms[/], "
+        f"[bold]{report.n:,} x {report.d} float32 atoms[/], "
         f"{threads} {'thread' if threads == 1 else 'threads'}, {report.seconds:.0f} s in all\n"
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("oracle")
     for heading in ("build", "ms a query", "in a batch", "GB/s", "ratio", "pays from"):
         table.add_column(heading, justify="right")
-    for trial in report.trials:
-        table.add_row(*_row(trial))
+    for each in report.oracles:
+        table.add_row(*_row(each))
     table.add_row("plain read", "", "", "", f"{1e-9 / read:.1f}", "", "")
     console.print(table)
     console.print("\npays from: so many queries, one at a time, cost as much as with Scan, building included")
-    for trial in report.trials:
-        for fault in trial.faults:
-            console.print(f"[bold red]WRONG[/] {trial.name}: {fault}")
-    if report.passed:
+    for each in report.oracles:
+        for fault in each.faults:
+            console.print(f"[bold red]WRONG[/] {each.title}: {fault}")
+    if report.right:
         console.print("All answers are right: the exact oracles agree, and no score exceeds a bound.")
     if saved is not None:
         console.print(f"Speeds saved in [bold]{output.plain(str(saved))}[/]")
 
 
-def _row(trial: Trial) -> tuple[str, ...]:
+def _row(each: Measurement) -> tuple[str, ...]:
     return (
-        trial.name,
-        seconds_text(trial.build),
-        f"{1e3 * trial.one:.3g}",
-        f"{1e3 * trial.many:.3g}",
-        f"{1e-9 * trial.speed:.1f}",
-        "1" if trial.ratio == 1.0 else f"{trial.ratio:.3f}",
-        "-" if math.isinf(trial.pays_from) else f"{trial.pays_from:,.0f}",
+        each.title,
+        seconds_text(each.build),
+        f"{1e3 * each.one:.3g}",
+        f"{1e3 * each.many:.3g}",
+        f"{1e-9 * each.speed:.1f}",
+        "1" if each.ratio == 1.0 else f"{each.ratio:.3f}",
+        "-" if math.isinf(each.pays_from) else f"{each.pays_from:,.0f}",
     )

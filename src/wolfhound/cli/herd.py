@@ -23,7 +23,7 @@ from wolfhound.planning.text import bytes_text, seconds_text
 from wolfhound.writers import write_rows
 
 if TYPE_CHECKING:
-    from wolfhound.herding.herd import Expected
+    from wolfhound.herding.cost import HerdCost
     from wolfhound.herding.result import HerdResult
 
 EXAMPLES = """[bold]Examples:[/]
@@ -105,7 +105,7 @@ def herd(
     The kernel distance (MMD) of the chosen rows from all of them is made small,
     then measured and compared with that of random subsets of m rows.
     """
-    from wolfhound.herding.herd import expected  # noqa: PLC0415 - numba
+    from wolfhound.herding.cost import estimate_cost  # noqa: PLC0415 - numba
     from wolfhound.herding.herd import herd as choose  # noqa: PLC0415
 
     outputs = output.Outputs(out, save, picture).check("rows that were chosen", "herd")
@@ -124,7 +124,7 @@ def herd(
     job = read(given)
     as_taken = job.prepared(standardize=False)
     labels = 1 if as_taken.by is None else len(np.unique(as_taken.by))
-    cost = expected(as_taken.rows, m, candidates=candidates, labels=labels, swap=swap, weights=weights)
+    cost = estimate_cost(as_taken.rows, m, candidates=candidates, labels=labels, swap=swap, weights=weights)
     meter = _meter(job.rows.shape[0], m, swap, _intent(job, m, cost))
     with _too_late(as_json=as_json), contextlib.nullcontext() if as_json else meter.job() as watch:
         ready = job.prepared(standardize=standardize)
@@ -135,7 +135,7 @@ def herd(
             target=ready.target,
             by=ready.by,
             balanced=balanced,
-            init=ready.start,
+            start=ready.start,
             exclude=ready.exclude,
             weights=weights,
             swap=swap,
@@ -147,7 +147,7 @@ def herd(
     outputs.write(
         table=lambda path: write_rows(path, job.source, result.ids, result.weights),
         folder=result.save,
-        figure=lambda: result.plot(rows=_points(ready.rows)),
+        figure=lambda: result.plot(atoms=_points(ready.rows)),
     )
     if as_json:
         output.print_json(_document(job, result, cost))
@@ -159,7 +159,7 @@ def herd(
 # ---------------------------------------------------------------- before and while it runs
 
 
-def _intent(job: Job, m: int, cost: Expected) -> str:
+def _intent(job: Job, m: int, cost: HerdCost) -> str:
     n, d = job.rows.shape
     shown_names = ", ".join(job.columns[:_SHOWN]) + (", ..." if len(job.columns) > _SHOWN else "")
     counted = f" ({shown_names})" if job.columns else ""
@@ -207,18 +207,12 @@ def _too_late(*, as_json: bool) -> Iterator[None]:
 
 def _points(rows: Atoms) -> Atoms:
     """Return what is drawn: a sample without its scores."""
-    from wolfhound.herding.kernels import ScoredAtoms  # noqa: PLC0415 - numba
+    from wolfhound.herding.kernels.stein import ScoredAtoms  # noqa: PLC0415 - numba
 
-    return rows.rows if isinstance(rows, ScoredAtoms) else rows
-
-
-def _ratio(result: HerdResult) -> float:
-    """Return how many times closer than random; nan if one is not known or 0."""
-    known = result.mmd > 0.0 and result.mmd_random > 0.0
-    return result.mmd_random / result.mmd if known else math.nan
+    return rows.atoms if isinstance(rows, ScoredAtoms) else rows
 
 
-def _document(job: Job, result: HerdResult, cost: Expected) -> dict[str, object]:
+def _document(job: Job, result: HerdResult, cost: HerdCost) -> dict[str, object]:
     n, d = job.rows.shape
     chosen = zip(result.ids.tolist(), result.weights.tolist(), strict=True)
     rows: list[dict[str, object]] = [{"id": i, "weight": weight} for i, weight in chosen]
@@ -231,7 +225,7 @@ def _document(job: Job, result: HerdResult, cost: Expected) -> dict[str, object]
         "m": len(result.ids),
         "columns": list(job.columns),
         "kernel": result.space,
-        "times_closer": _ratio(result),
+        "gain": result.gain,
         **output.pick(
             result, "mmd", "mmd_random", "mmd_random_spread", "reference", "ess", "evaluation_seconds"
         ),
@@ -268,7 +262,7 @@ def _print(console: Console, job: Job, result: HerdResult, out: Path | None) -> 
 
 
 def _verdict(result: HerdResult) -> str:
-    ratio = _ratio(result)
+    ratio = result.gain
     if math.isnan(ratio):
         return "not compared"
     if ratio >= 1.0:

@@ -3,13 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
-from enum import StrEnum
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -23,9 +21,11 @@ from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
 from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli._progress import Meter, Reading
-from wolfhound.core import Atoms, Oracle
-from wolfhound.planning.audit import faults, probe
+from wolfhound.core import Oracle
+from wolfhound.oracles.indexes import INDEXES, SAVED_AS, IndexKind, find_saved, load_index
+from wolfhound.planning.audit import find_faults, sample_queries
 from wolfhound.planning.text import bytes_text, seconds_text
+from wolfhound.validate import require
 
 if TYPE_CHECKING:
     from wolfhound.planning.choose import Choice
@@ -50,73 +50,39 @@ wolfhound index check codes atoms.npy --queries 1000
 app = typer.Typer(cls=Commands, no_args_is_help=True, help="Build, describe and check indexes of atoms.")
 
 
-class Kind(StrEnum):
-    """What to build."""
-
-    AUTO = "auto"
-    INT8 = "int8"
-    CLUSTERS = "clusters"
-    LSH = "lsh"
-    PQ = "pq"
-    IVF_PQ = "ivfpq"
-    HNSW = "hnsw"
-
-
-_NAMES = {
-    Kind.INT8: "Int8Scan",
-    Kind.CLUSTERS: "ClusterIndex",
-    Kind.LSH: "LshIndex",
-    Kind.PQ: "FaissIndex Pq",
-    Kind.IVF_PQ: "FaissIndex IvfPq",
-    Kind.HNSW: "FaissIndex Hnsw",
-}
-_PASSES = {
-    "Int8Scan": 1,
-    "ClusterIndex": 2,
-    "LshIndex": 2,
-    "FaissIndex Pq": 2,
-    "FaissIndex IvfPq": 3,
-    "FaissIndex Hnsw": 2,
-}
 _QUERIES = 10_000
+_AUTO = "auto"
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the index was saved.")]
-
-
-class Index(Oracle, Protocol):
-    """An oracle that can be saved."""
-
-    @property
-    def nbytes(self) -> int:
-        """Memory that it takes."""
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write it to a folder."""
-
-
-class Plan(NamedTuple):
-    """What will be built, how, and the choice behind it, if there was one."""
-
-    name: str
-    make: Callable[[Atoms, int], Any]
-    choice: Choice | None
 
 
 # ---------------------------------------------------------------- build
 
 
-@app.command(cls=Command, epilog=BUILD_EXAMPLES)
+class BuildCommand(Command):
+    """Names the indexes in its help: they are looked up only then, for numba takes its time."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        for param in self.params:
+            if param.name == "kind":
+                param.help = f"{_AUTO}, or one of {', '.join(_kinds())}."  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+
+@app.command(cls=BuildCommand, epilog=BUILD_EXAMPLES)
 def build(
     atoms: opt.AtomsFile,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FOLDER", help="Where to save the index.")],
-    kind: Annotated[Kind, typer.Option(metavar="NAME", help=f"One of {', '.join(Kind)}.")] = Kind.AUTO,
+    kind: Annotated[str, typer.Option(metavar="NAME")] = _AUTO,
     queries: Annotated[
-        int | None, typer.Option(min=1, help=f"Queries to come, for auto; {_QUERIES:,} if not given.")
+        int | None, typer.Option(min=1, help=f"Queries to come, for {_AUTO}; {_QUERIES:,} if not given.")
     ] = None,
     ratio: Annotated[
         float | None,
         typer.Option(
-            help="Gap ratio that is needed, for auto, clusters and lsh; 1, the best atom, if not given."
+            help=f"Gap ratio that is needed, for {_AUTO} and indexes that can be set up for one; "
+            "1, the best atom, if not given."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of whatever is random in the index.")] = 0,
@@ -127,44 +93,50 @@ def build(
     auto takes the cheapest for so many queries, by the speeds that
     wolfhound bench saved.
     """
-    places.check_folder(out, "--out", "an index", ("index",))
-    rows = readers.read_atoms(atoms)
-    plan = _plan(rows, kind, queries=queries, ratio=ratio)
-    if plan.choice is not None and not as_json:
-        output.stdout().print(f"{plan.choice}\n", markup=False, soft_wrap=True)
+    places.check_folder(out, "--out", "an index", [SAVED_AS])
+    if kind != _AUTO:
+        _check_kind(kind, queries, ratio)
+    rows, wish = readers.read_atoms(atoms), 1.0 if ratio is None else ratio
+    choice = wh.choose_oracle(rows, queries=queries or _QUERIES, ratio=wish, proof=False, savable=True)
+    if kind == _AUTO and not as_json:
+        output.stdout().print(f"{choice}\n", markup=False, soft_wrap=True)
+    if kind != _AUTO and ratio is not None:
+        _check_ratio(choice, kind, ratio)
+    chosen = INDEXES[choice.chosen.name if kind == _AUTO else kind]
     begin = time.monotonic()
-    with _watch_build(rows.shape[0] * _PASSES[plan.name]).job():
-        index: Index = plan.make(rows, seed)
+    with _watch_build(rows.shape[0] * chosen.passes).job():
+        index: Any = choice.build(chosen.name, seed=seed)
     index.save(out)
     seconds = time.monotonic() - begin
     if as_json:
-        output.print_json({"kind": plan.name, "bytes": index.nbytes, "seconds": seconds, "folder": str(out)})
+        output.print_json(
+            {"kind": chosen.name, "bytes": index.nbytes, "seconds": seconds, "folder": str(out)}
+        )
     else:
-        text = f"{plan.name}, {bytes_text(index.nbytes)}, {seconds_text(seconds)}: {out}"
+        text = f"{chosen.title}, {bytes_text(index.nbytes)}, {seconds_text(seconds)}: {out}"
         output.stdout().print(text, markup=False, soft_wrap=True)
 
 
-def _plan(rows: Atoms, kind: Kind, *, queries: int | None, ratio: float | None) -> Plan:
-    if kind is not Kind.AUTO and queries is not None:
-        raise ValueError(f"`--queries` must not be given with --kind {kind}. Got {queries}.")
-    if kind not in (Kind.AUTO, Kind.CLUSTERS, Kind.LSH) and ratio is not None:
-        raise ValueError(f"`--ratio` must not be given with --kind {kind}. Got {ratio}.")
-    if kind is Kind.HNSW:
-        return Plan(_NAMES[kind], _hnsw, None)
-    choice = wh.choose_oracle(
-        rows, queries=queries or _QUERIES, ratio=1.0 if ratio is None else ratio, proof=False, savable=True
-    )
-    if kind is Kind.AUTO:
-        return Plan(choice.chosen.name, choice.chosen.make, choice)
-    named = next(each for each in choice.candidates if each.name == _NAMES[kind])
-    if ratio is not None and ratio < 1.0 and named.objection:
-        reach = f"at most {named.ratio:.2f} for --kind {kind} and these atoms"
-        raise ValueError(f"`--ratio` must be {reach}. Got {ratio}.")
-    return Plan(named.name, named.make, None)
+def _kinds() -> dict[str, IndexKind]:
+    """Indexes that can be built from atoms, and saved."""
+    return {name: kind for name, kind in INDEXES.items() if kind.build is not None and kind.load is not None}
 
 
-def _hnsw(rows: Atoms, seed: int) -> Index:
-    return wh.FaissIndex.build(rows, kind=wh.Hnsw(), seed=seed)
+def _check_kind(name: str, queries: int | None, ratio: float | None) -> None:
+    """Refuse what is no index, and options that it does not take."""
+    kinds = _kinds()
+    require(name in kinds, "--kind", f"one of {_AUTO}, {', '.join(kinds)}", name)
+    for option, value in {"queries": queries, "ratio": None if kinds[name].takes_ratio else ratio}.items():
+        if value is not None:
+            raise ValueError(f"`--{option}` must not be given with --kind {name}. Got {value}.")
+
+
+def _check_ratio(choice: Choice, name: str, ratio: float) -> None:
+    """Refuse a ratio that an index does not reach; 1 stands for its default settings."""
+    for each in choice.options:
+        if each.name == name and each.objection and ratio < 1.0:
+            reach = f"at most {each.ratio:.2f} for --kind {name} and these atoms"
+            raise ValueError(f"`--ratio` must be {reach}. Got {ratio}.")
 
 
 def _watch_build(sweeps: int) -> Meter:
@@ -183,16 +155,16 @@ def _watch_build(sweeps: int) -> Meter:
 @app.command(cls=Command, epilog=INFO_EXAMPLES)
 def info(folder: Folder, as_json: opt.Json = False) -> None:
     """Say what a saved index is, and of which atoms; its checksums are verified."""
-    kind = _kind(folder)
-    stored = store.load(folder, "index")
+    kind = find_saved(folder)
+    stored = store.load(folder, SAVED_AS)
     nbytes = sum(array.nbytes for array in stored.arrays.values())
     made_from = [part._asdict() for part in stored.fingerprint]
     if as_json:
-        document = {"kind": kind, "format": f"{store.FORMAT} {store.VERSION}", "bytes": nbytes}
+        document = {"kind": kind.name, "format": f"{store.FORMAT} {store.VERSION}", "bytes": nbytes}
         output.print_json({**document, "params": stored.params, "atoms": made_from})
         return
     table = _table()
-    table.add_row("kind", kind)
+    table.add_row("kind", f"{kind.name}, {kind.title}")
     table.add_row("format", f"{store.FORMAT} {store.VERSION}")
     table.add_row("size", bytes_text(nbytes))
     for part in stored.fingerprint:
@@ -201,13 +173,6 @@ def info(folder: Folder, as_json: opt.Json = False) -> None:
     for name, value in _flat(stored.params):
         table.add_row(f"  {name}", output.plain(str(value)))
     output.stdout().print(table)
-
-
-def _kind(folder: Path) -> str:
-    kind = store.kind(folder)
-    if kind != "index":
-        raise ValueError(f"`FOLDER` must hold an index. Got a {kind} in {folder}.")
-    return str(store.load(folder, kind).params.get("index"))
 
 
 def _part_text(part: Part) -> str:
@@ -262,12 +227,11 @@ def check(
     """
     rows = readers.read_atoms(atoms)
     try:
-        kind = _kind(folder)
-        index = _load(kind, folder, rows)
+        kind, index = find_saved(folder), load_index(folder, rows)
     except store.StoreError as error:
         _refuse(str(error), as_json=as_json)
         raise typer.Exit(1) from None
-    found = _compared(kind, index, queries, seed)
+    found = _compare(kind, index, queries, seed)
     if as_json:
         output.print_json({"passed": not found.faults, **found._asdict()})
     else:
@@ -282,23 +246,23 @@ def _refuse(text: str, *, as_json: bool) -> None:
         output.stdout().print(f"[bold red]WRONG[/] {output.plain(text)}", soft_wrap=True)
 
 
-def _compared(kind: str, index: Oracle, size: int, seed: int) -> Checked:
-    asked = probe(index.atoms, size, seed=seed)
+def _compare(kind: IndexKind, index: Oracle, size: int, seed: int) -> Checked:
+    sample = sample_queries(index.atoms, size, seed=seed)
     begin = time.monotonic()
-    truth = wh.Scan(index.atoms, screen=False).query(asked.queries)
+    truth = wh.Scan(index.atoms, screen=False).query(sample.queries)
     scan_seconds = time.monotonic() - begin
-    hits = index.query(asked.queries)
-    exact = isinstance(index, wh.Int8Scan) or bool(np.isfinite(hits.bounds).all())
-    wrong = faults(index.atoms, asked.queries, hits, truth, exact=exact)
+    hits = index.query(sample.queries)
+    exact = kind.proves or bool(np.isfinite(hits.bounds).all())
+    wrong = find_faults(index.atoms, sample.queries, hits, truth, exact=exact)
     if exact and not np.isfinite(hits.bounds).all():
         wrong.append("an answer is not proved")
-    ratios = asked.ratios(hits, truth)
+    ratios = sample.ratios(hits, truth)
     return Checked(
-        kind=kind,
+        kind=kind.name,
         exact=exact,
         ratio=float(ratios.mean()),
         ratio_p10=float(np.quantile(ratios, 0.1)),
-        seconds=statistics.median(_alone(index, query[None]) for query in asked.queries),
+        seconds=statistics.median(_alone(index, query[None]) for query in sample.queries),
         scan_seconds=scan_seconds,
         faults=wrong,
     )
@@ -324,14 +288,3 @@ def _print_checked(found: Checked, size: int) -> None:
     if not found.faults:
         right = "answers are" if found.exact else "scores are"
         console.print(f"Intact, made from these atoms, and all {right} right.")
-
-
-def _load(name: str, folder: Path, atoms: Atoms) -> Oracle:
-    """Load an index by its name."""
-    from wolfhound.oracles import clusters, faiss_index, lsh  # noqa: PLC0415 - numba, faiss
-    from wolfhound.oracles.int8 import scan  # noqa: PLC0415
-
-    loaders: dict[str, Callable[[Path, Atoms], Oracle]] = {
-        each.name: each.load for each in (scan.Int8Scan, clusters.ClusterIndex, lsh.LshIndex)
-    }
-    return loaders.get(name, faiss_index.FaissIndex.load)(folder, atoms)

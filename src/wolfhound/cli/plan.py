@@ -15,11 +15,11 @@ from wolfhound.cli import _output as output
 
 EXAMPLES = """[bold]Examples:[/]
 
-wolfhound plan --rows 1e6 --dim 128 --ratio 0.9
+wolfhound plan --n 1e6 --d 128 --ratio 0.9
 
-wolfhound plan --rows 1e8 --dim 96 --queries 1e7 --interior --plot plan.png
+wolfhound plan --n 1e8 --d 96 --queries 1e7 --interior --plot plan.png
 
-wolfhound plan atoms.npy --eps 1e-4 --json
+wolfhound plan atoms.npy --atol 1e-4 --json
 """
 
 SOLVE = "One solve, instead of --queries"
@@ -28,10 +28,10 @@ SOLVE = "One solve, instead of --queries"
 def plan(
     atoms: Annotated[
         str | None,
-        typer.Argument(metavar="ATOMS", help="Atoms, one per row; or --rows and --dim.", show_default=False),
+        typer.Argument(metavar="ATOMS", help="Atoms, one per row; or --n and --d.", show_default=False),
     ] = None,
-    rows: Annotated[float | None, typer.Option(metavar="N", help="Number of atoms, such as 1e6.")] = None,
-    dim: Annotated[int | None, typer.Option(metavar="D", help="Dimension of the atoms.")] = None,
+    n: Annotated[float | None, typer.Option("--n", metavar="N", help="Number of atoms, such as 1e6.")] = None,
+    d: Annotated[int | None, typer.Option("--d", metavar="D", help="Dimension of the atoms.")] = None,
     ratio: Annotated[
         float | None,
         typer.Option(
@@ -54,7 +54,7 @@ def plan(
         bool, typer.Option("--interior", help="The queries come from well inside the hull, as in herding.")
     ] = False,
     batch: Annotated[int, typer.Option(min=1, help="Queries that are asked together.")] = 1,
-    eps: Annotated[
+    atol: Annotated[
         float | None, typer.Option(rich_help_panel=SOLVE, help="The gap that it is to end with.")
     ] = None,
     smoothness: Annotated[
@@ -90,13 +90,13 @@ def plan(
 
     found = planning.plan(
         None if atoms is None else readers.read_atoms(atoms),
-        rows=_whole(rows, "--rows"),
-        dim=dim,
+        n=_whole(n, "--n"),
+        d=d,
         ratio=ratio,
         tau=tau,
         delta=delta,
         queries=_whole(queries, "--queries"),
-        eps=eps,
+        atol=atol,
         smoothness=smoothness,
         diameter=diameter,
         first=first,

@@ -19,6 +19,7 @@ from wolfhound.cli import _places as places
 from wolfhound.cli import policy_solve
 from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli._policy import (
+    AUTO,
     TESTED,
     Search,
     agent_of,
@@ -66,9 +67,6 @@ Items = Annotated[
 ]
 Steps = Annotated[int, typer.Option(min=1, rich_help_panel=_TRAINING, help="Transitions of training.")]
 Users = Annotated[int, typer.Option(min=1, help="Users to learn from; tests are on others.")]
-Index = Annotated[
-    Search, typer.Option("--search", metavar="NAME", help=f"Search of SFWPO: {', '.join(Search)}.")
-]
 Ratio = Annotated[float, typer.Option(help="Gap ratio that the search needs on average; 1: the best atom.")]
 Episodes = Annotated[int, typer.Option(min=1, help="Episodes per test.")]
 
@@ -101,7 +99,7 @@ def train(
     execution: Annotated[
         str, typer.Option(metavar="NAME", help="hull: a mixture; nearest, draw: one item.")
     ] = "hull",
-    search: Index = Search.AUTO,
+    search: Search = AUTO,
     ratio: Ratio = 0.9,
     users: Users = 20_000,
     episodes: Episodes = TESTED,
@@ -204,7 +202,7 @@ def compare(
         list[str] | None,
         typer.Option(metavar="A,B,C", help="Only these policies; a wrong name lists them all."),
     ] = None,
-    search: Index = Search.CLUSTERS,
+    search: Search = "clusters",
     ratio: Ratio = 0.9,
     users: Users = 20_000,
     episodes: Episodes = TESTED,

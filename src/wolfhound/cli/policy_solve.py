@@ -18,7 +18,7 @@ from wolfhound import readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
-from wolfhound.cli._policy import Search
+from wolfhound.cli._policy import AUTO, SCAN, Search, find_index
 from wolfhound.cli._progress import GapMeter
 from wolfhound.core import Status
 from wolfhound.validate import number, require
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wolfhound.core import Atoms, Oracle
+    from wolfhound.oracles.indexes import Make
     from wolfhound.policy import ACMDP, PolicyState, TabularResult
     from wolfhound.policy.tabular.steps import PolicyStep
 
@@ -100,9 +101,7 @@ def solve(
         float, typer.Option(metavar="N", rich_help_panel=_RANDOM, help="Number of atoms, such as 1e5.")
     ] = 1e4,
     dim: Annotated[int, typer.Option(min=1, rich_help_panel=_RANDOM, help="Entries of an action.")] = 16,
-    search: Annotated[
-        Search, typer.Option(metavar="NAME", rich_help_panel=_HOW, help=f"One of {', '.join(Search)}.")
-    ] = Search.SCAN,
+    search: Search = SCAN,
     ratio: Annotated[
         float, typer.Option(rich_help_panel=_HOW, help="The share of the gap that an index finds.")
     ] = 0.8,
@@ -216,7 +215,7 @@ def _tensor(path: str) -> NDArray[Any]:
     return readers.read_array(path)
 
 
-def _searched(model: ACMDP, search: Search, ratio: float, max_steps: float) -> tuple[ACMDP, Oracle | None]:
+def _searched(model: ACMDP, search: str, ratio: float, max_steps: float) -> tuple[ACMDP, Oracle | None]:
     """The model with the oracle of this name."""
     from wolfhound.policy import ActionSet  # noqa: PLC0415
 
@@ -227,22 +226,14 @@ def _searched(model: ACMDP, search: Search, ratio: float, max_steps: float) -> t
     return model.with_actions(ActionSet(atoms, oracle=oracle)), oracle
 
 
-def _oracle(atoms: Atoms, search: Search, ratio: float, queries: int, batch: int) -> Oracle | None:
+def _oracle(atoms: Atoms, search: str, ratio: float, queries: int, batch: int) -> Oracle | None:
     import wolfhound as wh  # noqa: PLC0415
 
-    match search:
-        case Search.SCAN:
-            return None
-        case Search.INT8:
-            return wh.Int8Scan.build(atoms)
-        case Search.CLUSTERS:
-            return wh.ClusterIndex.build(atoms)
-        case Search.LSH:
-            return wh.LshIndex.build(atoms)
-        case Search.PQ:
-            return wh.FaissIndex.build(atoms)
-        case Search.AUTO:
-            return wh.choose_oracle(atoms, queries=queries, ratio=ratio, proof=False, batch=batch).build()
+    if search == SCAN:
+        return None
+    if search == AUTO:
+        return wh.choose_oracle(atoms, queries=queries, ratio=ratio, proof=False, batch=batch).build()
+    return cast("Make", find_index(search).build)(atoms)
 
 
 def _step(name: StepName) -> PolicyStep:

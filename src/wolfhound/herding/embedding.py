@@ -14,10 +14,10 @@ import numpy as np
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
-from wolfhound.herding._columns import centre_of
-from wolfhound.herding._draw import draw_ids, draw_weighted, taken
-from wolfhound.herding.features import Features, Identity, feature_mean, row_shares
-from wolfhound.herding.kernels import Kernel, Linear
+from wolfhound.herding.draw import draw_ids, draw_weighted, take_rows
+from wolfhound.herding.kernels import Kernel
+from wolfhound.herding.kernels.distances import centre_of
+from wolfhound.herding.kernels.features import Features, feature_mean, row_shares
 from wolfhound.herding.mmd import kernel_sums, self_sums
 from wolfhound.pulse import pulse
 from wolfhound.threads import one_blas_thread
@@ -55,13 +55,15 @@ class Embedding:
         <mu, k(c, .)> at the candidates.
     base : (r, d)
         Rows that stand for the target: rows of it, the candidates themselves where
-        that will do; for the linear kernel the mean; none for a kernel with mean 0.
+        that will do; one row if the kernel knows its mean, none if that is 0.
     base_ids : (r,) int64
         Ids of these rows in the target; none if they are not of it.
     mass : (r,) float64
         Their calibrated weights, 1 in sum; some may be below 0.
     square : float
         |mu|^2.
+    features : Features, optional
+        That the mass was calibrated by; None if none were needed, or known.
     exact : bool
         Whether `ku` and `square` are those of all rows.
     passes : float
@@ -78,6 +80,7 @@ class Embedding:
     base_ids: Ids
     mass: Vector
     square: float
+    features: Features | None
     exact: bool
     passes: float
     scored: int
@@ -92,7 +95,7 @@ def embed(
     kernel: Kernel,
     *,
     count: int,
-    features: int = FEATURES,
+    features: Features | int = FEATURES,
     target: AtomsLike | None = None,
     row_weights: Vector | None = None,
     exclude: Ids | None = None,
@@ -103,13 +106,13 @@ def embed(
     Parameters
     ----------
     atoms
-        (n, d) rows to pick from: atoms, an array or a path.
+        (n, d): atoms to pick from, an array or a path.
     kernel
         Without a lengthscale, one is chosen from the rows drawn.
     count
         Candidates to draw; all rows, if there are no more.
     features
-        Random features by which the rows are weighted.
+        Random features by which the rows are weighted: these, or how many are drawn.
     target
         (t, d) rows whose mean embedding is wanted; the atoms if not given.
     row_weights : (t,), optional
@@ -127,32 +130,33 @@ def embed(
     array([0.333, 0.333])
     """
     pool = as_atoms(atoms)
-    goal = pool if target is None else as_atoms(target, "target")
+    name, goal = ("atoms", pool) if target is None else ("target", as_atoms(target, "target"))
     n, d = pool.shape
     require(goal.shape[1] == d, "target", f"rows of {d} columns", f"{goal.shape[1]} columns")
-    for name, value in (("target", target), ("row_weights", row_weights)):
-        require(value is None or not kernel.centred, name, "None: the kernel has its own target", "one")
+    for other, value in (("target", target), ("row_weights", row_weights)):
+        require(value is None or not kernel.centred, other, "None: the kernel has its own target", "one")
     shares = row_shares(row_weights, goal.shape[0], "row_weights")
     gone = np.empty(0, np.int64) if exclude is None else valid_ids(exclude, "exclude", n)
     require(len(gone) < n, "exclude", "fewer than all atoms", f"all {n}")
     ids = draw_ids(n, whole(count, "count", low=1), gone, rng)
-    whole(features, "features", low=1)
-    rows = taken(pool, ids, "atoms")
+    if isinstance(features, int):
+        whole(features, "features", low=1)
+    rows = take_rows(pool, ids)
     if kernel.centred:
-        return _known(kernel.fitted(rows), ids, rows, rows[:0])
-    if isinstance(kernel, Linear):
-        mean = feature_mean(goal, Identity(d), weights=shares, name=_name(target))
-        return _known(kernel, ids, rows, mean[None], read=goal.shape[0])
+        return _known(kernel.fit(rows), ids, rows, rows[:0])
+    known = kernel.mean(goal, shares, name)
+    if known is not None:
+        return _known(kernel, ids, rows, known[None], read=goal.shape[0])
     # Where many ids are left out, candidates are no sample of the target.
     fair = target is None and BASE <= len(ids) <= MOST and 100 * len(gone) <= n
     base = _base(goal, ids if fair else None, max(count, BASE), shares, rng)
-    base_rows = rows if base.ids is ids else taken(goal, base.ids, _name(target))
-    full = kernel.fitted(base_rows if target is None else np.concatenate([rows, base_rows]))
-    found = None if base.whole else full.features(d, features, rng, centre=centre_of(base_rows))
-    mass = base.weights
+    base_rows = rows if base.ids is ids else take_rows(goal, base.ids, name)
+    full = kernel.fit(base_rows if target is None else np.concatenate([rows, base_rows]))
+    found, mass = None if base.whole else features, base.weights
+    if isinstance(found, int):
+        found = full.features(d, found, rng, centre=centre_of(base_rows))
     if found is not None:
-        mean = feature_mean(goal, found, weights=shares, name=_name(target))
-        mass = calibrated(found, base_rows, mean, mass)
+        mass = calibrate(found, base_rows, feature_mean(goal, found, weights=shares, name=name), mass)
     ku, square = _values(full, rows, base_rows, mass, ids if base.whole and target is None else None)
     read = goal.shape[0] if base.whole or found is not None else 0
     return Embedding(
@@ -164,14 +168,11 @@ def embed(
         base_ids=base.ids,
         mass=mass,
         square=square,
+        features=found,
         exact=base.whole,
         passes=float(read > 0),
         scored=read + len(ids),
     )
-
-
-def _name(target: AtomsLike | None) -> str:
-    return "atoms" if target is None else "target"
 
 
 def _known(kernel: Kernel, ids: Ids, rows: Matrix, base: Matrix, *, read: int = 0) -> Embedding:
@@ -185,6 +186,7 @@ def _known(kernel: Kernel, ids: Ids, rows: Matrix, base: Matrix, *, read: int = 
         base_ids=np.empty(0, np.int64),
         mass=np.ones(len(base)),
         square=float(kernel.gram(base, base).sum()),
+        features=None,
         exact=True,
         passes=float(read > 0),
         scored=read + len(ids),
@@ -220,7 +222,7 @@ def _base(
     return _Base(ids, repeats / size, False)
 
 
-def calibrated(
+def calibrate(
     features: Features, rows: Matrix, mean: Vector, start: Vector, *, ridge: float = RIDGE
 ) -> Vector:
     """(r,) weights of rows near `start`, 1 in sum, whose feature mean is nearly `mean`.
@@ -242,8 +244,9 @@ def calibrated(
 
     Examples
     --------
+    >>> from wolfhound.herding import Identity
     >>> rows, half = np.array([[0.0], [1.0]]), np.array([0.5, 0.5])
-    >>> calibrated(Identity(1), rows, np.array([0.8]), half).round(3)
+    >>> calibrate(Identity(1), rows, np.array([0.8]), half).round(3)
     array([0.2, 0.8])
     """
     table = np.ones((len(rows), features.dim_out + 1))

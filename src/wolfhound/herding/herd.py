@@ -1,4 +1,7 @@
-"""`herd`: a few weighted rows whose mean embedding matches that of millions."""
+"""`herd`: a few weighted atoms whose mean embedding matches that of millions.
+
+Checks and completes what it is given, then runs.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -6,117 +9,101 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, AtomsLike, Matrix, Oracle, Progress, StepSize
-from wolfhound.herding._arguments import (
-    begun,
-    check_kinds,
-    counts_of,
-    fitted,
-    kernels_only,
-    labels_of,
-    same_width,
-    seed_of,
-    shares_of,
-)
-from wolfhound.herding._expected import Expected, expected
-from wolfhound.herding._session import run
-from wolfhound.herding._space import Space, as_features
-from wolfhound.herding._task import Task, gather
-from wolfhound.herding.features import Features
-from wolfhound.herding.kernels import Kernel
+from wolfhound.core import AtomsLike, Ids, Ints, Progress
+from wolfhound.herding.draw import draw_ids, speak_of, take_rows
+from wolfhound.herding.kernels import Kernel, check_kernel
+from wolfhound.herding.kernels.gaussian import Gaussian
+from wolfhound.herding.labels import Labels, allot
 from wolfhound.herding.result import HerdResult
+from wolfhound.herding.session import KernelSession
+from wolfhound.herding.settings import HerdData, HerdSettings, check_start, seed_number
+from wolfhound.solve import Limits
 
-__all__ = ["Expected", "expected", "herd"]
+LEAST, TIMES = 10_000, 4
+"""Candidates: at least so many, and so many times as there are picks."""
 
-Phi: TypeAlias = Features | Callable[[Matrix], NDArray[Any]] | AtomsLike
+_FIT = 1 << 21
+"""Second word of the seed that draws rows for the lengthscale."""
+
+_SAMPLE = 1000
+"""Rows that give the lengthscale."""
 
 
 def herd(
-    rows: AtomsLike,
+    atoms: AtomsLike,
     m: int,
     *,
     kernel: Kernel | None = None,
     target: AtomsLike | None = None,
     by: ArrayLike | None = None,
     balanced: bool = False,
-    init: ArrayLike | None = None,
+    start: ArrayLike | None = None,
     exclude: ArrayLike | None = None,
     weights: bool = False,
     swap: bool = False,
-    features: Phi | None = None,
     row_weights: ArrayLike | None = None,
-    oracle: Oracle | Callable[[Atoms], Oracle] | None = None,
-    step: StepSize | None = None,
     candidates: int | None = None,
     max_seconds: float = math.inf,
     callback: Callable[[Progress], bool | None] | None = None,
     seed: int | np.random.Generator = 0,
     evaluate: bool = True,
 ) -> HerdResult:
-    """Pick m rows, with weights, that stand for all: their kernel means nearly agree.
+    """Pick m atoms, with weights, that stand for all: their kernel means nearly agree.
 
-    Random candidates are drawn, the mean embedding of all rows is computed in one
-    pass, and each pick is the candidate that brings the mean of the rows picked so
-    far closest to it, in the kernel itself. With `features`, `oracle` or `step`
-    the picks are made in a feature space instead, over all rows.
+    Random candidates are drawn, the mean embedding of all atoms is computed in one
+    pass, and each pick is the candidate that brings the mean of the atoms picked so
+    far closest to it, in the kernel itself. `herd_in_features` does so in a feature
+    space of your own.
 
     Parameters
     ----------
-    rows : (n, d) array, atoms, path, or a list of these
+    atoms : (n, d) array, atoms, path, or a list of these
         What to pick from; never all in memory if in files.
     m
-        Rows wanted in all, those of `init` included.
+        Atoms wanted in all, those of `start` included.
     kernel
         What is matched: `Gaussian()` by default, with the median distance as
-        lengthscale; `Laplace`, `Linear`, or `Stein` on `with_scores(rows, scores)`.
+        lengthscale; `Laplace`, `Linear`, `Stein` on `with_scores(atoms, scores)`, or
+        a `Kernel` of your own.
     target : (t, d), optional
-        Other rows to stand for, rather than the rows picked from.
+        Other atoms to stand for, rather than those picked from.
     by : (n,) labels, optional
-        Pick for each label: in proportion to its rows, at least one each. The mean
-        of each label is matched beside that of all rows; two passes.
+        Pick for each label: in proportion to its atoms, at least one each. The mean
+        of each label is matched beside that of all atoms; two passes.
     balanced
-        As many rows for each label. Weights still sum to the label's share.
-    init : ids, optional
-        Rows that are chosen already: the first ids of the result. They count in
+        As many atoms for each label. Weights still sum to the label's share.
+    start : ids, optional
+        Atoms that are chosen already: the first ids of the result. They count in
         the mean and are never swapped.
     exclude : ids, optional
-        Rows that must not be picked. They count in the mean that is matched.
+        Atoms that must not be picked. They count in the mean that is matched.
     weights
         Fit weights on the simplex; some may be 0. Else they are equal (within a label).
     swap
         Look at each pick once more when there are m. Helps in low dimension.
-    features : (n, p) array, atoms, path, or a map of rows to R^p, optional
-        Match the mean of these features exactly, by Frank-Wolfe. Picks may repeat
-        and are merged into weights. A `target` is mapped too; if features
-        are given as an array, it has p columns.
     row_weights : (n,), optional
-        Weights >= 0 of the rows (of the target, if given) in the mean; only
+        Weights >= 0 of the atoms (of the target, if given) in the mean; only
         ratios matter.
-    oracle
-        Searches the features (the rows, if there are none): an oracle over
-        them, or what makes one, such as `Scan`. Default: fresh random samples.
-    step
-        Of Frank-Wolfe in the feature space, default ``OpenLoop(1)``: equal weights.
     candidates
-        Random rows to pick from (with `by`: of each label), at least as many as
+        Random atoms to pick from (with `by`: of each label), at least as many as
         are to be picked. Default ``max(10_000, 4 * m)``, at most all.
     max_seconds
-        The rows picked until then are returned, weighted and evaluated; if there
-        are none yet, TimeoutError is raised.
+        The atoms picked until then are returned, weighted, and evaluated as far as
+        time is left; if there are none yet, TimeoutError is raised.
     callback
-        Called with every state (`t` rows so far, `value`, `ids`, ...); returning
-        True stops. Ctrl-C stops too; the rows so far are returned.
+        Called with every state (`t` atoms so far, `value`, `ids`, ...); returning
+        True stops. Ctrl-C stops too; the atoms so far are returned.
     seed
-        The same seed gives the same rows, at any number of threads.
+        The same seed gives the same atoms, at any number of threads.
     evaluate
-        Measure the MMD on held-out rows beside that of random subsets. Not part
+        Measure the MMD on held-out atoms beside that of random subsets. Not part
         of ``seconds``.
 
     Returns
@@ -128,61 +115,89 @@ def herd(
     --------
     >>> rows = np.random.default_rng(0).normal(size=(2000, 2))
     >>> result = herd(rows, 50)
-    >>> len(result.ids), result.gain < 0.5
+    >>> len(result.ids), result.gain > 2.0
     (50, True)
     """
     began = time.perf_counter()
-    switches = {"balanced": balanced, "weights": weights, "swap": swap, "evaluate": evaluate}
-    check_kinds(switches, step=step, oracle=oracle, features=features, callback=callback)
-    atoms = as_atoms(rows, "rows")
-    goal = None if target is None else as_atoms(target, "target")
-    n = atoms.shape[0]
-    chosen, banned = begun(n, m, init, exclude)
-    shares = shares_of(row_weights, n if goal is None else goal.shape[0])
-    limit, number = validate.number(max_seconds, "max_seconds", low=0.0), seed_of(seed)
-    if features is not None or oracle is not None or step is not None:
-        kernels_only(
-            {"kernel": kernel, "by": by, "candidates": candidates, "weights": weights, "swap": swap}
-            | {"balanced": balanced}
-        )
-        mapped, phi = as_features(features, atoms, banned)
-        same_width(goal, mapped)
-        space = Space(
-            rows=atoms,
-            atoms=mapped,
-            features=phi,
-            oracle=oracle,
-            step=step,
-            target=goal,
-            row_weights=shares,
-            exclude=banned,
-            evaluate=evaluate,
-            seed=number,
-        )
-        return space.run(m, chosen if len(chosen) else None, max_seconds=limit, callback=callback)
-    same_width(goal, atoms)
-    labels = labels_of(by, n, shares, target=goal, balanced=balanced)
-    task = Task(
-        rows=atoms,
-        kernel=fitted(kernel, atoms, goal, number),
-        target=goal,
-        labels=labels,
-        row_weights=shares,
-        init=chosen,
+    flags: dict[str, Any] = {"balanced": balanced, "weights": weights, "swap": swap, "evaluate": evaluate}
+    for name, value in flags.items():
+        validate.flag(value, name)
+    if callback is not None:
+        validate.function(callback, "callback", "a function of a state")
+    given = as_atoms(atoms)
+    chosen, banned = check_start(given.shape[0], m, start, exclude)
+    validate.require(by is not None or not balanced, "balanced", "False without `by`", balanced)
+    alone = target is None or by is None
+    validate.require(alone, "target", "None with `by`: herd each label on its own", "one")
+    data, number = HerdData.of(given, target, by, row_weights), seed_number(seed)
+    settings = HerdSettings(
+        kernel=_fit_kernel(Gaussian() if kernel is None else kernel, data, number),
+        candidates=_count_candidates(data, m, candidates, start=chosen, exclude=banned, balanced=balanced),
+        held=len(chosen),
         exclude=banned,
-        counts=counts_of(n, m, candidates, labels, taken_ids=(chosen, banned), balanced=balanced),
-        balanced=balanced,
-        weights=weights,
-        swap=swap,
-        evaluate=evaluate,
         seed=number,
+        **flags,
+        **data.fingerprints(),
     )
-    return run(
-        task,
-        m,
-        begun=chosen,
-        make=lambda: gather(task),
-        max_seconds=limit,
-        callback=callback,
-        began=began,
+    session = KernelSession(data=data, settings=settings, ids=chosen)
+    limits = Limits(seconds=max_seconds)
+    return session.run(m, limits=limits, callback=callback, began=began, make=HerdResult)
+
+
+def _fit_kernel(kernel: Kernel, data: HerdData, seed: int) -> Kernel:
+    """Return the kernel with nothing left to choose."""
+    check_kernel(kernel)
+    validate.require(data.target is None or not kernel.centred, "target", f"None with {kernel!r}", "one")
+    rng = np.random.default_rng([seed, _FIT])
+    sources = [(data.atoms, "atoms")] + ([] if data.target is None else [(data.target, "target")])
+    none, size = np.empty(0, np.int64), _SAMPLE // len(sources)
+    sample = np.concatenate(
+        [take_rows(atoms, draw_ids(atoms.shape[0], size, none, rng), name) for atoms, name in sources]
     )
+    with speak_of("atoms", instead_of="rows"):
+        found = kernel.fit(sample)
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = bool(np.isfinite(found.diagonal(sample)).all())
+    validate.require(finite, "atoms", "of moderate size: scale them", "kernel values that overflow")
+    return found
+
+
+def _count_candidates(
+    data: HerdData, m: int, given: int | None, *, start: Ids, exclude: Ids, balanced: bool
+) -> tuple[int, ...]:
+    """Return how many candidates each label has, or all atoms have, of which m are wanted in all."""
+    if data.labels is None:
+        free = np.array([data.atoms.shape[0] - len(start) - len(exclude)])
+        wanted = np.array([m - len(start)])
+    else:
+        free, wanted = _count_free(m, data.labels, start, exclude, balanced=balanced)
+    if given is not None:
+        most = int(wanted.max())
+        size = validate.count(given, "candidates", low=1)
+        rule = f"at least {most}, the atoms to pick" + (" of one label" if data.labels is not None else "")
+        validate.require(size >= most, "candidates", rule, given)
+        return tuple(int(count) for count in np.minimum(size, free))
+    # All labels together take as long as one set of candidates: their kernel matrices do.
+    least = math.ceil(LEAST / math.sqrt(len(free)))
+    return tuple(int(count) for count in np.minimum(np.maximum(least, TIMES * wanted), free))
+
+
+def _count_free(m: int, labels: Labels, start: Ids, exclude: Ids, *, balanced: bool) -> tuple[Ints, Ints]:
+    """Return how many atoms of each label are left, and how many of them are wanted."""
+    chosen, banned = np.zeros((2, len(labels.values)), bool)
+    chosen[start], banned[exclude] = True, True
+    held = np.array([chosen[members].sum() for members in labels.members], np.int64)
+    gone = np.array([banned[members].sum() for members in labels.members], np.int64)
+    rule = "atoms of labels that weigh anything"
+    validate.require(int(held.sum()) == len(start), "start", rule, "others")
+    room = np.array([len(members) for members in labels.members], np.int64) - gone
+    free = room - held
+    names = [labels.values[members[0]] for members in labels.members]
+    full = [str(name) for name, left in zip(names, free, strict=True) if left < 1]
+    validate.require(not full, "by", "labels with an atom to pick each", f"none left of {full[:1]}")
+    missing = int((held == 0).sum())
+    rule = f"at least {len(start) + missing}, one atom for each of {len(names)} labels"
+    validate.require(m >= len(start) + missing, "m", rule, m)
+    rule = f"at most {room.sum()}, the atoms of labels that weigh anything"
+    validate.require(m <= int(room.sum()), "m", rule, m)
+    return free, allot(m, held, room, labels.shares, balanced=balanced) - held

@@ -14,12 +14,13 @@ from typing import final
 
 import numpy as np
 
-from wolfhound.atoms import as_atoms, block_rows
+from wolfhound.atoms import ArrayAtoms, as_atoms, block_rows, check_finite
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
-from wolfhound.herding._columns import floats
-from wolfhound.herding._draw import draw_ids, draw_weighted, taken
-from wolfhound.herding.features import Identity, check_rows, feature_mean, row_shares
-from wolfhound.herding.kernels import Kernel, Linear, check_kernel
+from wolfhound.herding.draw import draw_held_out, speak_of, take_rows
+from wolfhound.herding.kernels import Kernel, check_kernel
+from wolfhound.herding.kernels.distances import floats
+from wolfhound.herding.kernels.features import row_shares
+from wolfhound.pulse import pulse
 from wolfhound.threads import map_ordered
 from wolfhound.validate import count as whole
 from wolfhound.validate import flag, kind, require
@@ -58,7 +59,18 @@ def kernel_sums(
             total += _product(tile, weights[begin : begin + WIDE])
         return total
 
-    return np.concatenate([np.empty(0), *map_ordered(work, range(0, len(left), TALL))])
+    if not len(right):
+        return np.zeros(len(left))
+    return _join(map_ordered(work, range(0, len(left), TALL)))
+
+
+def _join(parts: Iterator[Vector]) -> Vector:
+    """Put the parts together; a deadline is obeyed between them."""
+    found = [np.empty(0)]
+    for part in parts:
+        pulse(0)
+        found.append(part)
+    return np.concatenate(found)
 
 
 def _product(tile: Matrix, weights: Vector) -> Matrix:
@@ -71,7 +83,7 @@ def _product(tile: Matrix, weights: Vector) -> Matrix:
         out: Matrix = tile @ weights.astype(tile.dtype, copy=False)
     if np.isnan(out).any():
         raise FloatingPointError(
-            "`rows` must be of moderate size: sums of kernel values are nan; or mend the kernel"
+            "`atoms` must be of moderate size: sums of kernel values are nan; or mend the kernel"
         )
     return out
 
@@ -99,6 +111,7 @@ def self_sums(kernel: Kernel, rows: Matrix, weights: Vector, *, single: bool = T
 
     total = np.zeros(len(rows))
     for first, part in map_ordered(work, range(0, len(rows), WIDE)):
+        pulse(0)
         total[first:] += part
     return total
 
@@ -118,7 +131,7 @@ def _sums_before(kernel: Kernel, rows: Matrix) -> Vector:
             total += _product(tile, np.ones(len(there)))
         return total
 
-    return np.concatenate([np.empty(0), *map_ordered(work, range(0, len(rows), TALL))])
+    return _join(map_ordered(work, range(0, len(rows), TALL)))
 
 
 # ---------------------------------------------------------------- two sets
@@ -161,12 +174,10 @@ def mmd(
     require(a.shape[1] == b.shape[1], "right", f"rows of {a.shape[1]} columns", f"{b.shape[1]} columns")
     wa = row_shares(left_weights, a.shape[0], "left_weights")
     wb = row_shares(right_weights, b.shape[0], "right_weights")
-    if isinstance(kernel, Linear):
-        identity = Identity(a.shape[1])
-        apart = feature_mean(a, identity, weights=wa, name="left")
-        apart -= feature_mean(b, identity, weights=wb, name="right")
-        return float(np.linalg.norm(apart))
-    full = kernel.fitted(np.concatenate([_spread(a, "left"), _spread(b, "right")]))
+    means = kernel.mean(a, wa, "left"), kernel.mean(b, wb, "right")
+    if means[0] is not None and means[1] is not None:
+        return Reference.of(means[1][None], kernel, exact=True).mmd(means[0][None])
+    full = kernel.fit(np.concatenate([_spread(a, "left"), _spread(b, "right")]))
     wa, wb = _or_equal(wa, a.shape[0]), _or_equal(wb, b.shape[0])
     square = _within(full, a, wa, "left") - 2.0 * _between(full, a, wa, b, wb) + _within(full, b, wb, "right")
     return math.sqrt(max(square, 0.0))
@@ -175,7 +186,7 @@ def mmd(
 def _spread(atoms: Atoms, name: str) -> Matrix:
     """At most 500 rows at equal distances."""
     n = atoms.shape[0]
-    return taken(atoms, np.linspace(0, n - 1, min(n, 500)).round().astype(np.int64), name)
+    return take_rows(atoms, np.linspace(0, n - 1, min(n, 500)).round().astype(np.int64), name)
 
 
 def _or_equal(shares: Vector | None, n: int) -> Vector:
@@ -190,7 +201,8 @@ def _blocks(atoms: Atoms) -> Iterator[tuple[slice, Matrix]]:
 def _within(kernel: Kernel, atoms: Atoms, weights: Vector, name: str) -> float:
     total = 0.0
     for here, block in _blocks(atoms):
-        check_rows(block, here.start, name)
+        with speak_of(name):
+            check_finite(block, here.start)
         total += float(weights[here] @ self_sums(kernel, block, weights[here], single=False))
         for there, other in _blocks(atoms):
             if there.start > here.start:
@@ -234,7 +246,7 @@ class Reference:
     exact : bool
         Whether nothing is estimated.
     origin : (d,), optional
-        What was taken from the rows, for the linear kernel.
+        What was taken from the rows, where the kernel knows its mean.
     """
 
     rows: Matrix
@@ -271,15 +283,16 @@ class Reference:
         check_kernel(kernel)
         table = floats(rows)
         require(table.ndim == 2, "rows", "an array with 2 axes", f"shape {table.shape}")
-        full = kernel.fitted(table)
+        full = kernel.fit(table)
         if full.centred:
             return cls(table[:0], full, np.empty(0), 0.0, True)
         flag(exact, "exact")
         require(len(table) > (0 if exact else 1), "rows", "two rows or more", len(table))
-        check_rows(table, 0, "rows")
+        with speak_of("rows"):
+            check_finite(table, 0)
         shares = _or_equal(row_shares(weights, len(table)), len(table))
-        # Weights sum to 1, so a shift changes no distance of means; far from 0 it saves digits.
-        origin = shares @ table if isinstance(full, Linear) else None
+        # Where the mean is a row a shift changes no distance; far from 0 it saves digits.
+        origin = full.mean(ArrayAtoms(table), shares, "rows")
         placed = table if origin is None else table - origin
         square = float(shares @ self_sums(full, placed, shares))
         if not exact:
@@ -312,7 +325,7 @@ class Reference:
         row_weights : (n,), optional
             Weights >= 0 of the target's rows; rows are then drawn by them.
         exclude : (e,) int64, optional
-            Rows that were used for picking. Left out, unless fewer than a tenth of
+            Rows that were used for picking. Left out, unless fewer than a quarter of
             `count` are left.
         rng
             Draws the rows.
@@ -331,17 +344,9 @@ class Reference:
         shares = row_shares(row_weights, n, "row_weights")
         whole(count, "count", low=2)
         if n <= 2 * count:
-            return cls.of(taken(target, np.arange(n), "atoms"), kernel, weights=shares, exact=True)
+            return cls.of(take_rows(target, np.arange(n)), kernel, weights=shares, exact=True)
         used = np.empty(0, np.int64) if exclude is None else valid_ids(exclude, "exclude", n)
-        if 10 * (n - len(used)) < count:
-            used = used[:0]
-        if shares is None:
-            ids = draw_ids(n, count, used, rng)
-        else:
-            unused = shares.copy()
-            unused[used] = 0.0
-            ids = draw_weighted(unused if unused.any() else shares, count, rng)
-        return cls.of(taken(target, ids, "atoms"), kernel)
+        return cls.of(take_rows(target, draw_held_out(n, count, used, shares, rng)[0]), kernel)
 
     def at(self, rows: Matrix) -> Vector:
         """(m,) values of the target's (estimated) mean embedding at the rows."""

@@ -1,4 +1,4 @@
-"""What `herd` gives back: the rows, their weights, how good they are, the cost."""
+"""What `herd` gives back: the atoms, their weights, how good they are, the cost; and how to go on."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -13,30 +13,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wolfhound import plot, store
+from wolfhound import plot
 from wolfhound.atoms import Fingerprint, as_atoms
-from wolfhound.codec import WEIGHTS
-from wolfhound.core import Atoms, AtomsLike, Ids, Progress, Status, Vector
-from wolfhound.herding._record import (
-    Curve,
-    Record,
-    loaded_kernel,
-    loaded_record,
-    saved_kernel,
-    saved_record,
-)
+from wolfhound.codec import WEIGHTS, Array, Codec, Columns, Json, Plain, check_weights
+from wolfhound.core import Atoms, AtomsLike, Ids, Status, Vector
+from wolfhound.herding.evaluation import Curve
 from wolfhound.herding.kernels import Kernel
-from wolfhound.result import Trace, TraceRow
-from wolfhound.validate import count, function, kind, number, require
+from wolfhound.herding.session import Callback, Made, resume
+from wolfhound.herding.settings import HerdSettings
+from wolfhound.result import TRACE, Trace
+from wolfhound.validate import function, kind, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Curve", "HerdResult", "Record", "Session"]
-
-_KIND = "herd"
 _DRAWN = 2000
-"""Rows that a picture shows."""
+"""Atoms that a picture shows."""
 
 _SHOWN = 8
 
@@ -45,61 +37,60 @@ class Session(Protocol):
     """What a result keeps in memory to go on; lost when it is saved or pickled."""
 
     @property
-    def rows(self) -> Atoms:
-        """The rows that were herded."""
+    def atoms(self) -> Atoms:
+        """What was herded."""
 
     def extend(
-        self, m: int, *, max_seconds: float, callback: Callable[[Progress], bool | None] | None
-    ) -> HerdResult:
-        """Go on to m rows."""
+        self, m: int, *, max_seconds: float, callback: Callback | None, make: Callable[..., Made]
+    ) -> Made:
+        """Go on to m atoms; `make` makes the result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class HerdResult:
-    """Few weighted rows that stand for many, and how well they do.
+    """Few weighted atoms that stand for many, and how well they do.
 
     Attributes
     ----------
     ids : (k,) int64
-        The rows in the order of their picks, those of `init` first. k = m, less
+        The atoms in the order of their picks, those of `start` first. k = m, less
         if a limit came first; in a feature space repeated picks are merged.
     weights : (k,)
         Their weights, >= 0 with sum 1.
     mmd : float
-        Maximum mean discrepancy of the weighted rows, in the true kernel, on
+        Maximum mean discrepancy of the weighted atoms, in the true kernel, on
         the data of `reference`; nan if it was not evaluated.
     mmd_random, mmd_random_spread : float
         Mean and standard deviation of the MMD of random subsets of as many
-        rows, equally weighted, on the same data.
+        atoms, equally weighted, on the same data.
     reference : str
         What the MMD was measured on, and how many random subsets there were.
     seconds, evaluation_seconds : float
-        Time to pick the rows, and to measure how good they are.
+        Time to pick the atoms, and to measure how good they are.
     passes : float
-        Passes over all rows to pick them.
+        Passes over all atoms to pick them.
     scored : int
-        Kernel values or features that were needed per row: the
+        Kernel values or features that were needed per atom: the
         machine-independent cost.
     status : Status
         Why the run ended.
     trace : Trace
         Every state on the way; `value` is half the squared MMD to the embedding.
-    kernel : Kernel or None
-        With its lengthscale; None in a feature space, and for a saved kernel
-        that is not one of ours.
     space : str
         The kernel or the feature space in words.
+    curve : Curve
+        MMD of the first atoms against their number, with random: `sizes, mmd, random`.
+        Empty if it was not evaluated.
     labels : (k,), optional
-        Labels of the rows.
+        Labels of the atoms.
     mmd_by : (labels,), optional
-        MMD within each label of ``np.unique(labels)``, against all rows of the label (a
+        MMD within each label of ``np.unique(labels)``, against all atoms of the label (a
         calibrated sample of more than 10,000), in the order of these labels.
     fingerprint : Fingerprint
-        Of all rows.
-    measured : Curve
-        What `curve` returns.
-    record : Record, optional
-        Settings, for `extend` after loading.
+        Of all atoms.
+    settings : HerdSettings, optional
+        What decided the run; None in a feature space, and for a saved kernel that is
+        in no table.
     session : Session, optional
         What `extend` goes on with.
     """
@@ -116,14 +107,18 @@ class HerdResult:
     scored: int
     status: Status
     trace: Trace
-    kernel: Kernel | None
     space: str
+    curve: Curve
     labels: NDArray[Any] | None = None
     mmd_by: Vector | None = None
     fingerprint: Fingerprint = ()
-    measured: Curve
-    record: Record | None = None
+    settings: HerdSettings | None = None
     session: Session | None = None
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The kernel, with its lengthscale; None where there are no settings."""
+        return None if self.settings is None else self.settings.kernel
 
     @property
     def ess(self) -> float:
@@ -132,53 +127,45 @@ class HerdResult:
 
     @property
     def zeros(self) -> int:
-        """Rows of weight 0: fitted weights can do without them."""
+        """Atoms of weight 0: fitted weights can do without them."""
         return int((self.weights == 0.0).sum())
 
     @property
     def gain(self) -> float:
-        """``mmd / mmd_random``: below 1 is better than random."""
-        return self.mmd / self.mmd_random if self.mmd_random > 0.0 else math.nan
+        """``mmd_random / mmd``: how many times closer than random; nan if one is not known, or 0."""
+        return self.mmd_random / self.mmd if min(self.mmd, self.mmd_random) > 0.0 else math.nan
 
     @property
     def success(self) -> bool:
-        """Whether all m rows were picked."""
+        """Whether all m atoms were picked."""
         return self.status.success
 
     @property
     def message(self) -> str:
-        """Why the run ended, how good the rows are and what it cost."""
+        """Why the run ended, how good the atoms are and what it cost."""
         return f"{self.status.value}: {self._quality()} after {self._cost()}"
-
-    def curve(self) -> Curve:
-        """MMD of the first rows against their number, with random; nothing is computed.
-
-        Rows are equally weighted within a label (within all), also where the
-        result's weights were fitted. Empty if the result was not evaluated.
-        """
-        return self.measured
 
     def extend(
         self,
         m: int,
         *,
-        rows: AtomsLike | None = None,
+        atoms: AtomsLike | None = None,
         target: AtomsLike | None = None,
         by: ArrayLike | None = None,
         row_weights: ArrayLike | None = None,
         max_seconds: float = math.inf,
-        callback: Callable[[Progress], bool | None] | None = None,
+        callback: Callback | None = None,
     ) -> HerdResult:
-        """Return a result with m rows that begins with these.
+        """Return a result with m atoms that begins with these.
 
-        The same as one run with m rows and as many `candidates`, if neither
+        The same as one run with m atoms and as many `candidates`, if neither
         swapped nor weighted. Swaps and weights are made anew.
 
         Parameters
         ----------
         m
-            Rows in all; at most the candidates of the first run.
-        rows, target, by, row_weights
+            Atoms in all; at most the candidates of the first run.
+        atoms, target, by, row_weights
             What `herd` was given, needed if this result was loaded or pickled;
             checked to be the same.
         max_seconds, callback
@@ -186,7 +173,7 @@ class HerdResult:
 
         Examples
         --------
-        >>> from wolfhound.herding.herd import herd
+        >>> from wolfhound import herd
         >>> rows = np.linspace(0.0, 1.0, 50)[:, None]
         >>> np.array_equal(herd(rows, 4).extend(8).ids, herd(rows, 8).ids)
         True
@@ -195,47 +182,52 @@ class HerdResult:
             function(callback, "callback", "a function of a state")
         session = self.session
         for name, value in (("target", target), ("by", by), ("row_weights", row_weights)):
-            require(value is None or rows is not None, "rows", f"given where `{name}` is", None)
-        if rows is not None or session is None:
-            from wolfhound.herding._session import resumed  # noqa: PLC0415 - makes results
+            require(value is None or atoms is not None, "atoms", f"given where `{name}` is", None)
+        if atoms is not None or session is None:
+            session = self._resume(atoms, target=target, by=by, row_weights=row_weights)
+        return session.extend(m, max_seconds=max_seconds, callback=callback, make=HerdResult)
 
-            session = resumed(self, rows, target=target, by=by, row_weights=row_weights)
-        return session.extend(m, max_seconds=max_seconds, callback=callback)
+    def _resume(self, atoms: AtomsLike | None, **given: Any) -> Session:
+        """Return the run of a loaded result, given again what it was made from."""
+        if self.settings is None:
+            how = "call herd with its ids as `start`"
+            raise ValueError(f"a loaded result in {self.space} cannot go on: {how}.")
+        if atoms is None:
+            raise ValueError("`atoms` must be given: this result was loaded or pickled without them.")
+        return resume(self.settings, self.ids, self.fingerprint, as_atoms(atoms), **given)
 
     def plot(
         self,
         path: str | Path | None = None,
         *,
-        rows: AtomsLike | None = None,
+        atoms: AtomsLike | None = None,
         title: str | None = None,
     ) -> Figure:
-        """Draw the MMD against the number of rows, and the chosen among the others.
+        """Draw the MMD against the number of atoms, and the chosen among the others.
 
         Parameters
         ----------
         path
             Where to write the picture; its ending chooses the format.
-        rows
+        atoms
             What `herd` was given, for the second panel if the result was loaded.
         title
             Heading; by default the space and the gain over random.
         """
         if title is not None:
             kind(title, "title", "a string", str)
-        atoms = None if self.session is None else self.session.rows
-        if rows is not None:
-            atoms = as_atoms(rows, "rows")
         chosen = sample = None
-        if atoms is not None:
-            n = atoms.shape[0]
-            require(bool(self.ids.max() < n), "rows", "the rows that were herded", f"{n} rows")
+        given = as_atoms(atoms) if atoms is not None else self.session.atoms if self.session else None
+        if given is not None:
+            n = given.shape[0]
+            require(bool(self.ids.max() < n), "atoms", "the atoms that were herded", f"{n} atoms")
             some = np.random.default_rng(0).choice(n, min(n, _DRAWN), replace=False)
-            sample, chosen = atoms.take(some), atoms.take(self.ids)
+            sample, chosen = given.take(some), given.take(self.ids)
         figure = plot.herding(
-            sizes=self.measured.sizes.astype(np.float64),
-            mmd=self.measured.mmd,
+            sizes=self.curve.sizes.astype(np.float64),
+            mmd=self.curve.mmd,
             last=self.mmd,
-            random=self.measured.random,
+            random=self.curve.random,
             sample=sample,
             chosen=chosen,
             weights=self.weights,
@@ -246,39 +238,19 @@ class HerdResult:
         return figure
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write to a folder that `HerdResult.load` reads."""
-        arrays = {f"trace_{name}": getattr(self.trace, name) for name in TraceRow._fields}
-        arrays |= {f"curve_{name}": getattr(self.measured, name) for name in Curve._fields}
-        numbers = (self.mmd, self.mmd_random, self.mmd_random_spread, self.seconds, self.evaluation_seconds)
-        # As an array: JSON has no nan.
-        arrays |= {"numbers": np.array([*numbers, self.passes]), "ids": self.ids, "weights": self.weights}
-        for name in ("labels", "mmd_by"):
-            if getattr(self, name) is not None:
-                arrays[name] = getattr(self, name)
-        if self.mmd_by is not None:
-            arrays["mmd_by"] = self.mmd_by
-        if self.record is not None:
-            arrays["exclude"] = self.record.exclude
-        params = {
-            "status": self.status.name,
-            "scored": self.scored,
-            "reference": self.reference,
-            "space": self.space,
-            "kernel": saved_kernel(self.kernel),
-            "record": saved_record(self.record),
-        }
-        store.save(folder, _KIND, arrays, params, self.fingerprint)
+        """Write to a folder that `wolfhound.load` reads."""
+        CODEC.save(self, folder)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], rows: AtomsLike | None = None) -> HerdResult:
+    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> HerdResult:
         """Read a result that `save` wrote.
 
         Parameters
         ----------
         folder
             Where it was saved.
-        rows
-            Atoms, an array or a path. If given, must be the rows of the run, else
+        atoms
+            Atoms, an array or a path. If given, must be those of the run, else
             StoreError is raised.
 
         Raises
@@ -286,16 +258,13 @@ class HerdResult:
         StoreError
             If the folder is damaged, or holds what no run can have given.
         """
-        stored = store.load(folder, _KIND, mmap=False)
-        if rows is not None:
-            store.check_fingerprint(stored, rows)
-        with stored.reading():
-            return _read(stored)
+        return CODEC.load(folder, atoms)
 
     def _quality(self) -> str:
         if math.isnan(self.mmd):
             return "MMD not evaluated"
-        against = f"{self.gain:.2f} of random" if self.mmd_random > 0.0 else "random 0"
+        known = not math.isnan(self.gain)
+        against = f"{self.gain:.3g} times closer than random" if known else f"random {self.mmd_random:.3g}"
         return f"MMD {self.mmd:.3g}, {against}"
 
     def _within(self) -> list[str]:
@@ -309,7 +278,7 @@ class HerdResult:
         return f"{self.seconds:.3g} s, {passes}, {self.scored:,} atoms scored"
 
     def __repr__(self) -> str:
-        """Quality, cost and the first rows, on several lines."""
+        """Quality, cost and the first atoms, on several lines."""
         k, n = len(self.ids), sum(part.n for part in self.fingerprint)
         first = ", ".join(f"{i}" for i in self.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
         unused = f", {self.zeros:,} of weight 0" if self.zeros else ""
@@ -317,7 +286,7 @@ class HerdResult:
         return "\n".join(
             [
                 f"HerdResult({self.status.name}: {self.status.value})",
-                f"  rows     {k:,} of {n:,}, effective {self.ess:,.6g}{unused}: {first}",
+                f"  atoms    {k:,} of {n:,}, effective {self.ess:,.6g}{unused}: {first}",
                 f"  mmd      {self._quality()} ({random})",
                 *self._within(),
                 f"  on       {self.reference}",
@@ -327,41 +296,49 @@ class HerdResult:
         )
 
 
-def _read(stored: store.Stored) -> HerdResult:
-    params, n = stored.params, stored.shape[0]
-    mmd, random, spread, *costs = stored.array("numbers", np.float64, (6,)).tolist()
-    seconds, evaluation, passes = (number(cost, "numbers", low=0.0) for cost in costs)
-    ids = stored.array("ids", np.int64, (None,), low=0, high=n - 1)
-    weights = stored.array("weights", np.float64, ids.shape, low=0.0, high=1.0 + WEIGHTS)
-    require(abs(weights.sum() - 1.0) <= WEIGHTS, "weights", "of sum 1", weights.sum())
-    sizes = stored.array("curve_sizes", np.int64, (None,), low=0)
-    labels = stored.arrays.get("labels")
-    require(labels is None or labels.shape == ids.shape, "labels", "one for each row", labels)
-    return HerdResult(
-        ids=ids,
-        weights=weights,
-        mmd=mmd,
-        mmd_random=random,
-        mmd_random_spread=spread,
-        reference=str(params["reference"]),
-        seconds=seconds,
-        evaluation_seconds=evaluation,
-        passes=passes,
-        scored=count(params["scored"], "scored"),
-        status=Status[params["status"]],
-        trace=Trace.read(stored),
-        kernel=loaded_kernel(params["kernel"]),
-        space=str(params["space"]),
-        labels=labels,
-        mmd_by=None if "mmd_by" not in stored.arrays else _read_by(stored, labels),
-        fingerprint=stored.fingerprint,
-        measured=Curve(
-            sizes, *(stored.array(f"curve_{name}", np.float64, sizes.shape) for name in ("mmd", "random"))
+# ---------------------------------------------------------------- saved
+
+
+def _check(result: HerdResult) -> None:
+    check_weights(result.weights)
+    if result.mmd_by is not None:
+        distinct = 0 if result.labels is None else len(np.unique(result.labels))
+        require(len(result.mmd_by) == distinct, "mmd_by", f"one for each of {distinct} labels", result.mmd_by)
+    if result.settings is not None:
+        k, n = len(result.ids), sum(part.n for part in result.fingerprint)
+        require(result.settings.held <= k, "held", f"<= {k}", result.settings.held)
+        require(bool((result.settings.exclude < n).all()), "exclude", f"ids in [0, {n})", "others")
+
+
+CODEC = Codec(
+    "herd",
+    HerdResult,
+    {
+        "ids": Array(shape=("k",), dtype=np.int64, low=0, below="n"),
+        "weights": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
+        "labels": Array(shape=("k",), dtype=None, optional=True),
+        "mmd_by": Array(shape=("labels",), low=0.0, optional=True),
+        "mmd": Plain.NUMBER,
+        "mmd_random": Plain.NUMBER,
+        "mmd_random_spread": Plain.NUMBER,
+        "seconds": Plain.COST,
+        "evaluation_seconds": Plain.COST,
+        "passes": Plain.COST,
+        "scored": Plain.COUNT,
+        "status": Plain.STATUS,
+        "reference": Plain.TEXT,
+        "space": Plain.TEXT,
+        "trace": TRACE,
+        "curve": Columns(
+            Curve,
+            {
+                "sizes": Array(shape=("sizes",), dtype=np.int64, low=0),
+                "mmd": Array(shape=("sizes",)),
+                "random": Array(shape=("sizes",)),
+            },
         ),
-        record=loaded_record(params["record"], stored, len(ids)),
-    )
-
-
-def _read_by(stored: store.Stored, labels: NDArray[Any] | None) -> Vector:
-    distinct = 0 if labels is None else len(np.unique(labels))
-    return stored.array("mmd_by", np.float64, (distinct,), low=0.0)
+        "settings": Json(lambda settings: settings and settings.to_json(), HerdSettings.from_json),
+    },
+    _check,
+)
+"""How results are saved."""

@@ -1,6 +1,6 @@
 """Sublinear herding: equal weights from an index, with a share that is verified.
 
-How a herding step moves and what it asks for; `finite` runs it.
+How a herding step moves and what it asks for; `feature_picks` runs it.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -51,7 +51,7 @@ class Onwards:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SublinearHerding:
-    """Picks of equal weight, each with a verified share c of |w - mu|^2.
+    """Picks of equal weight, each with a verified share `ratio` of |w - mu|^2.
 
     Algorithm 4 without a Case 1: if mu lies in the hull, some atom has a gap <mu - w, s -
     w> of at least |w - mu|^2, so there always is something to find. The index is asked
@@ -60,12 +60,12 @@ class SublinearHerding:
     and however its misses depend on the run. If mu lies outside, the pick of every pass is
     the best atom, and no more is promised.
 
-    A method of `in_features`.
+    A method of `pick_in_features`.
 
     Parameters
     ----------
-    c
-        In (1/2, 1].
+    ratio
+        c, in (1/2, 1].
     exact
         Oracle of the passes; default ``Scan(oracle.atoms)``.
 
@@ -73,18 +73,18 @@ class SublinearHerding:
     --------
     >>> from wolfhound import theory
     >>> from wolfhound.atoms import as_atoms, diameter_bound
-    >>> from wolfhound.herding.finite import in_features
+    >>> from wolfhound.herding.feature_picks import pick_in_features
     >>> rows = np.random.default_rng(0).standard_normal((5000, 4))
-    >>> run = in_features(rows, 100, method=SublinearHerding(c=0.9))
+    >>> run = pick_in_features(rows, 100, method=SublinearHerding(ratio=0.9))
     >>> run.value <= theory.herding_gap_after(100, c=0.9, diameter=diameter_bound(as_atoms(rows)))
     True
     """
 
-    c: float = 0.9
+    ratio: float = 0.9
     exact: Oracle | None = None
 
     def __post_init__(self) -> None:
-        require(0.5 < number(self.c, "c") <= 1.0, "c", "in (1/2, 1]", self.c)
+        require(0.5 < number(self.ratio, "ratio") <= 1.0, "ratio", "in (1/2, 1]", self.ratio)
         if self.exact is not None:
             is_one(self.exact, "exact")
 
@@ -93,16 +93,16 @@ class SublinearHerding:
     ) -> Iterator[State]:
         """Yield the start, then a state per pick; the objective is 1/2 |w - mu|^2."""
         ask = Asker(objective, Tiered(oracle, self.exact, cache=0), start.exclude)
-        return FrankWolfe(Onwards(), OpenLoop(1.0), patience=_PATIENT).walk(_Share(ask, self.c), start)
+        return FrankWolfe(Onwards(), OpenLoop(1.0), patience=_PATIENT).walk(_Share(ask, self.ratio), start)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """A `Seeker` that wants gaps of c |w - mu|^2."""
+    """A `Seeker` that wants gaps of ratio |w - mu|^2."""
 
     ask: Asker
-    c: float
+    ratio: float
 
     @property
     def enough(self) -> float:
@@ -111,7 +111,7 @@ class _Share:
 
     def __call__(self, point: Point, *, best: bool) -> Hits:
         """Ask once: the oracle reaches the gap, or makes a pass."""
-        return self.ask(point, wanted=2.0 * self.c * point.value)
+        return self.ask(point, wanted=2.0 * self.ratio * point.value)
 
     def over(self, t: int) -> None:
         """Never."""

@@ -16,8 +16,10 @@ from wolfhound.validate import count, real_array, require, require_finite
 _TILE = 1 << 22
 """Scores of a block of rows against all centres: 16 MB."""
 
+_ITERATIONS = 6
 
-def kmeans(rows: NDArray[Any], clusters: int, *, seed: int, iterations: int = 6) -> Singles:
+
+def kmeans(rows: NDArray[Any], clusters: int, *, seed: int, iterations: int = _ITERATIONS) -> Singles:
     """Centres of clusters of rows, by Lloyd's iterations from random rows.
 
     The same bits at any thread count, which faiss.Kmeans does not promise. A
@@ -131,3 +133,8 @@ def _table(value: NDArray[Any], name: str) -> Singles:
     require(out.size > 0, name, "non-empty", f"shape {out.shape}")
     require_finite(out, name)
     return out
+
+
+def kmeans_products(n: int, d: int, *, centres: int, sample: int) -> float:
+    """Products to train centres on a sample of n rows, find its spread, and assign all rows."""
+    return float(centres) * d * ((_ITERATIONS + 1) * min(n, sample) + n)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from wolfhound import store
 from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Atoms, AtomsLike
+from wolfhound.oracles.indexes import SAVED_AS
 from wolfhound.oracles.int8.codes import Codes
 from wolfhound.oracles.int8.encoding import find_wrong_row
 from wolfhound.validate import count, require
@@ -26,19 +27,20 @@ def save_index(
     params: Mapping[str, Any],
     atoms: Atoms,
 ) -> None:
-    """Write an index, over another if there is one."""
-    store.save(folder, "index", arrays, {"index": name, **params}, fingerprint(atoms))
+    """Write an index of this name in `INDEXES`, over another if there is one."""
+    store.save(folder, SAVED_AS, arrays, {"index": name, **params}, fingerprint(atoms))
 
 
 def open_index(
-    folder: str | os.PathLike[str], names: Collection[str], atoms: AtomsLike
+    folder: str | os.PathLike[str], atoms: AtomsLike, names: Collection[str]
 ) -> tuple[Atoms, store.Stored]:
     """Return the atoms, and what was saved of an index of them that has one of these names."""
     rows = as_atoms(atoms)
-    stored = store.load(folder, "index")
-    name = stored.params.get("index")
+    stored = store.load(folder, SAVED_AS)
+    name = str(stored.params.get("index"))
     if name not in names:
-        raise store.StoreError(f"`folder` must hold {' or '.join(names)}. Got {name!r} in {stored.folder}.")
+        rule = f"`folder` must hold a saved index {' or '.join(names)}."
+        raise store.StoreError(f"{rule} Got {name} in {stored.folder}.")
     store.check_fingerprint(stored, rows)
     return rows, stored
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, TypeAlias, cast, final
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,6 @@ class Pq:
     """
 
     name: ClassVar[str] = "pq"
-
     columns: int = 2
     rerank: int = 256
 
@@ -80,7 +79,6 @@ class IvfPq:
     """
 
     name: ClassVar[str] = "ivfpq"
-
     lists: int | None = None
     probes: int | None = None
     columns: int = 2
@@ -111,7 +109,6 @@ class Hnsw:
     """
 
     name: ClassVar[str] = "hnsw"
-
     links: int = 32
     construction: int = 40
     search: int = 64
@@ -133,8 +130,7 @@ class Wrapped:
         Candidates that are scored again from their rows.
     """
 
-    name: ClassVar[str] = "faiss"
-
+    name: ClassVar[str] = "wrapped"
     rerank: int = 64
 
     def __post_init__(self) -> None:
@@ -317,7 +313,7 @@ class FaissIndex:
             If the folder is damaged or holds something else, if the atoms are
             others, or if this version of faiss cannot read the index.
         """
-        rows, stored = saved.open_index(folder, _KINDS, atoms)
+        rows, stored = saved.open_index(folder, atoms, _KINDS)
         n, d = rows.shape
         kind = _kind_of(stored)
         with stored.reading():
@@ -345,7 +341,8 @@ class FaissIndex:
 
 def _kind_of(stored: store.Stored) -> Kind:
     """The kind that was saved."""
-    name, settings = stored.params["index"], cast(Any, stored.params.get("settings"))
+    name = stored.params["index"]
+    settings: Any = stored.params.get("settings")
     try:
         return _KINDS[name](**settings)
     except (TypeError, ValueError):

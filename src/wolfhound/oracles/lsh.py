@@ -28,7 +28,9 @@ from wolfhound.oracles.scan import Scan
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count, flag, kind, number, require, within
 
-_PER_BUCKET = 96
+NAME = "lsh"
+
+PER_BUCKET = 96
 _SAMPLE = 20_000
 
 
@@ -58,8 +60,6 @@ class LshIndex:
     >>> hits.scores.shape, bool(hits.scored[0] < 2000), hits.bounds
     ((1, 1), True, array([inf]))
     """
-
-    name = "lsh"
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class LshIndex:
                 tables=each,
                 copies=sets,
                 axes=axes,
-                bucket=bucket or _PER_BUCKET,
+                bucket=bucket or PER_BUCKET,
                 rng=rng,
             )
         return cls(rows, made, copies=sets, budget=first, promise=promise, proof=flag(proof, "proof"))
@@ -306,7 +306,7 @@ class LshIndex:
             "budgets": list(self._promise.budgets),
             "tables": numbers,
         }
-        saved.save_index(folder, self.name, arrays, params, self._atoms)
+        saved.save_index(folder, NAME, arrays, params, self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> LshIndex:
@@ -320,7 +320,7 @@ class LshIndex:
         StoreError
             If the folder is damaged, or was made from other atoms.
         """
-        rows, stored = saved.open_index(folder, [cls.name], atoms)
+        rows, stored = saved.open_index(folder, atoms, [NAME])
         params, tables = stored.params, []
         with stored.reading():
             for i in range(len(params["tables"])):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -17,6 +18,7 @@ from wolfhound.oracles._norms import Gauge, Norms
 from wolfhound.oracles._pass import Watch, full_pass
 from wolfhound.oracles._question import Question, check_question, slacks
 from wolfhound.oracles._screen import ReferencePass, Screen, fits, scale_of
+from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
 from wolfhound.validate import flag
 
 _FEW = 4
@@ -205,3 +207,35 @@ class Scan:
             passes=passes,
             radius=radius,
         )
+
+
+# ---------------------------------------------------------------- what it costs
+
+
+def _make(atoms: AtomsLike, *, seed: int = 0, screen: bool | None = None) -> Scan:
+    return Scan(atoms, screen=screen)
+
+
+def _expected(work: Workload) -> Estimate:
+    """Every row, for every query."""
+    screen = 8 * work.n <= min(work.max_memory, SCREEN_MEMORY)
+    return Estimate(
+        recipe="Scan(atoms)" if screen else "Scan(atoms, screen=False)",
+        make=partial(_make, screen=screen),
+        build=0.0,
+        query=work.pass_seconds(work.speeds.scan, work.nbytes),
+        reads=work.nbytes,
+        scored=work.n,
+        nbytes=8.0 * work.n if screen else 0.0,
+        ratio=1.0,
+    )
+
+
+SCAN = IndexKind(
+    name="scan",
+    title="Scan",
+    build=_make,
+    expected=_expected,
+    proves=True,
+    speeds=lambda speed, few, many: {"scan": speed},
+)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -16,6 +17,7 @@ from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.oracles._best import highest
 from wolfhound.oracles._hits import offer, pad, score_ids
 from wolfhound.oracles._question import Question, check_question
+from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import pulse
 from wolfhound.threads import alone, map_ordered
@@ -210,3 +212,45 @@ def _check_scores(sample: _Sample, scores: Vector) -> None:
         ids = sample.ids[bad.any(axis=0)]
         _check(sample.atoms.take(ids), ids)
         require(False, "queries", "so small that no score overflows", f"{scores[bad][0]} for atom {ids[0]}")
+
+
+# ---------------------------------------------------------------- what it costs
+
+_LOSS = 0.025
+"""Outside, a share p of the atoms reaches ``1 - loss / p``; inside, ``n^(c^2)`` reach c."""
+
+
+def _expected(work: Workload) -> Estimate:
+    """Some random rows, for every query."""
+    n, interior = work.n, work.interior
+    if work.ratio == 1.0:  # none but all atoms reach it
+        size = max(LEAST, n // 100)
+    elif interior:
+        size = math.ceil(math.pow(n, work.ratio**2))
+    else:
+        size = math.ceil(n * min(1.0, _LOSS / (1.0 - work.ratio)))
+    size = min(n, size)
+    if interior:
+        ratio = math.sqrt(math.log(size) / math.log(n)) if n > 1 else 1.0
+    else:
+        ratio = max(0.0, 1.0 - _LOSS * n / size)
+    return Estimate(
+        recipe=f"RandomSubset(atoms, size={size})",
+        make=partial(RandomSubset, size=size),
+        build=0.0,
+        query=work.pass_seconds(work.speeds.subset, size * work.row),
+        reads=size * work.row,
+        scored=size,
+        nbytes=0.0,
+        ratio=ratio,
+    )
+
+
+SUBSET = IndexKind(
+    name="subset",
+    title="RandomSubset",
+    build=RandomSubset,
+    expected=_expected,
+    takes_ratio=True,
+    speeds=lambda speed, few, many: {"subset": speed},
+)

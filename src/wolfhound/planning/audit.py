@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
+from wolfhound.core import Atoms, Hits, Ids, Vector
 
 _SAMPLE = 1024
 _CHUNK = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class QuerySample:
     """Queries to test with.
 
     Attributes
@@ -34,7 +34,7 @@ class Probe:
         return np.where(gaps > 0.0, (hits.scores[:, 0] - self.here) / np.where(gaps > 0.0, gaps, 1.0), 1.0)
 
 
-def probe(atoms: Atoms, size: int, *, seed: int) -> Probe:
+def sample_queries(atoms: Atoms, size: int, *, seed: int) -> QuerySample:
     """Return `size` random combinations of atoms about their mean."""
     rng = np.random.default_rng(seed)
     n = atoms.shape[0]
@@ -42,10 +42,10 @@ def probe(atoms: Atoms, size: int, *, seed: int) -> Probe:
     rows = atoms.take(ids).astype(np.float64)
     mean = rows.mean(axis=0)
     queries = rng.standard_normal((size, len(rows))) @ (rows - mean) / np.sqrt(len(rows))
-    return Probe(queries, queries @ mean)
+    return QuerySample(queries, queries @ mean)
 
 
-def faults(atoms: Atoms, queries: Vector, hits: Hits, truth: Hits, *, exact: bool) -> list[str]:
+def find_faults(atoms: Atoms, queries: Vector, hits: Hits, truth: Hits, *, exact: bool) -> list[str]:
     """Say what is wrong with answers (k = 1); an empty list if nothing is.
 
     Parameters
@@ -76,11 +76,12 @@ def faults(atoms: Atoms, queries: Vector, hits: Hits, truth: Hits, *, exact: boo
     return found
 
 
-def is_best(table: Matrix, queries: Vector, truth: Hits) -> bool:
+def is_best(atoms: Atoms, queries: Vector, truth: Hits) -> bool:
     """Whether numpy, in float64, finds the same best scores, below the bounds."""
-    best = np.full(len(queries), -np.inf)
-    for at in range(0, len(table), _CHUNK):
-        best = np.maximum(best, (table[at : at + _CHUNK].astype(np.float64) @ queries.T).max(axis=0))
-    slack = 1e-12 * np.abs(queries).sum(axis=1) * float(np.abs(table).max())
+    best, largest = np.full(len(queries), -np.inf), 0.0
+    for _, rows in atoms.blocks(_CHUNK):
+        best = np.maximum(best, (rows.astype(np.float64) @ queries.T).max(axis=0))
+        largest = max(largest, float(np.abs(rows).max()))
+    slack = 1e-12 * np.abs(queries).sum(axis=1) * largest
     same = np.abs(truth.scores[:, 0] - best) <= slack
     return bool((same & (best <= truth.bounds + slack)).all())

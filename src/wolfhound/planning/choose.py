@@ -1,6 +1,6 @@
 """`choose_oracle`: which oracle is the cheapest for so many queries.
 
-Weighs the models of `costs` against each other; asks no clock.
+Weighs the cost models of `INDEXES` against each other; asks no clock.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -8,63 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import final
+from typing import cast, final
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Oracle
 from wolfhound.machine import Calibration, as_calibration
-from wolfhound.planning.costs import MODELS, Estimate, Make, Task, in_files
-from wolfhound.planning.text import (
-    about_text,
-    bytes_text,
-    queries_text,
-    ratio_text,
-    rounded,
-    seconds_text,
-    speeds_text,
-    table_lines,
-)
-from wolfhound.threads import get_threads
+from wolfhound.oracles.indexes import INDEXES, Make, Workload, in_files
+from wolfhound.planning.options import Option, basis_lines, cheapest, options_table, weigh
+from wolfhound.planning.text import about_text, bytes_text, count_text, queries_text
 from wolfhound.validate import count, flag, number, require, within
-
-_EXACT = "Scan"
-"""What every other oracle must beat."""
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """An oracle with what it is expected to cost.
-
-    Attributes
-    ----------
-    name, recipe : str
-        What it is called, and how it is made by hand.
-    build_seconds, query_seconds, total_seconds : float
-        To build it, per query, and both for all queries.
-    nbytes : int
-        Memory beside the atoms.
-    ratio : float
-        The gap ratio that is typical of it, not promised; 1 if it is exact.
-    proves : bool
-        Whether its bounds are finite.
-    pays_from : float
-        Queries from which on it costs less than `Scan`; inf: never.
-    objection : str
-        Why it is not eligible; "" if it is.
-    """
-
-    name: str
-    recipe: str
-    build_seconds: float
-    query_seconds: float
-    total_seconds: float
-    nbytes: int
-    ratio: float
-    proves: bool
-    pays_from: float
-    objection: str
-    make: Make = field(repr=False, compare=False)
 
 
 @final
@@ -76,91 +28,74 @@ class Choice:
 
     Attributes
     ----------
-    chosen : Candidate
-    candidates : tuple of Candidate
-        All, eligible or not; the chosen is one of them.
-    queries, batch : int
-    ratio : float
-    proof, interior : bool
-    memory : float
+    atoms : Atoms
+    chosen : Option
+    options : tuple of Option
+        All, eligible or not; the chosen is one of them, the first is a scan.
+    queries : int
+    proof : bool
         What was asked for.
-    calibration : Calibration
-        The speeds that were used.
+    workload : Workload
+        What the cost models were told, speeds included.
     """
 
     atoms: Atoms = field(compare=False)
-    chosen: Candidate
-    candidates: tuple[Candidate, ...]
+    chosen: Option
+    options: tuple[Option, ...]
     queries: int
-    batch: int
-    ratio: float
     proof: bool
-    interior: bool
-    memory: float
-    calibration: Calibration
+    workload: Workload
 
-    def build(self, *, seed: int = 0) -> Oracle:
-        """Build the chosen oracle.
+    def build(self, name: str | None = None, *, seed: int = 0) -> Oracle:
+        """Build the chosen oracle, or another one.
 
         Parameters
         ----------
+        name
+            One of `INDEXES`; it is set up for what was asked for.
         seed
             Of whatever is random in it.
         """
-        return self.chosen.make(self.atoms, count(seed, "seed"))
+        made = {each.name: each.make for each in self.options}
+        name = self.chosen.name if name is None else name
+        make = made[name] if name in made else INDEXES.find(name, "name").build
+        require(make is not None, "name", "an index that is built from atoms", repr(name))
+        return cast(Make, make)(self.atoms, seed=count(seed, "seed"))
 
     def __repr__(self) -> str:
-        """The choice, the table of all candidates, and what it rests on."""
-        return "\n".join([*self._title(), "", *self._table(), "", self._verdict(), *self._basis()])
+        """The choice, the table of all options, and what it rests on."""
+        table = options_table(self.options, self.chosen, without=("scored", "queries"))
+        basis = basis_lines(self.chosen, self.workload.speeds)
+        return "\n".join([*self._title(), "", *table, "", self._verdict(), *basis])
 
     def _title(self) -> list[str]:
-        n, d = self.atoms.shape
-        where = " in files" if in_files(self.atoms) else ""
-        asked = "one at a time" if self.batch == 1 else f"{self.batch:,} at a time"
-        wanted = ["the best atom"] if self.ratio == 1.0 or self.proof else [f"gap ratio {self.ratio:g}"]
-        wanted += ["with proof" if self.proof else "no proof needed"]
-        wanted += ["from inside the hull"] if self.interior else []
-        wanted += [f"at most {bytes_text(self.memory)}"] if math.isfinite(self.memory) else []
+        work = self.workload
+        where = " in files" if work.in_files else ""
+        together = "one at a time" if work.batch == 1 else f"{work.batch:,} at a time"
+        wish = ["the best atom"] if work.ratio == 1.0 or self.proof else [f"gap ratio {work.ratio:g}"]
+        wish += ["with proof" if self.proof else "no proof needed"]
+        wish += ["from inside the hull"] if work.interior else []
+        wish += [f"at most {bytes_text(work.max_memory)}"] if math.isfinite(work.max_memory) else []
         return [
-            f"{self.chosen.name}, for {queries_text(self.queries)} {asked}: {', '.join(wanted)}",
-            f"{n:,} x {d:,} {self.atoms.dtype}{where}",
+            f"{self.chosen.title}, for {queries_text(self.queries)} {together}: {', '.join(wish)}",
+            f"{work.n:,} x {work.d:,} {self.atoms.dtype}{where}",
         ]
-
-    def _table(self) -> list[str]:
-        lines = [("  oracle", "build", "per query", "in all", "memory", "ratio", "pays from", "")]
-        for each in self.candidates:
-            lines.append(
-                (
-                    ("* " if each is self.chosen else "  ") + each.name,
-                    seconds_text(each.build_seconds),
-                    seconds_text(each.query_seconds),
-                    seconds_text(each.total_seconds),
-                    bytes_text(each.nbytes),
-                    ratio_text(each.ratio),
-                    _from(each),
-                    each.objection and f"  {each.objection}",
-                )
-            )
-        return table_lines(lines, left=(0, 7))
 
     def _verdict(self) -> str:
         """Where the choice would turn."""
-        best, rivals = self.chosen, [each for each in self.candidates if not each.objection]
-        if best.name == _EXACT:
+        best, scan = self.chosen, self.options[0]
+        rivals = [each for each in self.options if not each.objection]
+        if best is scan:
             later = [each for each in rivals if math.isfinite(each.pays_from)]
             if not later:
                 return "Nothing that will do pays, however many queries there are."
             first = min(later, key=lambda each: each.pays_from)
-            return f"{first.name} would pay from {about_text(first.pays_from)} on."
+            return f"{first.title} would pay from {about_text(first.pays_from)} on."
         if math.isinf(best.pays_from):
-            return f"{best.name} never pays against Scan, which needs no building."
-        start = max(best.pays_from, *(_even(best, each) for each in rivals))
-        against = f" ({rounded(best.pays_from)} against Scan alone)" if best.pays_from < start else ""
-        return f"{best.name} pays from {about_text(start)} on{against}."
-
-    def _basis(self) -> list[str]:
-        basis = speeds_text(self.calibration, get_threads())
-        return [f"Made by {self.chosen.recipe}", f"Ratios ~ are typical, not promised. {basis}"]
+            return f"{best.title} never pays against {scan.title}, which needs no building."
+        start = max(best.pays_from, *(_break_even(best, each) for each in rivals))
+        alone = f" ({count_text(best.pays_from)} against {scan.title} alone)"
+        return f"{best.title} pays from {about_text(start)} on{alone if best.pays_from < start else ''}."
 
 
 def choose_oracle(
@@ -171,14 +106,14 @@ def choose_oracle(
     proof: bool = True,
     interior: bool = False,
     batch: int = 1,
-    memory: float | None = None,
+    max_memory: float | None = None,
     savable: bool = False,
     calibration: Calibration | None = None,
 ) -> Choice:
     """Weigh the oracles for a number of queries, and say why one is the cheapest.
 
     Seconds are estimated from bytes and the speeds of a calibration, for the one
-    best atom of each query (k = 1), without the screening of `Scan`. The same
+    best atom of each query (k = 1), without the screening of a scan. The same
     calibration gives the same choice.
 
     Parameters
@@ -192,13 +127,13 @@ def choose_oracle(
         (best score - <q, x>). 1: the best atom. What an index reaches is
         typical, not promised.
     proof
-        Whether bounds are needed: only `Scan` and `Int8Scan` will do.
+        Whether bounds are needed: only an exact oracle will do.
     interior
         Whether x stays well inside the hull, as in herding: there many atoms
         are nearly as good as the best. At the boundary few are.
     batch
         Queries that are asked together.
-    memory
+    max_memory
         Bytes that the oracle may take beside the atoms; default: any.
     savable
         Whether it must be an index that can be saved.
@@ -216,90 +151,37 @@ def choose_oracle(
     >>> rows = np.zeros((100_000, 64), np.float32)
     >>> fixed = Calibration()
     >>> choose_oracle(rows, queries=1, calibration=fixed).chosen.name
-    'Scan'
+    'scan'
     >>> choose_oracle(rows, queries=10_000, calibration=fixed).chosen.name
-    'Int8Scan'
+    'int8'
     >>> choose_oracle(rows, queries=10**7, ratio=0.9, proof=False, calibration=fixed).chosen.name
-    'ClusterIndex'
+    'clusters'
     """
-    rows = as_atoms(atoms)
-    asked, together = count(queries, "queries", low=1), count(batch, "batch", low=1)
-    wanted = within(ratio, "ratio", "(0, 1]")
+    known = as_atoms(atoms)
     for name, value in {"proof": proof, "interior": interior, "savable": savable}.items():
         flag(value, name)
-    limit = math.inf if memory is None else number(memory, "memory", low=0.0)
-    speeds = as_calibration(calibration)
-    n, d = rows.shape
-    task = Task(
+    n, d = known.shape
+    asked = count(queries, "queries", low=1)
+    work = Workload(
         n=n,
         d=d,
-        row=d * rows.dtype.itemsize,
-        in_files=in_files(rows),
-        ratio=wanted,
+        row=d * known.dtype.itemsize,
+        in_files=in_files(known),
+        ratio=within(ratio, "ratio", "(0, 1]"),
         interior=interior,
-        batch=together,
-        memory=limit,
-        speeds=speeds,
+        batch=count(batch, "batch", low=1),
+        max_memory=math.inf if max_memory is None else number(max_memory, "max_memory", low=0.0),
+        speeds=as_calibration(calibration),
     )
-    exact, *others = (model(task) for model in MODELS)
-    found = tuple(
-        _weighed(each, exact, asked, _objection(each, task, proof=proof, savable=savable))
-        for each in (exact, *others)
-    )
-    eligible = [each for each in found if not each.objection]
-    require(bool(eligible), "memory", "enough for one of the oracles", f"{limit:g} bytes")
+    found = weigh(work, lambda ratio: asked, proof=proof, savable=savable)
+    some = any(not each.objection for each in found)
+    require(some, "max_memory", "enough for one of the oracles", f"{work.max_memory:g} bytes")
     return Choice(
-        atoms=rows,
-        chosen=min(eligible, key=lambda each: each.total_seconds),
-        candidates=found,
-        queries=asked,
-        batch=together,
-        ratio=wanted,
-        proof=proof,
-        interior=interior,
-        memory=limit,
-        calibration=speeds,
+        atoms=known, chosen=cheapest(found), options=found, queries=asked, proof=proof, workload=work
     )
 
 
-def _objection(each: Estimate, task: Task, *, proof: bool, savable: bool) -> str:
-    if proof and not each.proves:
-        return "proves nothing"
-    if savable and not each.savable:
-        return "nothing to save"
-    # Rounding of the formulas must not decide.
-    if each.ratio < task.ratio * (1.0 - 1e-9):
-        return "ratio too low"
-    return "too much memory" if each.nbytes > task.memory else ""
-
-
-def _even(each: Candidate, rival: Candidate) -> float:
-    """Queries from which on a candidate costs less than one that is built sooner."""
+def _break_even(each: Option, rival: Option) -> float:
+    """Queries from which on an option costs less than one that is built sooner."""
     later, saved = each.build_seconds - rival.build_seconds, rival.query_seconds - each.query_seconds
     return max(1.0, math.ceil(later / saved)) if later > 0.0 and saved > 0.0 else 1.0
-
-
-def _weighed(each: Estimate, exact: Estimate, queries: int, objection: str) -> Candidate:
-    saved = exact.query - each.query
-    return Candidate(
-        name=each.name,
-        recipe=each.recipe,
-        build_seconds=each.build,
-        query_seconds=each.query,
-        total_seconds=each.build + queries * each.query,
-        nbytes=math.ceil(each.nbytes),
-        ratio=each.ratio,
-        proves=each.proves,
-        pays_from=max(1.0, math.ceil(each.build / saved)) if saved > 0.0 else math.inf,
-        objection=objection,
-        make=each.make,
-    )
-
-
-# ---------------------------------------------------------------- text
-
-
-def _from(each: Candidate) -> str:
-    if each.name == _EXACT:
-        return "-"
-    return rounded(each.pays_from) if math.isfinite(each.pays_from) else "never"

@@ -1,4 +1,4 @@
-"""Measure the oracles on this machine, and check what they answer.
+"""Measure the oracles of `INDEXES` on this machine, and check what they answer.
 
 Oracles are asked in turn, so that drift of the machine hits all alike and none
 finds its data in the caches. The only file here that reads a clock.
@@ -13,25 +13,21 @@ import math
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.atoms import ArrayAtoms, FileAtoms
 from wolfhound.core import Oracle, Vector
-from wolfhound.machine import Calibration, Origin, Speed
-from wolfhound.oracles.clusters import ClusterIndex
-from wolfhound.oracles.faiss_index import FaissIndex
-from wolfhound.oracles.int8.scan import Int8Scan
+from wolfhound.machine import Calibration, Origin, Speed, fit_line
+from wolfhound.oracles.indexes import INDEXES, BuildTime, Calibrate, IndexKind, Model, Workload
 from wolfhound.oracles.scan import Scan
-from wolfhound.oracles.subset import LEAST, RandomSubset
-from wolfhound.planning import costs
-from wolfhound.planning.audit import Probe, faults, is_best, probe
+from wolfhound.planning.audit import QuerySample, find_faults, is_best, sample_queries
 from wolfhound.threads import available, get_threads, map_ordered
 from wolfhound.validate import count, function
 
@@ -41,18 +37,21 @@ Single: TypeAlias = NDArray[np.float32]
 BATCH = 64
 """Queries of a batch."""
 
+_MUCH = 0.97
+"""A ratio for which an index that can be set up for one reads much."""
+
 _FETCHED = 256
 _TINY = 512
 _CHUNK = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Measurement:
     """An oracle as it was measured.
 
     Attributes
     ----------
-    name : str
+    name, title : str
     build : float
         Seconds.
     one, many : float
@@ -62,12 +61,13 @@ class Trial:
     ratio : float
         Mean gap ratio of its answers.
     pays_from : float
-        Queries, one at a time, from which on it costs less than `Scan`; inf: never.
+        Queries, one at a time, from which on it costs less than a scan; inf: never.
     faults : tuple of str
         What is wrong with its answers.
     """
 
     name: str
+    title: str
     build: float
     one: float
     many: float
@@ -78,35 +78,35 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Benchmark:
     """What was measured, on how many atoms, and how long it took."""
 
-    rows: int
-    columns: int
-    trials: tuple[Trial, ...]
+    n: int
+    d: int
+    oracles: tuple[Measurement, ...]
     calibration: Calibration
     seconds: float
 
     @property
-    def passed(self) -> bool:
+    def right(self) -> bool:
         """Whether all answers were right."""
-        return not any(trial.faults for trial in self.trials)
+        return not any(each.faults for each in self.oracles)
 
 
 def measure(
     *,
-    rows: int = 400_000,
-    columns: int = 96,
+    n: int = 400_000,
+    d: int = 96,
     rounds: int = 13,
     seed: int = 0,
     say: Say = lambda share, text: None,
-) -> Report:
+) -> Benchmark:
     """Time and check the oracles on random atoms; well under a minute.
 
     Parameters
     ----------
-    rows, columns
-        Of the atoms.
+    n, d
+        How many atoms, of which dimension.
     rounds
         How often every oracle is asked; the lower quartile counts.
     seed
@@ -119,26 +119,28 @@ def measure(
     count(seed, "seed")
     function(say, "say")
     say(0.0, "making atoms")
-    table = _mixture(count(rows, "rows", low=_TINY), count(columns, "columns", low=1), seed)
-    asked = probe(ArrayAtoms(table), BATCH, seed=seed)
+    table = _draw_mixture(count(n, "n", low=_TINY), count(d, "d", low=1), seed)
+    kinds = [kind for kind in INDEXES.values() if kind.speeds is not None and kind.expected is not None]
+    sample = sample_queries(ArrayAtoms(table), BATCH, seed=seed)
     say(0.05, "compiling")
-    tiny = _built(table[:_TINY])
-    _times(_subjects(tiny, tiny), asked.queries, 1)
+    _ask([_build(kind, table[:_TINY]) for kind in kinds], sample.queries, 1)
     say(0.15, "building on a twentieth of the atoms")
-    small = _built(table[: max(_TINY, rows // 20)])
+    little = [_build(kind, table[: max(_TINY, n // 20)]) for kind in kinds]
     say(0.3, "building")
-    full = _built(table)
+    usual = [_build(kind, table) for kind in kinds]
+    much = [_build(each.kind, table, _MUCH) if each.kind.takes_ratio else each for each in usual]
     say(0.7, "asking")
-    subjects = _subjects(small, full)
-    times = _times(subjects, asked.queries, rounds)
+    times = _ask([*little, *usual, *much], sample.queries, rounds)
     say(0.9, "reading")
-    reads = _reads(table, -(-rounds // 3))
+    calibration = _read_speeds(table, -(-rounds // 3))
     say(0.95, "checking")
-    return Report(
-        rows=rows,
-        columns=columns,
-        trials=_trials(full, subjects, times, asked),
-        calibration=_calibration(small, full, _speeds(subjects, times), reads),
+    for few, plain, many in zip(little, usual, much, strict=True):
+        calibration = _calibrate(calibration, few, plain, many, times)
+    return Benchmark(
+        n=n,
+        d=d,
+        oracles=_check(usual, times, sample),
+        calibration=calibration,
         seconds=time.perf_counter() - begin,
     )
 
@@ -146,26 +148,39 @@ def measure(
 # ---------------------------------------------------------------- what is measured
 
 
-class Built(NamedTuple):
-    """The indexes over some atoms, and the seconds that each took."""
-
-    atoms: ArrayAtoms
-    int8: Int8Scan
-    clusters: ClusterIndex
-    pq: FaissIndex
-    seconds: dict[str, float]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all rows."""
-        return self.atoms.rows.nbytes
-
-
 class Subject(NamedTuple):
-    """An oracle, and the bytes that it reads for a query."""
+    """An oracle, the bytes that it reads for a query, and the seconds that it took to build."""
 
+    kind: IndexKind
+    work: Workload
     oracle: Oracle
-    nbytes: float
+    reads: float
+    build: float
+
+
+def _draw_mixture(n: int, d: int, seed: int) -> Single:
+    """A mixture of normals: atoms with some structure, as data have it."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((64, d), dtype=np.float32)
+    table = rng.standard_normal((n, d), dtype=np.float32)
+    for at in range(0, n, _CHUNK):
+        part = table[at : at + _CHUNK]
+        part += centres[rng.integers(0, len(centres), len(part))]
+    return table
+
+
+def _build(kind: IndexKind, table: Single, ratio: float = 1.0) -> Subject:
+    """Build an index, with default settings or set up for a ratio; a scan without screening."""
+    n, d = table.shape
+    work = Workload(n=n, d=d, row=4 * d, ratio=ratio, max_memory=0.0, speeds=Calibration())
+    expected = cast(Model, kind.expected)(work)
+    begin = time.perf_counter()
+    oracle = expected.make(ArrayAtoms(table))
+    seconds = time.perf_counter() - begin
+    return Subject(kind, work, oracle, expected.reads, seconds if kind.passes else 0.0)
+
+
+# ---------------------------------------------------------------- timing
 
 
 class Times(NamedTuple):
@@ -175,90 +190,22 @@ class Times(NamedTuple):
     many: float
 
 
-def _mixture(rows: int, columns: int, seed: int) -> Single:
-    """A mixture of normals: atoms with some structure, as data have it."""
-    rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((64, columns), dtype=np.float32)
-    table = rng.standard_normal((rows, columns), dtype=np.float32)
-    for at in range(0, rows, _CHUNK):
-        part = table[at : at + _CHUNK]
-        part += centres[rng.integers(0, len(centres), len(part))]
-    return table
-
-
-def _built(table: Single) -> Built:
-    atoms = ArrayAtoms(table)
-    begin = time.perf_counter()
-    int8 = Int8Scan.build(atoms)
-    coded = time.perf_counter()
-    clusters = ClusterIndex.build(atoms)
-    clustered = time.perf_counter()
-    pq = FaissIndex.build(atoms)
-    done = time.perf_counter()
-    seconds = {
-        "Int8Scan": coded - begin,
-        "ClusterIndex": clustered - coded,
-        "FaissIndex Pq": done - clustered,
-    }
-    return Built(atoms, int8, clusters, pq, seconds)
-
-
-def _subjects(small: Built, full: Built) -> dict[str, Subject]:
-    """Each oracle reading little and much; and with default settings, to be shown."""
-    n, d = full.atoms.shape
-    few, many, row = 8 * math.isqrt(n), n // 4, full.nbytes // n
-    least = min(LEAST, many)
-
-    def subset(size: int) -> Subject:
-        return Subject(RandomSubset(full.atoms, size=size), size * row)
-
-    def probing(budget: int) -> Subject:
-        return Subject(full.clusters.with_budget(budget), costs.probe_bytes(n, d, budget))
-
-    return {
-        "scan small": Subject(Scan(small.atoms, screen=False), small.nbytes),
-        "scan": Subject(Scan(full.atoms, screen=False), full.nbytes),
-        "int8 small": Subject(small.int8, costs.code_bytes(small.atoms.shape[0], d)),
-        "int8": Subject(full.int8, costs.code_bytes(n, d)),
-        "probe small": probing(few),
-        "probe": probing(many),
-        "subset small": subset(least),
-        "subset": subset(many),
-        "pq small": Subject(small.pq, costs.pq_bytes(small.atoms.shape[0], d)),
-        "pq": Subject(full.pq, costs.pq_bytes(n, d)),
-        _SHOWN["RandomSubset"]: subset(max(least, n // 100)),
-    }
-
-
-_SPEEDS = ("scan", "int8", "probe", "subset", "pq")
-_SHOWN = {
-    "Scan": "scan",
-    "Int8Scan": "int8",
-    "ClusterIndex": "probe small",
-    "RandomSubset": "subset shown",
-    "FaissIndex Pq": "pq",
-}
-"""Which subject stands for an oracle in the table."""
-
-
-# ---------------------------------------------------------------- timing
-
-
-def _times(subjects: Mapping[str, Subject], queries: Vector, rounds: int) -> dict[str, Times]:
-    """Seconds of every oracle, asked in turn."""
-    for subject in subjects.values():
-        subject.oracle.query(queries[:1])
-        subject.oracle.query(queries)
-    one: dict[str, list[float]] = {name: [] for name in subjects}
-    many: dict[str, list[float]] = {name: [] for name in subjects}
+def _ask(subjects: list[Subject], queries: Vector, rounds: int) -> dict[int, Times]:
+    """Seconds of every oracle by its `id`, asked in turn."""
+    oracles = {id(each.oracle): each.oracle for each in subjects}
+    for oracle in oracles.values():
+        oracle.query(queries[:1])
+        oracle.query(queries)
+    one: dict[int, list[float]] = {key: [] for key in oracles}
+    many: dict[int, list[float]] = {key: [] for key in oracles}
     for turn in range(rounds):
         query = queries[turn % BATCH :][:1]
-        for name, subject in subjects.items():
-            one[name].append(_seconds(partial(subject.oracle.query, query)))
+        for key, oracle in oracles.items():
+            one[key].append(_seconds(partial(oracle.query, query)))
     for _ in range(-(-rounds // 3)):
-        for name, subject in subjects.items():
-            many[name].append(_seconds(partial(subject.oracle.query, queries)))
-    return {name: Times(_typical(one[name]), _typical(many[name])) for name in subjects}
+        for key, oracle in oracles.items():
+            many[key].append(_seconds(partial(oracle.query, queries)))
+    return {key: Times(_typical(one[key]), _typical(many[key])) for key in oracles}
 
 
 def _typical(seconds: list[float]) -> float:
@@ -272,8 +219,8 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def _reads(table: Single, rounds: int) -> tuple[float, float, float]:
-    """Seconds per byte of a plain read and of a pass over a file; per row fetched from it."""
+def _read_speeds(table: Single, rounds: int) -> Calibration:
+    """Speeds of a plain read, of a pass over a file and of rows fetched from it; nothing else yet."""
     step = max(1, (1 << 24) // table[0].nbytes)
     parts = [table[at : at + step] for at in range(0, len(table), step)]
     ids = np.random.default_rng(0).integers(0, len(table), (rounds, _FETCHED))
@@ -287,66 +234,29 @@ def _reads(table: Single, rounds: int) -> tuple[float, float, float]:
             plain.append(_seconds(lambda: list(map_ordered(np.max, parts))))
             passes.append(_seconds(partial(scan.query, query)))
             fetches.append(_seconds(partial(atoms.take, some)))
-    seconds = [_typical(each) for each in (plain, passes, fetches)]
-    return seconds[0] / table.nbytes, seconds[1] / table.nbytes, seconds[2] / _FETCHED
+    return Calibration(
+        threads=get_threads(),
+        read=_typical(plain) / table.nbytes,
+        file=_typical(passes) / table.nbytes,
+        fetch=_typical(fetches) / _FETCHED,
+        origin=_origin(),
+    )
 
 
 # ---------------------------------------------------------------- what follows
 
 
-def _line(small: tuple[float, float], full: tuple[float, float]) -> tuple[float, float]:
-    """Intercept and slope of a line through two points; noise makes neither negative.
-
-    Examples
-    --------
-    >>> _line((1.0, 3.0), (2.0, 5.0)), _line((1.0, 5.0), (2.0, 4.0))
-    ((1.0, 2.0), (0.0, 2.0))
-    """
-    (x, y), (far, high) = small, full
-    if high <= y or far <= x:
-        return 0.0, high / far
-    slope = (high - y) / (far - x)
-    return max(0.0, y - slope * x), slope
-
-
-def _speeds(subjects: Mapping[str, Subject], times: Mapping[str, Times]) -> dict[str, Speed]:
-    out = {}
-    for name in _SPEEDS:
-        pair = (f"{name} small", name)
-        firsts = [(subjects[key].nbytes, times[key].one) for key in pair]
-        more = [
-            (subjects[key].nbytes, max(0.0, times[key].many - times[key].one) / (BATCH - 1)) for key in pair
-        ]
-        call, first = _line(firsts[0], firsts[1])
-        query, further = _line(more[0], more[1])
-        out[name] = Speed(call=call, query=query, first=first, more=further)
-    return out
-
-
-def _calibration(
-    small: Built, full: Built, speeds: Mapping[str, Speed], reads: tuple[float, float, float]
+def _calibrate(
+    known: Calibration, little: Subject, usual: Subject, much: Subject, times: dict[int, Times]
 ) -> Calibration:
-    n, d = full.atoms.shape
-    encode = full.seconds["Int8Scan"] / full.nbytes
-    clustering = full.seconds["ClusterIndex"]
-    training = max(0.5 * clustering, clustering - encode * full.nbytes)
-    learnt, quantise = _line(*((each.nbytes, each.seconds["FaissIndex Pq"]) for each in (small, full)))
-    return Calibration(
-        threads=get_threads(),
-        scan=speeds["scan"],
-        int8=speeds["int8"],
-        probe=speeds["probe"],
-        subset=speeds["subset"],
-        pq=speeds["pq"],
-        read=reads[0],
-        file=reads[1],
-        fetch=reads[2],
-        encode=encode,
-        kmeans=training / costs.cluster_products(n, d),
-        quantise=quantise,
-        train=learnt / d,
-        origin=_origin(),
-    )
+    """Add the speeds that an index measures: lines through what it takes to read little and much."""
+    few, many = times[id(little.oracle)], times[id(much.oracle)]
+    more = [max(0.0, each.many - each.one) / (BATCH - 1) for each in (few, many)]
+    call, first = fit_line((little.reads, few.one), (much.reads, many.one))
+    query, further = fit_line((little.reads, more[0]), (much.reads, more[1]))
+    speed = Speed(call=call, query=query, first=first, more=further)
+    builds = [BuildTime(replace(each.work, speeds=known), each.build) for each in (little, usual)]
+    return replace(known, **cast(Calibrate, usual.kind.speeds)(speed, *builds))
 
 
 def _origin() -> Origin:
@@ -368,28 +278,27 @@ def _version(package: str) -> str:
         return "unknown"
 
 
-def _trials(
-    full: Built, subjects: Mapping[str, Subject], times: Mapping[str, Times], asked: Probe
-) -> tuple[Trial, ...]:
-    truth = subjects["scan"].oracle.query(asked.queries)
-    base = times["scan"].one
-    trials = []
-    for name, key in _SHOWN.items():
-        subject, took, build = subjects[key], times[key], full.seconds.get(name, 0.0)
-        hits = subject.oracle.query(asked.queries)
-        wrong = faults(full.atoms, asked.queries, hits, truth, exact=name == "Int8Scan")
-        if name == "Scan" and not is_best(full.atoms.rows, asked.queries, truth):
-            wrong.append("the best score is not that of a plain product")
-        trials.append(
-            Trial(
-                name=name,
+def _check(subjects: list[Subject], times: dict[int, Times], sample: QuerySample) -> tuple[Measurement, ...]:
+    """Compare all answers with those of a scan, which comes first, and that with a plain product."""
+    scan = subjects[0].oracle
+    truth, base = scan.query(sample.queries), times[id(scan)].one
+    out = []
+    for kind, _, oracle, reads, build in subjects:
+        took, hits = times[id(oracle)], oracle.query(sample.queries)
+        faults = find_faults(oracle.atoms, sample.queries, hits, truth, exact=kind.proves)
+        if oracle is scan and not is_best(oracle.atoms, sample.queries, truth):
+            faults.append("the best score is not that of a plain product")
+        out.append(
+            Measurement(
+                name=kind.name,
+                title=kind.title,
                 build=build,
                 one=took.one,
                 many=took.many / BATCH,
-                speed=subject.nbytes / took.one,
-                ratio=float(asked.ratios(hits, truth).mean()),
+                speed=reads / took.one,
+                ratio=float(sample.ratios(hits, truth).mean()),
                 pays_from=max(1.0, math.ceil(build / (base - took.one))) if took.one < base else math.inf,
-                faults=tuple(wrong),
+                faults=tuple(faults),
             )
         )
-    return tuple(trials)
+    return tuple(out)

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from wolfhound.machine import Calibration
-
 
 def seconds_text(seconds: float) -> str:
     """Return "270 us", "12 ms", "1.3 s", "2.5 h"; "-" for none.
@@ -44,12 +42,12 @@ def _digits(value: float) -> str:
     return f"{value:.1f}" if value < 9.95 else f"{value:,.0f}"
 
 
-def rounded(number: float) -> str:
+def count_text(number: float) -> str:
     """Return a count of an estimate, to two digits.
 
     Examples
     --------
-    >>> [rounded(count) for count in (7, 42, 2345)]
+    >>> [count_text(n) for n in (7, 42, 2345)]
     ['7', '42', '2,300']
     """
     return f"{float(f'{number:.2g}'):,.0f}"
@@ -62,21 +60,12 @@ def queries_text(number: int) -> str:
 
 def about_text(number: float) -> str:
     """Return "the first query", "about 2,300 queries"."""
-    return "the first query" if number <= 1.0 else f"about {rounded(number)} queries"
+    return "the first query" if number <= 1.0 else f"about {count_text(number)} queries"
 
 
 def ratio_text(ratio: float) -> str:
     """Return "1" for an exact oracle, "~0.93" for what is typical, not promised."""
     return "1" if ratio == 1.0 else f"~{ratio:.2f}"
-
-
-def speeds_text(calibration: Calibration, threads: int) -> str:
-    """Say where the speeds are from; `threads` is how many a pass would use now."""
-    origin = calibration.origin
-    if origin is None:
-        return "Speeds are fixed defaults; `wolfhound bench` measures this machine."
-    now = f" (now {threads})" if threads != calibration.threads else ""
-    return f"Speeds: {origin.machine}, {origin.date[:10]}, threads {calibration.threads}{now}."
 
 
 def table_lines(rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> list[str]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Singles, Vector
+from wolfhound.machine import Speed
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._hits import join, patch, settle
 from wolfhound.oracles._question import Question, check_question, slacks
+from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8.codes import (
     Candidates,
     CodedQueries,
@@ -25,6 +27,8 @@ from wolfhound.oracles.int8.codes import (
 )
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.scan import Scan
+
+NAME = "int8"
 
 _MEMORY = 128 << 20
 _PER_ENTRY = 32
@@ -48,8 +52,6 @@ class Int8Scan:
     >>> hits.ids, hits.scores
     (array([[1, 2]]), array([[3., 2.]]))
     """
-
-    name = "int8"
 
     def __init__(self, atoms: Atoms, codes: Codes) -> None:
         self._atoms = atoms
@@ -92,7 +94,7 @@ class Int8Scan:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the codes to a folder, whole or not at all; see `load`."""
-        saved.save_index(folder, self.name, self._codes.arrays(), self._codes.numbers(), self._atoms)
+        saved.save_index(folder, NAME, self._codes.arrays(), self._codes.numbers(), self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> Int8Scan:
@@ -106,7 +108,7 @@ class Int8Scan:
         StoreError
             If the folder is damaged, or was made from other atoms.
         """
-        rows, stored = saved.open_index(folder, [cls.name], atoms)
+        rows, stored = saved.open_index(folder, atoms, [NAME])
         with stored.reading():
             codes = Codes.of(stored, stored.params, rows.shape)
         saved.check_codes(stored, codes, rows)
@@ -185,3 +187,49 @@ def _rank(found: Candidates) -> tuple[Singles, Ids]:
     order = order[:, : int((keys > -np.inf).sum(axis=1).max())]
     keys = np.take_along_axis(keys, order, 1)
     return keys, np.where(keys > -np.inf, np.take_along_axis(found.places, order, 1), -1)
+
+
+# ---------------------------------------------------------------- what it costs
+
+_RESCORED = 16
+"""Rows that a query reads one by one."""
+
+
+def code_bytes(n: float, d: int) -> float:
+    """Bytes of n codes with their scales and errors."""
+    return n * (d + d % 2 + 8)
+
+
+def _make(atoms: AtomsLike, *, seed: int = 0) -> Int8Scan:
+    return Int8Scan.build(atoms)
+
+
+def _expected(work: Workload) -> Estimate:
+    """Every code, for every query."""
+    codes = code_bytes(work.n, work.d)
+    return Estimate(
+        recipe="Int8Scan.build(atoms)",
+        make=_make,
+        build=max(work.speeds.encode * work.nbytes, work.file_seconds(1)),
+        query=work.speeds.int8.seconds(codes, work.batch) + work.fetch_seconds(_RESCORED),
+        reads=codes,
+        scored=work.n,
+        nbytes=codes,
+        ratio=1.0,
+    )
+
+
+def _speeds(speed: Speed, few: BuildTime, many: BuildTime) -> dict[str, Any]:
+    return {"int8": speed, "encode": many.seconds / many.work.nbytes}
+
+
+INT8 = IndexKind(
+    name=NAME,
+    title="Int8Scan",
+    build=_make,
+    load=Int8Scan.load,
+    expected=_expected,
+    passes=1,
+    proves=True,
+    speeds=_speeds,
+)

@@ -22,9 +22,8 @@ from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import HullPoints, Rows
 from wolfhound.policy.deep import EXECUTIONS, RULES
 from wolfhound.policy.deep._torch import Tensor, one_thread
-from wolfhound.policy.deep.learner import Learner
-from wolfhound.policy.deep.networks import CriticFeatures
-from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
+from wolfhound.policy.deep.learner import Learner, check_weights
+from wolfhound.policy.deep.networks import CriticFeatures, to_tensor
 from wolfhound.policy.deep.rules import (
     Draw,
     Execution,
@@ -33,30 +32,15 @@ from wolfhound.policy.deep.rules import (
     HullDecision,
     Nearest,
     Rule,
-    to_tensor,
+    describe,
+    recall,
 )
-from wolfhound.policy.deep.saving import check_weights, describe, recall
-from wolfhound.policy.deep.settings import Settings
-from wolfhound.policy.deep.training import Trainer, Training, TrainingCallback, open_log
+from wolfhound.policy.deep.settings import Settings, Training, TrainingCallback
+from wolfhound.policy.deep.training import Trainer, open_log
 from wolfhound.policy.deep.worlds import Env, Nowhere, as_world
 from wolfhound.store import Stored, StoreError
 
-__all__ = [
-    "EXECUTIONS",
-    "NFWPO",
-    "RULES",
-    "SFWPO",
-    "TD3",
-    "Agent",
-    "Draw",
-    "FrankWolfeRule",
-    "Hull",
-    "HullDecision",
-    "Nearest",
-    "Settings",
-    "Training",
-    "Wolpertinger",
-]
+__all__ = ["SFWPO", "Agent", "Draw", "Hull", "HullDecision", "Nearest", "Settings", "Training"]
 
 KIND = "agent"
 
@@ -148,9 +132,7 @@ class Agent:
         log_interval: int = 1000,
         reset_num_timesteps: bool = True,
     ) -> Self:
-        """Act and learn until `total_timesteps` transitions are made.
-
-        Ctrl-C ends it too, and keeps what was learned; `status` says why it ended.
+        """Act and learn until `total_timesteps` transitions are made; Ctrl-C keeps what was learned.
 
         Parameters
         ----------
@@ -197,7 +179,10 @@ class Agent:
             False explores as in training. `Draw` draws in either case. What is random
             comes from a generator of its own: training goes on as if nothing was asked.
         """
-        obs, explore = self._read(observation), not validate.flag(deterministic, "deterministic")
+        obs, explore = (
+            _as_tensor(observation, self._world.obs_dim),
+            not validate.flag(deterministic, "deterministic"),
+        )
         with one_thread():
             hull = self.rule.decision.decide(self._still, obs, explore=explore)
             actions = self.execution.act(self._still.actions, hull, self._still.rng)
@@ -206,7 +191,9 @@ class Agent:
     def decide(self, observation: ArrayLike) -> HullPoints:
         """Return the points of the hull for (m, o) observations, with atoms and weights."""
         with one_thread():
-            return self.rule.decision.decide(self._still, self._read(observation), explore=False)
+            return self.rule.decision.decide(
+                self._still, _as_tensor(observation, self._world.obs_dim), explore=False
+            )
 
     def directions(self, observation: ArrayLike) -> tuple[Rows, Rows]:
         """Return what an update asks of the oracle: unit directions and points, (m, d) each.
@@ -214,11 +201,8 @@ class Agent:
         Gradients of the first critic in the action, at the actor's output.
         """
         with one_thread():
-            directions, points = self._learner.directions(self._read(observation))
+            directions, points = self._learner.directions(_as_tensor(observation, self._world.obs_dim))
         return directions.numpy(), points.numpy()
-
-    def _read(self, observation: ArrayLike) -> Tensor:
-        return _as_tensor(observation, self._world.obs_dim)
 
     def save(self, folder: str | os.PathLike[str], *, replay: bool = False) -> None:
         """Write the agent to a folder, whole or not at all.
@@ -251,15 +235,13 @@ class Agent:
             Where it was saved.
         actions
             A set of the same atoms, with any oracle; or the atoms.
-        env
-            Needed only to go on learning.
-        critic_features
-            The function that the agent was made with.
+        env, critic_features
+            Needed only to go on learning; the function that the agent was made with.
         """
         known = actions if isinstance(actions, ActionSet) else ActionSet(actions)
         stored = store.load(folder, KIND)
         store.check_fingerprint(stored, known.atoms)
-        width, parts = _read_parts(stored, cls._RULE)
+        width, parts = _recall_parts(stored, cls._RULE)
         agent = cls.__new__(cls)
         world = Nowhere(width) if env is None else env
         # Not the initialiser of a subclass: its options are the rule and the settings, which are here.
@@ -360,7 +342,7 @@ def _describe(agent: Agent) -> dict[str, Any]:
     }
 
 
-def _read_parts(stored: Stored, wanted: type[Rule] | None) -> tuple[int, dict[str, Any]]:
+def _recall_parts(stored: Stored, wanted: type[Rule] | None) -> tuple[int, dict[str, Any]]:
     """Width of observations, and what an agent is made of."""
     params = stored.params
     with stored.reading():

@@ -24,6 +24,7 @@ from wolfhound.policy.deep.networks import Actor, Critic, CriticFeatures, follow
 from wolfhound.policy.deep.replay import Replay
 from wolfhound.policy.deep.rules import Brain, Rule
 from wolfhound.policy.deep.settings import Settings
+from wolfhound.store import Stored
 from wolfhound.validate import require
 
 AUDITED = 8
@@ -172,14 +173,11 @@ class Learner:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `arrays` gave, of a learner of the same shape."""
-        with torch.no_grad():
-            for who, network in self._networks().items():
-                mine, saved = list(network.parameters()), arrays[who]
-                count = sum(weight.numel() for weight in mine)
-                rule = f"such that {who} has {len(saved)} weights, as saved"
-                require(count == len(saved), "critic_features", rule, count)
-                for weight, part in zip(mine, _parts(saved, mine), strict=True):
-                    weight.copy_(part)
+        for who, network in self._networks().items():
+            size, saved = sum(weight.numel() for weight in network.parameters()), arrays[who]
+            rule = f"such that {who} has {len(saved)} weights, as saved"
+            require(size == len(saved), "critic_features", rule, size)
+            nn.utils.vector_to_parameters(torch.from_numpy(np.array(saved)), network.parameters())
         for who, tutor in self._tutors.items():
             mine = tutor.param_groups[0]["params"]
             state: dict[int, dict[str, Tensor]] = {at: {} for at in range(len(mine))}
@@ -202,3 +200,15 @@ def _parts(numbers: NDArray[Any], likes: Sequence[Tensor]) -> list[Tensor]:
     ends = np.cumsum([like.numel() for like in likes])[:-1]
     parts = np.split(np.array(numbers), ends)
     return [torch.from_numpy(part).reshape(like.shape) for part, like in zip(parts, likes, strict=True)]
+
+
+def check_weights(stored: Stored, least: int) -> None:
+    """Raise StoreError unless all arrays hold finite numbers, those of the actor at least so many.
+
+    So that the networks which are made for them are no larger than what was saved.
+    """
+    for name, array in stored.arrays.items():
+        if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+            raise stored.wrong(f"{name!r} must hold finite numbers")
+    if len(stored.array("actor", np.float32, (None,))) < least:
+        raise stored.wrong(f"'actor' must hold {least} numbers at least")

@@ -12,11 +12,19 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias, final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wolfhound.policy.deep._torch import Tensor, nn, torch
 from wolfhound.validate import require
 
 CriticFeatures: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """(m, o) observations, (m, d) actions -> (m, f) further inputs of a critic."""
+
+
+def to_tensor(rows: NDArray[np.floating]) -> Tensor:
+    """Return a float32 tensor; shares the memory of a C-ordered float32 array, unless it is read-only."""
+    return torch.from_numpy(np.require(rows, np.float32, ["C", "W"]))
 
 
 def _linear(inputs: int, outputs: int, generator: torch.Generator, *, bias: bool = True) -> nn.Linear:

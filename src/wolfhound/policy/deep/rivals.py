@@ -14,16 +14,8 @@ import numpy as np
 from wolfhound.core import Ids, Matrix
 from wolfhound.policy.answers import HullPoints
 from wolfhound.policy.deep._torch import Tensor, torch
-from wolfhound.policy.deep.networks import Critic
-from wolfhound.policy.deep.rules import (
-    Brain,
-    Described,
-    HullDecision,
-    HullRule,
-    Rule,
-    measure_step,
-    to_tensor,
-)
+from wolfhound.policy.deep.networks import Critic, to_tensor
+from wolfhound.policy.deep.rules import Brain, Described, HullDecision, HullRule, Rule, measure_step
 from wolfhound.validate import count, number
 
 

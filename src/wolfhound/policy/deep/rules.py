@@ -7,8 +7,10 @@ A rule is a small record of settings. It sees networks and actions through a
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol, Self, final
+from typing import Any, ClassVar, Protocol, Self, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,8 @@ from wolfhound.core import Ids, Vector
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import Chosen, HullPoints, Rows
 from wolfhound.policy.deep._torch import Tensor, torch
-from wolfhound.policy.deep.networks import Actor, Critic
+from wolfhound.policy.deep.networks import Actor, Critic, to_tensor
+from wolfhound.registry import Registry
 from wolfhound.validate import count, kind, within
 
 GRID = (0.0, 0.03, 0.06, 0.12, 0.25, 0.5, 0.8)
@@ -155,12 +158,40 @@ class Described:
         )
 
 
+Thing = TypeVar("Thing", Rule, Execution)
+
+
+def describe(table: Registry[type[Thing]], thing: Thing, argument: str) -> dict[str, Any]:
+    """Name and settings of a thing, as they are saved.
+
+    Raises
+    ------
+    TypeError
+        If it is not in the table, or its settings are no JSON: it could not be loaded again.
+    """
+    name = getattr(thing, "name", None)
+    if not isinstance(name, str) or name not in table or table[name] is not type(thing):
+        rule = f"of the table of {', '.join(table)}: add its class by `{argument.upper()}S.add`"
+        raise TypeError(f"`{argument}` must be {rule}. Got {thing!r}.")
+    saved = {"name": name, "settings": thing.to_json()}
+    json.dumps(saved)
+    return saved
+
+
+def recall(table: Registry[type[Thing]], saved: Mapping[str, Any]) -> Thing:
+    """The thing that `describe` described.
+
+    Examples
+    --------
+    >>> from wolfhound.policy.deep import RULES
+    >>> from wolfhound.policy.deep.rivals import Wolpertinger
+    >>> recall(RULES, describe(RULES, Wolpertinger(neighbours=3), "rule"))
+    Wolpertinger(neighbours=3, noise=0.15)
+    """
+    return table.find(saved["name"]).from_json(saved["settings"])
+
+
 # ---------------------------------------------------------------- Frank-Wolfe on the critic
-
-
-def to_tensor(rows: NDArray[np.floating]) -> Tensor:
-    """Return a float32 tensor; shares the memory of a C-ordered float32 array, unless it is read-only."""
-    return torch.from_numpy(np.require(rows, np.float32, ["C", "W"]))
 
 
 def climb(brain: Brain, obs: Tensor, points: Tensor) -> tuple[Chosen, Tensor]:

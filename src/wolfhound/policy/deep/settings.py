@@ -1,10 +1,15 @@
-"""The settings of a training run. Names are those of Stable-Baselines3 where it has one."""
+"""The settings of a training run, and how far it is, for who looks on. Knows no torch.
+
+Names are those of Stable-Baselines3 where it has one.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from wolfhound.validate import count, number, require, within
 
@@ -70,3 +75,45 @@ class Settings:
             count(getattr(self, name), name, low=1)
         for name in ("learning_starts", "seed", "audit_every"):
             count(getattr(self, name), name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """How far a training run is.
+
+    Attributes
+    ----------
+    timesteps : int
+        Transitions made.
+    episodes : int
+        Episodes that are over.
+    mean_return : float
+        Mean undiscounted return of the last 100 of them; nan before the first.
+    updates : int
+        Updates of the critics.
+    critic_loss, actor_loss : float
+        Of the last update; nan before the first.
+    ms_per_update : float
+        Mean; nan before the first.
+    scored : int
+        Atoms scored to decide and to learn: along the critic, for projections, as
+        neighbours.
+    ratio_mean, ratio_p5 : float
+        Of the audited gap ratios, where the gap is positive and not next to nothing;
+        nan without audits.
+    """
+
+    timesteps: int = 0
+    episodes: int = 0
+    mean_return: float = math.nan
+    updates: int = 0
+    critic_loss: float = math.nan
+    actor_loss: float = math.nan
+    ms_per_update: float = math.nan
+    scored: int = 0
+    ratio_mean: float = math.nan
+    ratio_p5: float = math.nan
+
+
+TrainingCallback: TypeAlias = Callable[[Training], bool | None]
+"""Told how far training is; True stops it."""

@@ -12,60 +12,20 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
-from typing import TypeAlias, final
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, fields
+from typing import final
 
 import numpy as np
 
 from wolfhound.core import Status
 from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.learner import Learner
-from wolfhound.policy.deep.rules import Execution, to_tensor
+from wolfhound.policy.deep.networks import to_tensor
+from wolfhound.policy.deep.rules import Execution
+from wolfhound.policy.deep.settings import Training, TrainingCallback
 from wolfhound.policy.deep.worlds import World
 from wolfhound.validate import path as checked_path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Training:
-    """How far a training run is.
-
-    Attributes
-    ----------
-    timesteps : int
-        Transitions made.
-    episodes : int
-        Episodes that are over.
-    mean_return : float
-        Mean undiscounted return of the last 100 of them; nan before the first.
-    updates : int
-        Updates of the critics.
-    critic_loss, actor_loss : float
-        Of the last update; nan before the first.
-    ms_per_update : float
-        Mean; nan before the first.
-    scored : int
-        Atoms scored to decide and to learn: along the critic, for projections, as
-        neighbours.
-    ratio_mean, ratio_p5 : float
-        Of the audited gap ratios, where the gap is positive and not next to nothing;
-        nan without audits.
-    """
-
-    timesteps: int = 0
-    episodes: int = 0
-    mean_return: float = math.nan
-    updates: int = 0
-    critic_loss: float = math.nan
-    actor_loss: float = math.nan
-    ms_per_update: float = math.nan
-    scored: int = 0
-    ratio_mean: float = math.nan
-    ratio_p5: float = math.nan
-
-
-TrainingCallback: TypeAlias = Callable[[Training], bool | None]
-"""Told how far training is; True stops it."""
 
 
 @contextlib.contextmanager

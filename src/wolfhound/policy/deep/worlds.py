@@ -77,24 +77,6 @@ class Turn:
     over: bool
 
 
-class World(Protocol):
-    """B episodes that begin and are over together."""
-
-    @property
-    def size(self) -> int:
-        """B."""
-
-    @property
-    def obs_dim(self) -> int:
-        """o."""
-
-    def reset(self, seed: int | None = None) -> Rows:
-        """Begin B episodes; give their (B, o) observations."""
-
-    def step(self, actions: Rows) -> Turn:
-        """Take (B, d) actions."""
-
-
 @final
 class ManyWorlds:
     """A batched environment; its episodes are cut off, and never end."""
@@ -154,6 +136,10 @@ class Nowhere:
     def step(self, actions: Rows) -> Turn:
         """There is nothing to act on: `reset` comes first."""
         raise NotImplementedError
+
+
+World: TypeAlias = ManyWorlds | OneWorld | Nowhere
+"""B episodes that begin and are over together: `size` is B, `obs_dim` is o."""
 
 
 def as_world(env: object, dim: int) -> World:

@@ -18,7 +18,9 @@ import numpy as np
 
 from wolfhound import plot
 from wolfhound.core import Ints, Status, Vector
+from wolfhound.planning.text import table_lines
 from wolfhound.policy.answers import Rows
+from wolfhound.policy.deep.settings import Training
 from wolfhound.policy.deep.worlds import BatchEnv
 from wolfhound.policy.feed.baselines import Policy
 from wolfhound.validate import count, function, kind, require
@@ -34,7 +36,7 @@ class Trainee(Protocol):
     """What `compare` uses of an agent."""
 
     @property
-    def stats(self) -> TrainingStats:
+    def stats(self) -> Training:
         """What training came to."""
 
     @property
@@ -46,30 +48,6 @@ class Trainee(Protocol):
 
     def predict(self, observation: Rows) -> tuple[Rows, None]:
         """Choose actions."""
-
-
-class TrainingStats(Protocol):
-    """What an agent tells of its training; see `Training`."""
-
-    @property
-    def timesteps(self) -> int:
-        """Transitions made."""
-
-    @property
-    def ms_per_update(self) -> float:
-        """Milliseconds of an update."""
-
-    @property
-    def scored(self) -> int:
-        """Atoms scored so far."""
-
-    @property
-    def ratio_mean(self) -> float:
-        """Mean audited gap ratio, nan without audits."""
-
-    @property
-    def ratio_p5(self) -> float:
-        """Its 5th percentile."""
 
 
 TraineeMaker: TypeAlias = Callable[[int], Trainee]
@@ -190,13 +168,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Return the table."""
-        table = [HEADINGS, *self.cells()]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-            for row in table
-        ]
-        return "\n".join(lines)
+        return "\n".join(table_lines([HEADINGS, *self.cells()]))
 
 
 def _text(value: float, form: str) -> str:

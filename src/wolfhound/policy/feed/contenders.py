@@ -97,7 +97,8 @@ def feed_learners(
     >>> list(feed_learners(Feed.build(np.eye(3), users=5)))[:3]
     ['SFWPO, exact', 'NFWPO', 'TD3, refined']
     """
-    from wolfhound.policy.deep.agent import FrankWolfeRule, Settings  # noqa: PLC0415 - torch
+    from wolfhound.policy.deep.rules import FrankWolfeRule  # noqa: PLC0415 - torch
+    from wolfhound.policy.deep.settings import Settings  # noqa: PLC0415
 
     kind(feed, "feed", "a Feed", Feed)
     if settings is not None:

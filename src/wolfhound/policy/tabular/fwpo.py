@@ -180,7 +180,6 @@ def _solve(
 ) -> TabularResult:
     """Run a search on the driver and choose the best of its states."""
     acmdp = search.acmdp
-    validate.kind(search.step, "step", "a step such as PerState()", "begin", "promise")
     if callback is not None:
         validate.function(callback, "callback", "a function of a PolicyState")
     shares = make_start(acmdp, start, validate.rng(seed))

@@ -178,8 +178,8 @@ class PolicySearch:
         ratio: float = 1.0,
         insist: bool = False,
     ) -> None:
-        self.acmdp = acmdp
-        self.step = step
+        validate.kind(step, "step", "a step such as PerState()", "promise")
+        self.acmdp, self.step = acmdp, step
         self.goal = math.nan
         self.atol = math.nan if atol is None else validate.number(atol, "atol", low=0.0)
         self._rtol = validate.number(rtol, "rtol", low=0.0)
@@ -192,7 +192,7 @@ class PolicySearch:
         here = self.acmdp.evaluate(shares.policy)
         unknown = np.full(self.acmdp.states, np.nan)
         yield PolicyState(t=0, here=here, gaps=unknown, bounds=np.full_like(unknown, np.inf))
-        estimate, lower = self.step.begin(), -math.inf
+        estimate, lower = 0.0, -math.inf
         for t in itertools.count():
             answer, kind = self._find_move(here)
             lower = max(lower, self._prove_lower(here, answer))

@@ -63,11 +63,8 @@ class PolicyMove:
 class PolicyStep(Protocol):
     """Chooses step sizes. What it remembers is one number, its estimate."""
 
-    def begin(self) -> float:
-        """Estimate before the first step."""
-
     def __call__(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> tuple[Vector, float]:
-        """Return ((S,) step sizes in [0, 1], new estimate)."""
+        """Return ((S,) step sizes in [0, 1], new estimate); the first estimate is 0."""
 
     def promise(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> float:
         """What J gains at least by this rule's step; estimate as before the call."""
@@ -106,10 +103,6 @@ class PerState:
     True
     """
 
-    def begin(self) -> float:
-        """Nothing."""
-        return 0.0
-
     def __call__(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> tuple[Vector, float]:
         """Return the step sizes."""
         smoothness = move.here.smoothness
@@ -143,13 +136,9 @@ class Visitation:
         if self.smoothness is not None:
             number(self.smoothness, "smoothness", low=0.0, strict=True)
 
-    def begin(self) -> float:
-        """L, if it is known."""
-        return 0.0 if self.smoothness is None else self.smoothness
-
     def __call__(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> tuple[Vector, float]:
         """Return the step sizes, and L."""
-        smoothness = estimate or _find_smoothness(acmdp)
+        smoothness = estimate or self.smoothness or _find_smoothness(acmdp)
         slopes = acmdp.occupancy(move.here) * move.gaps
         return short(slopes, smoothness * move.squares), smoothness
 
@@ -182,12 +171,6 @@ class PaperStep:
             if getattr(self, name) is not None:
                 number(getattr(self, name), name, low=0.0, strict=True)
 
-    def begin(self) -> float:
-        """L D^2, if both are known."""
-        if self.smoothness is None or self.diameter is None:
-            return 0.0
-        return self.smoothness * self.diameter**2
-
     def __call__(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> tuple[Vector, float]:
         """Return the step sizes, and L D^2."""
         scale = estimate or self._scale(acmdp)
@@ -198,14 +181,13 @@ class PaperStep:
     def promise(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> float:
         """``sum_s d alpha ghat - L/2 sum_s alpha^2 |delta|^2``, for any steps."""
         alphas, scale = self(acmdp, move, estimate)
-        diameter = scales(acmdp).diameter if self.diameter is None else self.diameter
+        diameter = self.diameter or scales(acmdp).diameter
         first = float(acmdp.occupancy(move.here) @ (alphas * move.gaps))
         return first - 0.5 * scale / diameter**2 * float(alphas**2 @ move.squares)
 
     def _scale(self, acmdp: ACMDP) -> float:
-        known = scales(acmdp)
-        smoothness = _find_smoothness(acmdp) if self.smoothness is None else self.smoothness
-        return smoothness * (known.diameter if self.diameter is None else self.diameter) ** 2
+        smoothness = self.smoothness or _find_smoothness(acmdp)
+        return smoothness * (self.diameter or scales(acmdp).diameter) ** 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +208,6 @@ class Backtracking:
 
     def __post_init__(self) -> None:
         require(0.0 < number(self.share, "share") <= 0.5, "share", "in (0, 1/2]", self.share)
-
-    def begin(self) -> float:
-        """0: L_1 is not known yet."""
-        return 0.0
 
     def __call__(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> tuple[Vector, float]:
         """Return the step sizes, and L_k."""

@@ -1,0 +1,350 @@
+"""Kernel herding on candidates with a mean embedding: picks, then swaps, and the states of a run.
+
+A pick is the candidate c that makes the squared MMD of the larger set least:
+the largest ``t <mu, k_c> - sum_q k(c, q) - k(c, c)/2`` with t the new size. For
+kernels with a constant diagonal this is herding as published; where the
+diagonal varies (Stein, linear) the last term is what makes a pick optimal.
+Knows no files, and not how good the outcome is.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import final
+
+import numpy as np
+
+from wolfhound import simplex
+from wolfhound.core import Ids, Ints, Matrix, Progress, Status, Vector
+from wolfhound.herding._compiled import best, shift
+from wolfhound.herding.candidates import Candidates
+from wolfhound.herding.kernels import Kernel
+from wolfhound.herding.labels import Means, fit_jointly, next_label
+from wolfhound.solve import Limits, Run, drive
+
+
+class Herd:
+    """A growing set of atoms, and the scores of all candidates to join it.
+
+    Parameters
+    ----------
+    candidates
+        What can join, the mean to be matched, and atoms that are in the set from the start.
+    kernel
+        With nothing left to choose.
+    """
+
+    def __init__(self, candidates: Candidates, kernel: Kernel) -> None:
+        size, held = len(candidates.ids), candidates.held
+        self.candidates = candidates
+        self.places: list[int] = []
+        self._ids = np.concatenate([held.ids, np.empty_like(candidates.ids)])
+        self._counts = np.bincount(held.labels, minlength=len(candidates.shares))
+        self._kernel = kernel
+        self._row = kernel.row(candidates.rows)
+        self._scored = candidates.scored
+        self._diagonal: Vector = candidates.same * kernel.diagonal(candidates.rows).astype(np.float64)
+        self._half = 0.5 * self._diagonal  # infinite where a candidate is taken
+        self._potential = np.zeros(size)  # sum of k(c, q) over the set
+        self._scores = np.empty(size)
+        self._pairs = 0.0  # sum of k over all pairs of the set, (q, q) included
+        self._linear = float(held.ku.sum())  # sum of <mu, k_q> over the set
+        for row, label in zip(held.rows, held.labels, strict=True):
+            shift(self._potential, self._values(row, int(label)), 1.0)
+        if len(held.rows):
+            gram = kernel.gram(held.rows, held.rows)
+            alike = held.labels[:, None] == held.labels
+            self._pairs = float((gram * np.where(alike, candidates.same, 1.0)).sum(dtype=np.float64))
+
+    def _values(self, row: Matrix, label: int) -> Matrix:
+        """(c,) kernel values of one row with all candidates."""
+        self._scored += len(self._potential)
+        out = self._row(row)
+        if self.candidates.same > 1.0:
+            first, stop = self.candidates.starts[label : label + 2]
+            out[first:stop] *= self.candidates.same
+        return out
+
+    # ------------------------------------------------------------ the set so far
+
+    @property
+    def size(self) -> int:
+        """Atoms in the set."""
+        return len(self.candidates.held.ids) + len(self.places)
+
+    @property
+    def ids(self) -> Ids:
+        """(size,) atoms in the order of their picks, those held from the start first."""
+        return self._ids[: self.size].copy()
+
+    @property
+    def labels(self) -> Ints:
+        """(size,) numbers of their labels."""
+        return np.concatenate([self.candidates.held.labels, self.candidates.label(self.places)])
+
+    @property
+    def rows(self) -> Matrix:
+        """(size, d) the atoms themselves."""
+        return np.concatenate([self.candidates.held.rows, self.candidates.rows[self.places]])
+
+    @property
+    def squared(self) -> float:
+        """Squared MMD between the set and the mean, up to rounding >= 0."""
+        t = max(1, self.size)
+        return max(0.0, self._pairs / t**2 - 2.0 * self._linear / t + self.candidates.square)
+
+    # ------------------------------------------------------------ picks and swaps
+
+    def pick(self) -> int:
+        """Place of the best candidate of the label whose turn it is."""
+        label, about = 0, self.candidates
+        if len(about.shares) > 1:
+            room = np.bincount(about.held.labels, minlength=len(about.shares)) + np.diff(about.starts)
+            label = next_label(self._counts, room, about.shares, balanced=about.balanced)
+        place = self._best(self._potential, label, self.size + 1)
+        if place < 0:
+            raise FloatingPointError(
+                "`atoms` must be of moderate size: no candidate has a finite score; scale the atoms"
+            )
+        return place
+
+    def _best(self, potential: Vector, label: int, size: int) -> int:
+        first, stop = self.candidates.starts[label : label + 2]
+        part = slice(first, stop)
+        linear = self.candidates.ku[part]
+        found = best(potential[part], linear, self._half[part], float(size), self._scores[part])
+        return found if found < 0 else int(first) + found
+
+    def add(self, place: int) -> None:
+        """Take a candidate into the set."""
+        self._pairs += 2.0 * float(self._potential[place]) + float(self._diagonal[place])
+        self._linear += float(self.candidates.ku[place])
+        self._enter(place)
+        self._ids[self.size] = self.candidates.ids[place]
+        self._counts[self.candidates.label(place)] += 1
+        self.places.append(place)
+
+    def swap(self, at: int) -> bool:
+        """Replace the pick at this position by the best of its label, if that is better."""
+        old = self.places[at]
+        label = int(self.candidates.label(old))
+        without = self._potential.copy()
+        shift(without, self._values(self.candidates.rows[old], label), -1.0)
+        self._half[old] = 0.5 * self._diagonal[old]
+        new = self._best(without, label, self.size)
+        self._half[old] = math.inf
+        if not self._scores[new] > self._scores[old]:
+            return False
+        self._half[old] = 0.5 * self._diagonal[old]
+        self._pairs += 2.0 * float(without[new] - without[old])
+        self._pairs += float(self._diagonal[new] - self._diagonal[old])
+        self._linear += float(self.candidates.ku[new] - self.candidates.ku[old])
+        self._potential = without
+        self._enter(new)
+        self._ids[len(self.candidates.held.ids) + at] = self.candidates.ids[new]
+        self.places[at] = new
+        return True
+
+    def _enter(self, place: int) -> None:
+        row = self._values(self.candidates.rows[place], int(self.candidates.label(place)))
+        shift(self._potential, row, 1.0)
+        self._half[place] = math.inf
+
+    def replay(self, ids: Ids) -> Herd:
+        """Return a new set of the same candidates that has these picks, made in this order."""
+        twin = Herd(self.candidates, self._kernel)
+        order = np.argsort(self.candidates.ids)
+        for place in order[np.searchsorted(self.candidates.ids, ids, sorter=order)]:
+            twin.add(int(place))
+        return twin
+
+    def copy(self) -> Herd:
+        """Return a set that grows on its own."""
+        twin = copy.copy(self)
+        twin.places, twin._ids, twin._counts = self.places.copy(), self._ids.copy(), self._counts.copy()
+        twin._half, twin._potential = self._half.copy(), self._potential.copy()
+        twin._scores = self._scores.copy()
+        twin._row = self._kernel.row(self.candidates.rows)
+        return twin
+
+    def equal_weights(self, size: int) -> Vector:
+        """(size,) weights of the first atoms: each label has its share, equally divided."""
+        labels, shares = self.labels[:size], self.candidates.shares
+        weights = (shares / np.maximum(1, np.bincount(labels, minlength=len(shares))))[labels]
+        return np.asarray(weights / weights.sum())
+
+    def state(self, kind: str, t: int, end: Status | None = None) -> Picks:
+        """The set so far, as a state."""
+        return Picks(
+            t=t,
+            value=0.5 * self.squared,
+            passes=self.candidates.passes,
+            scored=self._scored,
+            kind=kind,
+            ids=self.ids,
+            end=end,
+        )
+
+
+def fit_weights(herd: Herd, kernel: Kernel) -> Vector:
+    """(size,) weights: each label has its share, divided as it fits best in the kernel."""
+    rows, shares, embeddings = herd.rows, herd.candidates.shares, herd.candidates.embeddings
+    if len(shares) == 1:
+        out = simplex.solve(kernel.gram(rows, rows), embeddings[0].at(rows))
+        return np.asarray(out / out.sum())
+    order = np.argsort(herd.labels, kind="stable")
+    start, labels, rows = herd.equal_weights(herd.size)[order], herd.labels[order], rows[order]
+    ends = np.cumsum(np.bincount(labels, minlength=len(shares)))
+    at = np.array([embedding.at(rows) for embedding in embeddings])
+    # Until each label has a row, the shares of the others are larger: those of the weights.
+    reached = np.bincount(labels, weights=start, minlength=len(shares))
+    means = Means(
+        gram=kernel.gram(rows, rows).astype(np.float64, copy=False),
+        whole=shares @ at,
+        own=reached[labels] * at[labels, np.arange(herd.size)],
+        blocks=[slice(first, end) for first, end in pairwise([0, *ends.tolist()]) if end > first],
+    )
+    out = np.empty(herd.size)
+    out[order] = fit_jointly(means, start)
+    return np.asarray(out / out.sum())
+
+
+# ---------------------------------------------------------------- states
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Picks:
+    """A state of a run, a `Progress`: what a callback of `herd` is given.
+
+    Attributes
+    ----------
+    t : int
+        Steps: atoms chosen so far, those of `start` included, then swaps looked at.
+    value : float
+        Half the squared MMD between the atoms and the embedding; inf before it
+        is made. With labels: that of all atoms plus those within labels.
+    passes : float
+        Passes over all atoms.
+    scored : int
+        Kernel values and features of atoms that were needed.
+    kind : str
+        "start", "pick" or "swap".
+    ids : (t,) int64
+        The atoms, in the order of their picks; a copy.
+    """
+
+    t: int
+    value: float
+    passes: float
+    scored: int
+    kind: str
+    ids: Ids
+    end: Status | None = None
+
+    @property
+    def lower(self) -> float:
+        """-inf: nothing is proved."""
+        return -math.inf
+
+    @property
+    def ratio(self) -> float:
+        """nan: nothing is audited."""
+        return math.nan
+
+    @property
+    def slack(self) -> float:
+        """inf: nothing is certified."""
+        return math.inf
+
+
+def states(gather: Callable[[], Herd], m: int, *, begun: Ids, swap: bool) -> Iterator[Picks]:
+    """Yield the start, then a state per pick, then one per swap looked at.
+
+    Parameters
+    ----------
+    gather
+        Makes the set; called after the first state, so that a deadline and
+        Ctrl-C are obeyed inside the pass over the atoms.
+    m
+        Atoms in all.
+    begun
+        Atoms that the set will have, fewer than m.
+    swap
+        Whether each pick is looked at once more.
+    """
+    yield Picks(t=len(begun), value=math.inf, passes=0.0, scored=0, kind="start", ids=begun.copy())
+    herd = gather()
+    while herd.size < m:
+        herd.add(herd.pick())
+        done = herd.size == m and not swap
+        yield herd.state("pick", herd.size, Status.FINISHED if done else None)
+    last = len(herd.places) - 1
+    for at in range(len(herd.places) if swap else 0):
+        herd.swap(at)
+        yield herd.state("swap", m + 1 + at, Status.FINISHED if at == last else None)
+
+
+def run(
+    make: Callable[[], Herd],
+    m: int,
+    *,
+    begun: Ids,
+    swap: bool,
+    limits: Limits,
+    callback: Callable[[Progress], bool | None] | None,
+    began: float,
+) -> tuple[Herd, Run[Picks]]:
+    """Pick until there are m, and return the set as it was at the last state.
+
+    Parameters
+    ----------
+    make, m, begun, swap
+        As for `states`.
+    limits, callback, began
+        As for `drive`.
+    """
+    made: list[Herd] = []
+    lost: list[OSError] = []
+
+    def remember() -> Herd:
+        try:
+            made.append(make())
+        except OSError as error:
+            lost.append(error)
+            raise
+        return made[0]
+
+    found = drive(
+        states(remember, m, begun=begun, swap=swap),
+        goal=0.0,
+        limits=limits,
+        callback=callback,
+        began=began,
+    )
+    if lost:
+        raise lost[0]
+    if found.last.kind == "start":
+        refuse_nothing(found.status, limits.seconds)
+    herd = made[0]
+    if not np.array_equal(herd.ids, found.last.ids) or found.status is Status.INTERRUPTED:
+        # Ctrl-C may have come between two of its numbers.
+        herd = herd.replay(found.last.ids[len(herd.candidates.held.ids) :])
+    return herd, found
+
+
+def refuse_nothing(status: Status, max_seconds: float) -> None:
+    """Raise: a run ended before the first pick."""
+    if status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    if status is Status.STOPPED:
+        raise RuntimeError("the callback stopped the run before the first pick")
+    raise TimeoutError(
+        f"`max_seconds` = {max_seconds:g} was over before the first pick: the atoms must be read once."
+        " Raise it, or ask `estimate_cost` first."
+    )

@@ -1,0 +1,146 @@
+"""The Gaussian kernel: tiles are a matrix product and an exponential.
+
+``|x|^2 + |y|^2 - 2 <x, y>`` loses digits where rows are long against their distance, so
+rows are first shifted to a point amid them; pairs of rows that are still long are
+done by differences.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from wolfhound.core import Ids, Matrix, Vector
+from wolfhound.herding._compiled import squared, squared_distances
+from wolfhound.herding.kernels import KernelColumns, KernelRow
+from wolfhound.herding.kernels.distances import (
+    BEYOND,
+    FAR,
+    Scaled,
+    centre_of,
+    exponential_row,
+    float_kind,
+    floats,
+    fourier,
+    median_distance,
+)
+from wolfhound.herding.kernels.features import RandomFourier, normal_frequencies
+
+
+@final
+@dataclass(frozen=True, slots=True, repr=False)
+class Gaussian(Scaled):
+    """The Gaussian kernel ``exp(-|x - y|^2 / (2 l^2))``.
+
+    Parameters
+    ----------
+    lengthscale
+        l; the median distance of pairs of rows if not given.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0], [1.0]])
+    >>> Gaussian(1.0).gram(rows, rows).round(3)
+    array([[1.   , 0.607],
+           [0.607, 1.   ]])
+    >>> Gaussian().fit(3.0 * rows)
+    Gaussian(lengthscale=3)
+    """
+
+    name: ClassVar[str] = "gaussian"
+
+    def measure(self, rows: Matrix) -> float:
+        """Median of |x - y|."""
+        return median_distance(rows)
+
+    def against(self, left: Matrix, *, single: bool = False) -> KernelColumns:
+        """Prepare ``gram(left, .)`` for many calls."""
+        return GaussianColumns.of(floats(left), self.length, single=single)
+
+    def row(self, rows: Matrix) -> KernelRow:
+        """Prepare the values of k between one row and these for many calls."""
+        return exponential_row(squared_distances, rows, -0.5 / self.length**2)
+
+    def diagonal(self, rows: Matrix) -> Vector:
+        """(r,) ones."""
+        return np.ones(len(rows))
+
+    def features(
+        self, dim: int, count: int, rng: np.random.Generator, *, centre: Vector | None = None
+    ) -> RandomFourier:
+        """Random Fourier features: normal frequencies, orthogonal as far as they can be."""
+
+        def draw(d: int, half: int) -> Vector:
+            return normal_frequencies(d, half, rng)
+
+        return fourier(draw, (dim, count), rng=rng, lengthscale=self.length, centre=centre)
+
+
+class _Side:
+    """Rows as [x, -|x|^2/2, 1], or [x, 1, -|x|^2/2]: their products are -|x - y|^2/2.
+
+    x counts in lengthscales from the centre. Far rows are kept aside in float64.
+    """
+
+    __slots__ = ("far", "longest", "table")
+
+    def __init__(
+        self, rows: Matrix, centre: Vector, scale: float, kind: np.dtype[Any], *, last: bool
+    ) -> None:
+        d = rows.shape[1]
+        self.table: Matrix = np.empty((len(rows), d + 2), kind)
+        x = self.table[:, :d]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if 1.0 / BEYOND <= scale <= BEYOND:
+                # Float32 rows less a float32 centre: as exact as in float64, up to a rounding of the result.
+                wider = np.result_type(rows.dtype, kind)
+                np.subtract(rows, centre.astype(rows.dtype), out=x, casting="same_kind", dtype=wider)
+                np.multiply(x, kind.type(scale), out=x)
+            else:  # some rows may be beyond float32, though near to the others in lengthscales
+                np.multiply(rows - centre, scale, out=x, casting="same_kind")
+            squares = np.einsum("ij,ij->i", x, x)
+        self.far: Ids = np.flatnonzero(~(squares <= FAR[kind.itemsize]))
+        if len(self.far):
+            self.longest: Vector = rows[self.far].astype(np.float64)
+            gone = self.far[~(squares[self.far] <= 1e12)]  # their products would overflow
+            x[gone] = 0.0
+            squares[gone] = BEYOND
+        self.table[:, d + last] = squares
+        self.table[:, d + last] *= -0.5
+        self.table[:, d + 1 - last] = 1.0
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianColumns:
+    """Columns of the Gaussian kernel."""
+
+    centre: Vector
+    scale: float
+    kind: np.dtype[Any]
+    left: _Side
+
+    @classmethod
+    def of(cls, left: Matrix, lengthscale: float, *, single: bool) -> GaussianColumns:
+        """Prepare the rows on the left."""
+        centre, kind = centre_of(left), float_kind(left, single)
+        return cls(centre, 1.0 / lengthscale, kind, _Side(left, centre, 1.0 / lengthscale, kind, last=False))
+
+    def __call__(self, right: Matrix) -> Matrix:
+        """(r, s) values of k."""
+        side = _Side(floats(right), self.centre, self.scale, self.kind, last=True)
+        out: Matrix = self.left.table @ side.table.T
+        # Two rows that are both far may be close to each other.
+        if len(self.left.far) and len(side.far):
+            between = np.empty((len(self.left.far), len(side.far)))
+            squared(self.left.longest, side.longest, between)
+            with np.errstate(over="ignore"):
+                exponents = -0.5 * between * self.scale * self.scale
+            out[np.ix_(self.left.far, side.far)] = np.maximum(exponents, -BEYOND)
+        np.minimum(out, 0.0, out=out)
+        with np.errstate(under="ignore"):
+            np.exp(out, out=out)
+        return out

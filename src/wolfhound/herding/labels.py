@@ -1,0 +1,263 @@
+"""Labels: whose turn it is, the rows of one label as atoms, and weights that fit all labels at once."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wolfhound import simplex
+from wolfhound._files import locked
+from wolfhound.atoms import finite_rows
+from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
+from wolfhound.threads import one_blas_thread
+from wolfhound.validate import array, require
+
+SWEEPS = 5
+"""Times that each label is fitted to what the others leave: more hardly changes anything."""
+
+_NONE_MISSING = "no missing labels (None or nan)"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Labels:
+    """The rows of each label.
+
+    Attributes
+    ----------
+    values : (n,)
+        The label of each row, as given.
+    members : list of (n_c,) int64
+        Rows of each distinct label, ascending; labels in sorted order.
+    shares : (labels,)
+        Of all rows, or of their weights; sum 1.
+    """
+
+    values: NDArray[Any]
+    members: list[Ids]
+    shares: Vector
+
+    @classmethod
+    def of(cls, by: ArrayLike, n: int, row_weights: Vector | None = None) -> Labels:
+        """Sort the rows by label; labels whose rows all weigh 0 are left out.
+
+        Examples
+        --------
+        >>> Labels.of(["b", "a", "b"], 3).members
+        [array([1]), array([0, 2])]
+        """
+        values = _plain(array(by.to_numpy() if hasattr(by, "to_numpy") else by, "by", "labels, one per row"))
+        require(values.shape == (n,), "by", f"{n} labels, one per row", f"shape {values.shape}")
+        names, codes = _distinct(values)
+        # Whole numbers without weights, so that labels of equal size tie exactly.
+        shares = np.bincount(codes, weights=row_weights, minlength=names)
+        order = np.argsort(codes, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(codes, minlength=names))[:-1])
+        kept = np.flatnonzero(shares > 0.0)
+        return cls(
+            values=values,
+            members=[parts[c].astype(np.int64, copy=False) for c in kept],
+            shares=shares[kept] / shares[kept].sum(),
+        )
+
+    def balance(self, row_weights: Vector | None) -> Vector:
+        """(n,) weights of the rows by which all labels have the same share."""
+        out = np.zeros(len(self.values))
+        for members in self.members:
+            within = np.ones(len(members)) if row_weights is None else row_weights[members]
+            out[members] = within / within.sum()
+        return out
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Labels of a plain dtype, none missing."""
+    if values.dtype.kind == "O":
+        bad = [v for v in values.flat if v is None or v != v]  # noqa: PLR0124 - only nan differs from itself
+        require(not bad, "by", _NONE_MISSING, bad[:1])
+        kinds = sorted({type(value).__name__ for value in values.flat})
+        if len(kinds) > 1:
+            raise TypeError(f"`by` must be labels of one kind. Got {', '.join(kinds)}.")
+        values = np.array(values.tolist())
+    if values.dtype.kind not in "biufUSM":
+        raise TypeError(f"`by` must be numbers, strings or dates. Got dtype {values.dtype}.")
+    if values.dtype.kind in "fM":
+        require(not bool((values != values).any()), "by", _NONE_MISSING, "nan")  # noqa: PLR0124
+    return values
+
+
+def _distinct(values: NDArray[Any]) -> tuple[int, Ints]:
+    """How many distinct labels there are, and which each row has."""
+    names, codes = np.unique(values, return_inverse=True)
+    return len(names), codes.reshape(-1)
+
+
+def next_label(counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -> int:
+    """Return the label whose turn it is; -1 if none has rows left.
+
+    Balanced: the label with fewest rows. Proportional: each label once, then
+    Webster's rule, the largest share / (2 count + 1). The turn depends on the counts
+    alone, so a longer run begins like a shorter one: with largest remainders a
+    label can lose a row when m grows.
+
+    Parameters
+    ----------
+    counts, room : (labels,)
+        Rows taken so far, and rows that there are to take.
+    shares : (labels,)
+        Wanted shares.
+    balanced
+        Whether all labels are to have as many rows.
+
+    Examples
+    --------
+    >>> next_label(np.array([2, 1]), np.array([9, 9]), np.array([0.9, 0.1]), balanced=False)
+    0
+    """
+    claim = -counts.astype(np.float64) if balanced else shares / (2.0 * counts + 1.0)
+    if not balanced:
+        claim = np.where(counts == 0, 1.0 + shares, claim)
+    claim = np.where(counts < room, claim, -np.inf)
+    turn = int(claim.argmax())
+    return turn if claim[turn] > -np.inf else -1
+
+
+def allot(m: int, counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -> Ints:
+    """Return how many of m rows each label gets, of which it has `counts` already.
+
+    Examples
+    --------
+    >>> none, room = np.zeros(3, np.int64), np.full(3, 100)
+    >>> allot(10, none, room, np.array([0.6, 0.3, 0.1]), balanced=False)
+    array([6, 3, 1])
+    """
+    counts = counts.copy()
+    for _ in range(m - int(counts.sum())):
+        counts[next_label(counts, room, shares, balanced=balanced)] += 1
+    return counts
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelAtoms:
+    """The atoms of one label; their ids here are places in `members`.
+
+    Parameters
+    ----------
+    atoms
+        All rows.
+    members : (r,) int64
+        Distinct ids, ascending.
+    """
+
+    atoms: Atoms
+    members: Ids
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(r, d)."""
+        return len(self.members), self.atoms.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        return self.atoms.dtype
+
+    def take(self, ids: Ids) -> Matrix:
+        """Return the rows of these places, checked: an error names the row of all atoms."""
+        return finite_rows(self.atoms, self.members[ids])
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
+        """Yield (first place, read-only block) over all members once, in order."""
+        for first in range(0, len(self.members), rows):
+            yield first, locked(self.take(np.arange(first, min(first + rows, len(self.members)))))
+
+
+# ---------------------------------------------------------------- weights
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Means:
+    """What k rows are to match, those of one label after those of another.
+
+    Picks of one label make up for what those of another leave over. Weights fitted to
+    each label alone forget that, and the mean of all rows is met less well than before.
+
+    Attributes
+    ----------
+    gram : (k, k)
+        Kernel values of the rows.
+    whole : (k,)
+        The mean embedding of all rows at these.
+    own : (k,)
+        That of a row's label, times the label's share.
+    blocks : sequence of slice
+        The rows of each label.
+    """
+
+    gram: Vector
+    whole: Vector
+    own: Vector
+    blocks: Sequence[slice]
+
+
+def fit_jointly(means: Means, start: Vector) -> Vector:
+    """(k,) weights that meet neither the whole mean nor that of a label worse than `start`.
+
+    ``|w - mu|^2 + sum_c |w_c - share_c mu_c|^2`` is minimised by label in turn, each label
+    keeping its sum; the picks are made by the same sum. What still made one of the
+    distances larger is taken back as far as needed.
+
+    Parameters
+    ----------
+    means
+        What is to be matched.
+    start : (k,)
+        Weights >= 0 to begin with.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0], [2.0]])
+    >>> one = Means(gram=rows @ rows.T, whole=2.0 * rows[:, 0], own=2.0 * rows[:, 0], blocks=[slice(0, 2)])
+    >>> fit_jointly(one, np.array([0.5, 0.5]))
+    array([0., 1.])
+    """
+    with one_blas_thread():
+        out, reached = start.copy(), means.gram @ start
+        for block in [block for _ in range(SWEEPS) for block in means.blocks]:
+            inner, share = means.gram[block, block], float(start[block].sum())
+            others = reached[block] - inner @ out[block]
+            linear = means.whole[block] + means.own[block] - others
+            fitted = share * simplex.solve(2.0 * share * inner, linear)
+            reached += means.gram[:, block] @ (fitted - out[block])
+            out[block] = fitted
+        return _no_worse(means, start, out - start)
+
+
+def _no_worse(means: Means, start: Vector, move: Vector) -> Vector:
+    """As far along the move as no distance grows: first that of each label, then that of the whole."""
+    for block in means.blocks:
+        bent = means.gram[block, block] @ move[block]
+        slope = start[block] @ bent - means.own[block] @ move[block]
+        move[block] *= _reach(float(slope), float(bent @ move[block]))
+    bent = means.gram @ move
+    step = _reach(float(start @ bent - means.whole @ move), float(bent @ move))
+    return np.maximum(start + step * move, 0.0)
+
+
+def _reach(slope: float, bend: float) -> float:
+    """The largest t in [0, 1] up to which ``2 slope t + bend t^2 <= 0``.
+
+    Examples
+    --------
+    >>> _reach(-1.0, 4.0), _reach(1.0, 1.0)
+    (0.5, 0.0)
+    """
+    if slope >= 0.0:
+        return 0.0
+    return min(1.0, -2.0 * slope / bend) if bend > 0.0 else 1.0

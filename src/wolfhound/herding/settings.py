@@ -1,0 +1,177 @@
+"""What decides a run of kernel herding: data that is given, and the settings that are saved."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import hashlib
+import sys
+from dataclasses import dataclass, fields
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wolfhound import store
+from wolfhound.atoms import Fingerprint, Part, as_atoms, fingerprint
+from wolfhound.core import Atoms, AtomsLike, Ids, Vector
+from wolfhound.herding.kernels import KERNELS, Kernel
+from wolfhound.herding.kernels.features import row_shares
+from wolfhound.herding.labels import Labels
+from wolfhound.validate import count, flag, ids, require
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HerdData:
+    """What is herded.
+
+    Attributes
+    ----------
+    atoms : Atoms
+        To pick from.
+    target : Atoms, optional
+        To stand for; None: the atoms.
+    labels : Labels, optional
+        Of the atoms.
+    row_weights : (t,), optional
+        Weights of what is to be stood for, with sum 1.
+    """
+
+    atoms: Atoms
+    target: Atoms | None
+    labels: Labels | None
+    row_weights: Vector | None
+
+    @classmethod
+    def of(
+        cls, atoms: Atoms, target: AtomsLike | None, by: ArrayLike | None, row_weights: ArrayLike | None
+    ) -> HerdData:
+        """Check what a caller gives; the row weights are scaled to sum 1."""
+        goal = None if target is None else as_atoms(target, "target")
+        n, d = atoms.shape
+        if goal is not None:
+            check_width(goal, d)
+        shares = row_shares(row_weights, n if goal is None else goal.shape[0], "row_weights")
+        return cls(
+            atoms=atoms,
+            target=goal,
+            labels=None if by is None else Labels.of(by, n, shares),
+            row_weights=shares,
+        )
+
+    def fingerprints(self) -> dict[str, Any]:
+        """What tells this data from other data: the fields of `HerdSettings` of these names."""
+        return {
+            "target": () if self.target is None else fingerprint(self.target),
+            "by": _digest(None if self.labels is None else self.labels.values),
+            "row_weights": _digest(self.row_weights),
+        }
+
+
+def _digest(array: NDArray[Any] | None) -> str:
+    """Return a hash of an array; "" for none."""
+    if array is None:
+        return ""
+    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HerdSettings:
+    """All that decides a run besides its data; saved with the result, so that it can go on.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        With nothing left to choose.
+    candidates : tuple of int
+        To draw of each label, or of all atoms.
+    held : int
+        Atoms of `start`: the first ids.
+    exclude : (e,) int64
+        Atoms that must not be picked.
+    balanced, weights, swap, evaluate : bool
+        As given to `herd`.
+    seed : int
+        Of all that is random.
+    target : Fingerprint
+        Of the target, () if there is none.
+    by, row_weights : str
+        Digests of the labels and the row weights, "" where there are none.
+    """
+
+    kernel: Kernel
+    candidates: tuple[int, ...]
+    held: int
+    exclude: Ids
+    balanced: bool
+    weights: bool
+    swap: bool
+    evaluate: bool
+    seed: int
+    target: Fingerprint
+    by: str
+    row_weights: str
+
+    def to_json(self) -> dict[str, Any] | None:
+        """Return JSON values; None for a kernel that is in no table, so cannot be made again."""
+        name = getattr(self.kernel, "name", "")
+        if KERNELS.get(name) is not type(self.kernel):
+            return None
+        return {
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+            "kernel": {"name": name} | self.kernel.to_json(),
+            "exclude": self.exclude.tolist(),
+            "target": [list(part) for part in self.target],
+        }
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any] | None) -> HerdSettings | None:
+        """Return the settings of such values; ValueError or TypeError if they can be none."""
+        if saved is None:
+            return None
+        kernel = dict(saved["kernel"])
+        require(all(map(store.is_part, saved["target"])), "target", "a fingerprint", saved["target"])
+        return cls(
+            kernel=KERNELS.find(kernel.pop("name")).from_json(kernel),
+            candidates=tuple(count(each, "candidates") for each in saved["candidates"]),
+            held=count(saved["held"], "held"),
+            exclude=ids(saved["exclude"], "exclude", sys.maxsize),
+            balanced=flag(saved["balanced"], "balanced"),
+            weights=flag(saved["weights"], "weights"),
+            swap=flag(saved["swap"], "swap"),
+            evaluate=flag(saved["evaluate"], "evaluate"),
+            seed=count(saved["seed"], "seed"),
+            target=tuple(Part(*part) for part in saved["target"]),
+            by=str(saved["by"]),
+            row_weights=str(saved["row_weights"]),
+        )
+
+
+# ---------------------------------------------------------------- arguments of both ways to herd
+
+
+def check_width(target: Atoms, d: int) -> None:
+    """Check that the target has d columns, as what it is compared with."""
+    got = target.shape[1]
+    require(got == d, "target", f"rows of {d} columns", f"{got} columns")
+
+
+def check_start(n: int, m: int, start: ArrayLike | None, exclude: ArrayLike | None) -> tuple[Ids, Ids]:
+    """Return the ids of `start` and `exclude`, with room for m atoms."""
+    banned = ids([] if exclude is None else exclude, "exclude", n)
+    chosen = ids([] if start is None else start, "start", n)
+    both = np.intersect1d(chosen, banned)
+    require(not len(both), "start", "none of `exclude`", f"atom {both.min(initial=n)} in both")
+    size, left = count(m, "m", low=1), n - len(banned)
+    rule = f"an integer in [1, {left}], the atoms there are" + (" without `exclude`" if len(banned) else "")
+    require(size <= left, "m", rule, m)
+    require(size > len(chosen), "m", f"more than the {len(chosen)} atoms of `start`", m)
+    return chosen, banned
+
+
+def seed_number(seed: int | np.random.Generator) -> int:
+    """Return one integer that decides all: a run can then be repeated from a file."""
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(2**63))
+    return count(seed, "seed")

@@ -1,0 +1,321 @@
+"""`Plan`: what was planned, in words, as a picture, and as plain values."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from wolfhound import plot, theory
+from wolfhound.oracles.indexes import INDEXES, Workload
+from wolfhound.planning.options import Option, basis_lines, options_table, weigh
+from wolfhound.planning.sample import Facts
+from wolfhound.planning.text import about_text, count_text, queries_text, seconds_text, table_lines
+from wolfhound.planning.theorems import Copies, Demand, Exponent, Exponents
+from wolfhound.theory import Regime
+from wolfhound.validate import require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PASSES = 4
+"""Passes that `minimize` needs at most; benchmarks/claim_passes.py measures them."""
+
+RATIOS = tuple(c / 100 for c in range(50, 100))
+"""Gap ratios that are tried."""
+
+_ORIGINS = {
+    "given": "given",
+    "measured": "typical of herding, by a sample",
+    "isotropic": "that of random directions",
+}
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Plan:
+    """What oracles cost for a number of queries, and which of them pays.
+
+    Its text explains it. Made by `plan`.
+
+    Attributes
+    ----------
+    tau, delta : float
+        The inner product on the unit sphere that the best atom has, and how often a
+        run may fail.
+    tau_from : str
+        Where tau comes from: "given", "measured" or "isotropic".
+    demand : Demand
+        How many queries, by the ratio.
+    facts : Facts, optional
+        What a sample of the atoms shows.
+    exponents : Exponents
+        What the theorems say.
+    copies : Copies
+    options : tuple of Option
+        What every oracle costs at this ratio: the first is a scan, the last `minimize`.
+    chosen : Option
+        The cheapest that will do.
+    best : Option
+        The cheapest that proves nothing, at the ratio that suits it best.
+    best_ratio : float
+        That ratio.
+    workload : Workload
+        What the cost models were told, speeds included.
+    """
+
+    tau: float
+    tau_from: str
+    delta: float
+    demand: Demand
+    facts: Facts | None
+    exponents: Exponents
+    copies: Copies
+    options: tuple[Option, ...]
+    chosen: Option
+    best: Option
+    best_ratio: float
+    workload: Workload = field(repr=False)
+
+    @property
+    def ratio(self) -> float:
+        """The gap ratio that answers are to have."""
+        return self.workload.ratio
+
+    @property
+    def pays(self) -> bool:
+        """Whether the cheapest is an index that answers without a pass."""
+        return self.chosen.indexed
+
+    @property
+    def index(self) -> Option:
+        """The cheapest index at this ratio, even if it does not pay."""
+        indexes = [each for each in self.options if each.indexed]
+        return min(indexes, key=lambda each: (bool(each.objection), each.total_seconds))
+
+    def option(self, name: str) -> Option:
+        """Return the option of this name."""
+        found = {each.name: each for each in self.options}
+        require(name in found, "name", f"one of {', '.join(found)}", name)
+        return found[name]
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw candidates against n, and the total time against the ratio.
+
+        Parameters
+        ----------
+        path
+            Where to write the picture; its ending chooses the format.
+        """
+        figure = _draw(self)
+        if path is not None:
+            plot.save(figure, path)
+        return figure
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers in dicts, lists, strings and numbers, as for JSON."""
+        work, found = self.workload, self.exponents
+        return {
+            "n": work.n,
+            "d": work.d,
+            "ratio": work.ratio,
+            "tau": self.tau,
+            "tau_from": self.tau_from,
+            "delta": self.delta,
+            "interior": work.interior,
+            "batch": work.batch,
+            "demand": asdict(self.demand),
+            "facts": None if self.facts is None else asdict(self.facts),
+            "pays": self.pays,
+            "chosen": self.chosen.name,
+            "advice": " ".join(_advice(self)),
+            "best_ratio": self.best_ratio,
+            "best": _plain(self.best),
+            "options": [_plain(each) for each in self.options],
+            "exponents": {
+                **{regime.name.lower(): found.regimes[regime]._asdict() for regime in Regime},
+                "printed": {**found.printed._asdict(), "true": False},
+            },
+            "curve": [place._asdict() for place in found.curve],
+            "break_even": found.break_even,
+            "sublinear": found.sublinear,
+            "copies": asdict(self.copies),
+        }
+
+    def __repr__(self) -> str:
+        """The table of all oracles, what pays and why, and what the theorems say."""
+        parts = [
+            _title(self),
+            options_table(self.options, self.chosen),
+            _advice(self),
+            _exponents(self),
+            [*_theorem(self), *_hashing(self), *basis_lines(self.chosen, self.workload.speeds)],
+        ]
+        return "\n\n".join("\n".join(part) for part in parts)
+
+
+def _plain(each: Option) -> dict[str, Any]:
+    return {part.name: getattr(each, part.name) for part in fields(each) if part.name != "make"}
+
+
+# ---------------------------------------------------------------- what oracles cost
+
+
+def _title(plan: Plan) -> list[str]:
+    work, demand, facts = plan.workload, plan.demand, plan.facts
+    together = "one at a time" if work.batch == 1 else f"{work.batch:,} at a time"
+    wish = ["exact, with proof"] if plan.chosen.proves else [f"gap ratio {plan.ratio:g}", "no proof"]
+    wish += ["from inside the hull"] if work.interior else []
+    aim = queries_text(demand.queries) if demand.atol is None else f"a solve to a gap of {demand.atol:.3g}"
+    lines = [
+        f"{plan.chosen.title}, for {aim}, {together}: {', '.join(wish)}",
+        f"{work.n:,} x {work.d:,}{' in files' if work.in_files else ''}, "
+        f"tau {plan.tau:.3g} ({_ORIGINS[plan.tau_from]})",
+    ]
+    if facts is not None:
+        lines.append(
+            f"{facts.sample:,} atoms read: radius {facts.radius:.3g}, "
+            f"90th over 10th percentile of norms {facts.spread:.2f}"
+        )
+    return lines
+
+
+def _advice(plan: Plan) -> list[str]:
+    lines = [*_verdict(plan), *_trade(plan)]
+    if plan.demand.atol is None:
+        lines.append(
+            "If they are the steps of one solve, `minimize` needs no index: "
+            f"1 to {PASSES} passes with proof, at most {seconds_text(plan.options[-1].total_seconds)}."
+        )
+    elif not plan.workload.interior:
+        lines.append("At the boundary of the hull a bare index stalls before that; `Tiered(index)` does not.")
+    return lines
+
+
+def _verdict(plan: Plan) -> Iterator[str]:
+    best, scan, index = plan.chosen, plan.options[0], plan.index
+    against = f"Against {scan.title}"
+    if plan.pays:
+        total = seconds_text(scan.total_seconds)
+        yield f"{best.title} pays here: {_cost(best)}, against {total} with {scan.title}."
+        yield f"{against} it pays from {about_text(best.pays_from)} on."
+    elif index.objection:
+        yield f"An index does not pay here: none reaches the ratio {plan.ratio:g}."
+    else:
+        total = seconds_text(best.total_seconds)
+        yield f"An index does not pay here: {best.title} takes {total} in all, {index.title} {_cost(index)}."
+        yield (
+            f"{against} {index.title} would pay from {about_text(index.pays_from)} on."
+            if math.isfinite(index.pays_from)
+            else f"{against} {index.title} never pays."
+        )
+
+
+def _cost(each: Option) -> str:
+    return f"{seconds_text(each.build_seconds)} to build and {seconds_text(each.total_seconds)} in all"
+
+
+def _trade(plan: Plan) -> Iterator[str]:
+    """What the ratio does to the total."""
+    best, scan = plan.best, plan.options[0]
+    yield (
+        f"Without proof the ratio {plan.best_ratio:g} costs least: {best.title}, "
+        f"{seconds_text(best.total_seconds)} in all ({scan.title} {seconds_text(scan.total_seconds)})."
+    )
+    yield "Below it there are more queries, like 1/c^2; above it each is dearer."
+
+
+# ---------------------------------------------------------------- what the theorems say
+
+
+def _exponents(plan: Plan) -> list[str]:
+    found = plan.exponents
+    lines = [("  hashing", "rho", "candidates", "")]
+    for regime, exponent in found.regimes.items():
+        lines.append((f"  {regime.value}", *_cells(plan, exponent)))
+    lines.append(("  as the paper prints it: WRONG, too low", *_cells(plan, found.printed)))
+    space = ("  data-dependent hashing: space", *(f"n^{1.0 + place.rho_u:g}" for place in found.curve))
+    spent = ("  time", *(f"n^{place.rho_q:.3f}" for place in found.curve))
+    return [
+        f"What the theorems say for c = {found.ratio:g}, tau = {found.tau:.3g}:",
+        *table_lines(lines, left=(0, 3)),
+        *table_lines([space, spent], left=()),
+    ]
+
+
+def _cells(plan: Plan, exponent: Exponent) -> tuple[str, str, str]:
+    many = "more than all" if exponent.candidates >= plan.workload.n else ""
+    return f"{exponent.rho:.3f}", count_text(exponent.candidates), many
+
+
+def _theorem(plan: Plan) -> Iterator[str]:
+    found, ratio = plan.exponents, plan.ratio
+    verdict = "is sublinear here" if found.sublinear else "gives nothing at this n"
+    yield (
+        f"The theorem {verdict}: n^{found.near_linear.rho:.3f} exp(sqrt(ln n)) is "
+        f"{count_text(found.near_linear.candidates)}, of {found.n:,} atoms in all."
+    )
+    yield f"At c = {ratio:g}, near-linear space takes tau > {found.break_even:.3f} to score fewer than n."
+    last = plan.demand.last_tau
+    if last is not None and last < found.break_even:
+        yield (
+            f"To end with this gap the paper's one scale for all queries takes tau <= {last:.2g}: "
+            f"n^{theory.rho(ratio, last):.6f}, not sublinear."
+        )
+
+
+def _hashing(plan: Plan) -> Iterator[str]:
+    for each in plan.options:
+        if each.details:
+            numbers = ", ".join(f"{name} {value:,}" for name, value in each.details.items())
+            yield f"{each.title}: {numbers}."
+    kappa = plan.copies
+    many = queries_text(int(plan.demand.at(plan.ratio)))
+    yield (
+        f"Copies for {many} to succeed with probability {1.0 - plan.delta:g}: {kappa.fixed}; "
+        f"verified answers need none."
+    )
+    if kappa.lattice is not None:
+        yield (
+            f"Copies for adaptive queries: {kappa.lattice:,} by a lattice, {kappa.union:,} by the paper's "
+            f"union bound, {kappa.printed:,} as it prints."
+        )
+
+
+# ---------------------------------------------------------------- as a picture
+
+
+def _draw(plan: Plan) -> Figure:
+    """Draw candidates against n, and the total time against the ratio."""
+    work, levels = plan.workload, [each for each in plan.options if each.proves]
+    sizes = np.geomspace(1e3, max(1e10, 10.0 * work.n), 61).round()
+    scored = {
+        f"{regime.name.lower().replace('_', '-')} (theorem)": np.array(
+            [theory.candidates(int(n), exponent.rho) for n in sizes]
+        )
+        for regime, exponent in plan.exponents.regimes.items()
+    }
+    grid = [weigh(replace(work, ratio=ratio), plan.demand.at) for ratio in RATIOS]
+    seconds = {}
+    for kind in INDEXES.values():
+        if kind.takes_ratio and kind.expected is not None:
+            models = [kind.expected(replace(work, n=int(n))) for n in sizes]
+            scored[f"{kind.title} (model)"] = np.array([each.scored for each in models])
+            weighed = [each for found in grid for each in found if each.name == kind.name]
+            totals = [math.nan if each.objection else each.total_seconds for each in weighed]
+            seconds[kind.title] = np.array(totals)
+    return plot.tradeoff(
+        sizes=sizes,
+        scored=scored,
+        n=work.n,
+        ratios=np.array(RATIOS),
+        seconds=seconds,
+        levels={each.title: each.total_seconds for each in levels},
+        ratio=plan.best_ratio,
+        title=f"{work.n:,} x {work.d:,} atoms, c = {plan.ratio:g}, tau = {plan.tau:.2g}",
+    )

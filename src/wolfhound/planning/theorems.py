@@ -1,0 +1,184 @@
+"""What the theorems say of n atoms: exponents, candidates, copies, queries.
+
+Arranges the numbers of `theory` for a plan; knows no oracle and no speed.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+from wolfhound import theory
+from wolfhound.theory import Regime
+
+SPACES = (0.0, 0.1, 0.2, 0.5, 1.0)
+"""rho_u at which the curve of space and time is shown: space n^(1 + rho_u)."""
+
+_DOMAIN = 2.0
+"""Diameter of the unit sphere, on which queries lie."""
+
+
+class Exponent(NamedTuple):
+    """Query exponent of a way to hash, and the atoms that it scores, n^(rho + o(1))."""
+
+    rho: float
+    candidates: float
+
+
+class Place(NamedTuple):
+    """A point of the curve: space n^(1 + rho_u), time n^rho_q."""
+
+    rho_u: float
+    rho_q: float
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exponents:
+    """The exponents of (c, tau)-MaxIP among n atoms.
+
+    Attributes
+    ----------
+    n : int
+    ratio, tau : float
+        c of the formulas, and tau.
+    regimes : dict
+        `Exponent` of every `theory.Regime`.
+    printed : Exponent
+        As the paper prints it. Wrong: too low.
+    curve : tuple of Place
+        Andoni, Laarhoven, Razenshteyn and Waingarten (2017).
+    break_even : float
+        The tau above which near-linear hashing scores fewer than n atoms.
+
+    Examples
+    --------
+    >>> found = Exponents.of(10**6, ratio=0.5, tau=0.9)
+    >>> round(found.regimes[Regime.NEAR_LINEAR].candidates), round(found.printed.rho, 3), found.sublinear
+    (3960, 0.065, True)
+    """
+
+    n: int
+    ratio: float
+    tau: float
+    regimes: dict[Regime, Exponent]
+    printed: Exponent
+    curve: tuple[Place, ...]
+    break_even: float
+
+    @classmethod
+    def of(cls, n: int, *, ratio: float, tau: float) -> Exponents:
+        """Compute all of them."""
+
+        def with_candidates(rho: float) -> Exponent:
+            return Exponent(rho, theory.candidates(n, rho))
+
+        cbar = theory.distance_ratio(ratio, tau)
+        return cls(
+            n=n,
+            ratio=ratio,
+            tau=tau,
+            regimes={regime: with_candidates(theory.rho(ratio, tau, regime)) for regime in Regime},
+            printed=with_candidates(theory.rho_printed(ratio, tau)),
+            curve=tuple(Place(rho_u, theory.space_time(cbar, rho_u)) for rho_u in SPACES),
+            break_even=theory.break_even(n, ratio),
+        )
+
+    @property
+    def near_linear(self) -> Exponent:
+        """That of the theorem: data-dependent hashing in near-linear space."""
+        return self.regimes[Regime.NEAR_LINEAR]
+
+    @property
+    def sublinear(self) -> bool:
+        """Whether the theorem promises to score fewer than all atoms."""
+        return self.tau > self.break_even
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """How many queries there will be, by the gap ratio of their answers.
+
+    Attributes
+    ----------
+    queries : int
+        If every answer is the best atom; ``queries / ratio^2`` else, as the steps of
+        Frank-Wolfe grow. Counts only if there is no `atol`.
+    atol : float, optional
+        The gap that a solve is to end with: ``theory.steps`` queries.
+    curvature, first : float
+        beta D^2 and h_0 of the solve.
+
+    Examples
+    --------
+    >>> Demand(queries=1000).at(0.5)
+    4000.0
+    >>> Demand(atol=0.01, curvature=1.0, first=2.0).at(0.5)
+    1596.0
+    """
+
+    queries: int = 1
+    atol: float | None = None
+    curvature: float = 1.0
+    first: float = 0.5
+
+    def at(self, ratio: float) -> float:
+        """Queries with answers of this gap ratio; inf if they are of no use."""
+        if ratio <= 0.0:
+            return math.inf
+        if self.atol is None:
+            return float(math.ceil(self.queries / (ratio * ratio)))
+        steps = theory.steps(self.atol, c=ratio, curvature=self.curvature, first=self.first)
+        return float(max(1, steps))
+
+    @property
+    def last_tau(self) -> float | None:
+        """The tau below which "none" ends a solve with a gap of atol.
+
+        ``atol / (D_x D_y)`` with one scale for all queries, as in the paper, atoms in
+        a ball of radius 1 and a gradient that vanishes somewhere in the hull.
+        """
+        if self.atol is None:
+            return None
+        smoothness = 0.25 * self.curvature  # in units of the radius, D is 2
+        query, atom = theory.lift_norms(2.0 * smoothness, smoothness=smoothness, diameter=2.0, radius=1.0)
+        return self.atol / (query * atom)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copies:
+    """Copies of an index, each right with probability 0.9, that a run needs.
+
+    Attributes
+    ----------
+    fixed : int
+        Where queries do not depend on earlier answers.
+    lattice, union, printed : int, optional
+        Where they do: by the cells of a lattice, by the union bound of the
+        paper's proof, and as the paper prints it. None without an atol.
+    """
+
+    fixed: int
+    lattice: int | None = None
+    union: int | None = None
+    printed: int | None = None
+
+    @classmethod
+    def of(cls, n: int, d: int, demand: Demand, *, ratio: float, delta: float) -> Copies:
+        """Count them for the queries of a demand."""
+        fixed = theory.copies(int(demand.at(ratio)), delta)
+        if demand.atol is None:
+            return cls(fixed=fixed)
+        # In the units of the index: a gap is at most |q| D, and |q| at most beta D.
+        error = theory.additive_error(demand.atol, c=ratio) / demand.curvature
+        cells = math.ceil(_DOMAIN / theory.lattice_side(error, d, c=ratio))
+        return cls(
+            fixed=fixed,
+            lattice=theory.copies(cells**d, delta),
+            union=theory.copies(n * math.ceil(d * _DOMAIN / error) ** d, delta),
+            printed=theory.copies_printed(n, d, error, _DOMAIN, delta),
+        )

@@ -1,0 +1,168 @@
+"""`INDEXES`: what is known of every index, and one that is added from outside."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wolfhound as wh
+from tests.conformance.oracle import check_oracle
+from wolfhound import store
+from wolfhound.atoms import as_atoms, fingerprint
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
+from wolfhound.machine import Calibration
+from wolfhound.oracles.indexes import INDEXES, Estimate, IndexKind, Workload, find_saved
+from wolfhound.planning.plan import plan
+
+ROWS = np.random.default_rng(0).standard_normal((600, 5)).astype(np.float32)
+
+
+class CopyIndex:
+    """Scans a copy of the atoms; proves nothing."""
+
+    def __init__(self, atoms: Atoms, rows: Matrix) -> None:
+        self.atoms = atoms
+        self._rows = rows
+        self._scan = wh.Scan(rows, screen=False)
+
+    @classmethod
+    def build(cls, atoms: AtomsLike, *, seed: int = 0) -> CopyIndex:
+        known = as_atoms(atoms)
+        return cls(known, known.take(np.arange(known.shape[0])))
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes
+
+    def query(
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
+    ) -> Hits:
+        hits = self._scan.query(queries, k=k, exclude=exclude)
+        return replace(hits, bounds=np.full(len(hits.bounds), np.inf))
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        store.save(folder, "index", {"rows": self._rows}, {"index": "copy"}, fingerprint(self.atoms))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> CopyIndex:
+        stored = store.load(folder, "index")
+        store.check_fingerprint(stored, atoms)
+        return cls(as_atoms(atoms), stored.arrays["rows"])
+
+
+def expected(work: Workload) -> Estimate:
+    """Nearly nothing: it is chosen."""
+    return Estimate(
+        recipe="CopyIndex.build(atoms)",
+        make=CopyIndex.build,
+        build=1e-9,
+        query=1e-9,
+        reads=work.nbytes,
+        scored=work.n,
+        nbytes=work.nbytes,
+        ratio=0.995,
+    )
+
+
+COPY = IndexKind(
+    name="copy",
+    title="CopyIndex",
+    build=CopyIndex.build,
+    load=CopyIndex.load,
+    expected=expected,
+    passes=1,
+    speeds=lambda speed, few, many: {},
+)
+
+
+@pytest.fixture
+def copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One call adds an index; afterwards the table is what it was."""
+    monkeypatch.setattr(INDEXES, "_things", dict(INDEXES._things))
+    monkeypatch.setenv("WOLFHOUND_CALIBRATION", str(tmp_path / "none.json"))
+    monkeypatch.chdir(tmp_path)
+    np.save("atoms.npy", ROWS)
+    wh.INDEXES.add(COPY)
+
+
+# ---------------------------------------------------------------- what all entries say
+
+
+def test_names_are_those_of_the_table() -> None:
+    assert list(wh.INDEXES)[:9] == [
+        *("scan", "int8", "clusters", "lsh", "subset", "pq", "ivfpq", "hnsw", "wrapped"),
+    ]
+    for name, kind in wh.INDEXES.items():
+        assert kind.name == name
+        assert hasattr(wh, kind.title.split()[0])
+
+
+@pytest.mark.parametrize("name", ["scan", "int8", "clusters", "lsh", "subset", "pq", "ivfpq", "hnsw"])
+def test_every_entry_builds_an_oracle(name: str) -> None:
+    kind = INDEXES[name]
+    assert kind.build is not None
+    check_oracle(kind.build, exact=kind.proves)
+
+
+@pytest.mark.parametrize("name", ["int8", "clusters", "lsh", "pq", "ivfpq", "hnsw"])
+def test_what_can_be_saved_is_loaded_by_its_name(name: str, tmp_path: Path) -> None:
+    kind = INDEXES[name]
+    assert kind.build is not None
+    built: Any = kind.build(ROWS, seed=3)
+    built.save(tmp_path / "made")
+    assert find_saved(tmp_path / "made") is kind
+    assert repr(wh.load(tmp_path / "made", ROWS)) == repr(built)
+
+
+def test_what_cannot_be_saved_has_no_loader() -> None:
+    assert [name for name, kind in INDEXES.items() if kind.load is None] == ["scan", "subset"]
+    assert not hasattr(wh.Scan, "save")
+    assert not hasattr(wh.RandomSubset, "save")
+
+
+@pytest.mark.parametrize(
+    ("params", "got"), [({}, "the index None"), ({"index": "tree"}, "the index tree"), ({"index": []}, "the")]
+)
+def test_an_index_that_is_not_known_is_refused(params: dict[str, Any], got: str, tmp_path: Path) -> None:
+    store.save(tmp_path / "made", "index", {}, params)
+    with pytest.raises(store.StoreError, match=f"`folder` must hold one of the indexes int8, .* Got {got}"):
+        wh.load(tmp_path / "made", ROWS)
+
+
+def test_an_index_is_not_loaded_as_another(tmp_path: Path) -> None:
+    wh.Int8Scan.build(ROWS).save(tmp_path / "made")
+    with pytest.raises(store.StoreError, match=r"must hold a saved index clusters\. Got int8"):
+        wh.ClusterIndex.load(tmp_path / "made", ROWS)
+
+
+# ---------------------------------------------------------------- one from outside
+
+
+@pytest.mark.usefixtures("copy")
+def test_an_index_from_outside_is_weighed_built_saved_and_loaded(tmp_path: Path) -> None:
+    choice = wh.choose_oracle(ROWS, queries=10**6, ratio=0.9, proof=False)
+    assert (choice.chosen.name, choice.chosen.title) == ("copy", "CopyIndex")
+    built = choice.build()
+    assert isinstance(built, CopyIndex)
+    built.save("made")
+    assert isinstance(wh.load("made", ROWS), CopyIndex)
+    with pytest.raises(store.StoreError, match="must be the atoms"):
+        wh.load("made", ROWS + 1.0)
+    found = plan(n=10**6, d=16, queries=10**6)
+    assert found.pays
+    assert found.chosen.name == "copy"
+    assert found.to_dict()["chosen"] == "copy"
+    found.plot(tmp_path / "plan.png")
+
+
+def test_a_name_is_taken_once() -> None:
+    with pytest.raises(ValueError, match="`name` must be new: there is a index of this name"):
+        INDEXES.add(replace(COPY, name="scan"))
+    with pytest.raises(TypeError, match="a index must have `name`, `title`"):
+        INDEXES.add(Calibration)  # type: ignore[arg-type]
