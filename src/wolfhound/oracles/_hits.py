@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,15 +79,10 @@ def _unique(ids: Ids) -> tuple[Ids, Ints]:
 
 def rank(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
     """Return the k best of each row: score descending, id ascending, padded."""
-    order = _best_first(scores, ids, k)
+    order = np.lexsort((ids, -scores), axis=1)[:, :k]
     return pad(np.take_along_axis(scores, order, 1), k, -np.inf), pad(
         np.take_along_axis(ids, order, 1), k, -1
     )
-
-
-def _best_first(scores: Vector, ids: Ids, k: int) -> Ints:
-    """Columns of the k best of each row."""
-    return np.lexsort((ids, -scores), axis=1)[:, :k]
 
 
 def pad(entries: Any, k: int, pad: float) -> Any:
@@ -99,12 +94,10 @@ def pad(entries: Any, k: int, pad: float) -> Any:
     return out
 
 
-def row(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
-    """Rank one query's entries, ids ascending, and pad them to (1, k)."""
-    order = np.argsort(-scores, kind="stable")[:k]
-    out, names = np.full((1, k), -np.inf), np.full((1, k), -1, np.int64)
-    out[0, : len(order)], names[0, : len(order)] = scores[order], ids[order]
-    return out, names
+def rank_one(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
+    """As `rank`, for the entries of one query: few calls of numpy."""
+    order = np.lexsort((ids, -scores))[:k]
+    return pad(scores[order][None], k, -np.inf), pad(ids[order][None], k, -1)
 
 
 def settle(
@@ -142,56 +135,20 @@ def settle(
         Its bounds are ``max(best + slack, rest)``. Where ``rest < scores[:, j]``
         the first j + 1 are proved to be the best, ties included.
     """
-    slack = slacks(question.sizes, atoms.shape[1], radius)
     if len(ids) == 1:
-        best, scores = _settle_one(atoms, question.queries[0], ids[0], uppers[0], question.k)
-        return best_of_one(
-            atoms,
-            best,
-            scores,
-            k=question.k,
-            slack=slack,
-            rest=rest,
-            scored=scored + len(best),
-            passes=passes,
-            radius=radius,
-        )
-    wide = max(1, min(ids.shape[1], question.k + 64))
-    step = max(1, _GATHER // (atoms.shape[1] * atoms.dtype.itemsize * wide))
-    parts = []
-    for start in range(0, len(ids), step):
-        here = slice(start, start + step)
-        parts.append(_settle_some(atoms, question.queries[here], ids[here], uppers[here], question.k))
-    scores, best, again = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return build_hits(
-        atoms.take, scores, best, slack=slack, rest=rest, scored=scored + again, passes=passes, radius=radius
-    )
-
-
-def best_of_one(
-    atoms: Atoms,
-    ids: Ids,
-    scores: Vector,
-    *,
-    k: int,
-    slack: Vector,
-    rest: Vector,
-    scored: Ints,
-    passes: float,
-    radius: float,
-) -> Hits:
-    """Answer one query with the best of its atoms and their scores; the others as in `build_hits`."""
-    order = np.lexsort((ids, -scores))[:k]
-    return Hits(
-        ids=pad(ids[order][None], k, -1),
-        scores=pad(scores[order][None], k, -np.inf),
-        bounds=_bounds(scores[order[:1]], slack, rest),
-        rows=atoms.take(ids[order]),
-        slots=pad(np.arange(len(order))[None], k, 0),
-        scored=scored,
-        passes=passes,
-        radius=radius,
-    )
+        near, exact = _settle_one(atoms, question.queries[0], ids[0], uppers[0], question.k)
+        scores, best = rank_one(exact, near, question.k)
+        again = np.array([len(near)])
+    else:
+        wide = max(1, min(ids.shape[1], question.k + 64))
+        step = max(1, _GATHER // (atoms.shape[1] * atoms.dtype.itemsize * wide))
+        parts = [
+            _settle_some(atoms, question.queries[here], ids[here], uppers[here], question.k)
+            for here in (slice(start, start + step) for start in range(0, len(ids), step))
+        ]
+        scores, best, again = (np.concatenate(part) for part in zip(*parts, strict=True))
+    cost = Cost(scored + again, passes, radius)
+    return build_hits(atoms.take, scores, best, prove(question, scores, rest, radius), cost)
 
 
 def _settle_one(atoms: Atoms, query: Vector, ids: Ids, uppers: Vector, k: int) -> tuple[Ids, Vector]:
@@ -212,10 +169,9 @@ def _scores(atoms: Atoms, ids: Ids, query: Vector) -> Vector:
     return out.reshape(-1)
 
 
-def _bounds(best: Vector, slack: Vector, rest: Vector) -> Vector:
-    """Bounds from the best scores, the error of a score, and a bound on other atoms."""
-    if not len(best):
-        return rest
+def prove(question: Question, scores: Vector, rest: Vector, radius: float) -> Vector:
+    """Bounds from ranked (m, k) scores and their error, and a bound on all other atoms."""
+    best, slack = scores[:, 0], slacks(question.sizes, question.queries.shape[1], radius)
     above = np.where(best > -np.inf, np.nextafter(best + slack, np.inf), -np.inf)
     return np.maximum(above, rest)
 
@@ -251,75 +207,44 @@ def offer(atoms: Atoms, question: Question, ids: Ids, *, scored: Ints) -> Hits:
     Hits
         The best k candidates; bounds and radius are inf, passes 0.
     """
-    scores, best, rows, slots = (_offer_one if len(ids) == 1 else _offer)(atoms, question, ids)
+    if len(ids) == 1:
+        mine = ids[0][ids[0] >= 0]
+        scores, best = rank_one(_scores(atoms, mine, question.queries[0]), mine, question.k)
+    else:
+        scores, best = rank(rescore_pairs(atoms, question.queries, ids), ids, question.k)
     if not (np.isfinite(scores) | (best < 0)).all():
         size = f"|query| up to {question.sizes.max():.3g}"
         require(False, "queries", "so small that no score overflows", size)
-    return Hits(
-        ids=pad(best, question.k, -1),
-        scores=pad(scores, question.k, -np.inf),
-        bounds=np.full(len(ids), np.inf),
-        rows=rows,
-        slots=pad(slots, question.k, 0),
-        scored=scored,
-        passes=0.0,
-        radius=math.inf,
-    )
+    return build_hits(atoms.take, scores, best, np.full(len(ids), np.inf), Cost(scored))
 
 
-def _offer(atoms: Atoms, question: Question, ids: Ids) -> tuple[Vector, Ids, Matrix, Ints]:
-    """Scores and ids of the best candidates, their rows and slots."""
-    scores = rescore_pairs(atoms, question.queries, ids)
-    order = _best_first(scores, ids, question.k)
-    scores, ids = np.take_along_axis(scores, order, 1), np.take_along_axis(ids, order, 1)
-    found = ids >= 0
-    places = np.where(found, np.cumsum(found).reshape(ids.shape) - 1, 0)
-    return scores, ids, atoms.take(ids[found]), places
+class Cost(NamedTuple):
+    """What an answer took, and the radius that it found; as in `Hits`."""
+
+    scored: Ints
+    passes: float = 0.0
+    radius: float = math.inf
 
 
-def _offer_one(atoms: Atoms, question: Question, ids: Ids) -> tuple[Vector, Ids, Matrix, Ints]:
-    """As `_offer`, for one query: few calls of numpy, as these are most of the time."""
-    mine = ids[0][ids[0] >= 0]
-    scores = _scores(atoms, mine, question.queries[0])
-    order = np.lexsort((mine, -scores))[: question.k]
-    return scores[order][None], mine[order][None], atoms.take(mine[order]), np.arange(len(order))[None]
-
-
-def build_hits(
-    take: Callable[[Ids], Matrix],
-    scores: Vector,
-    ids: Ids,
-    *,
-    slack: Vector,
-    rest: Vector,
-    scored: Ints,
-    passes: float,
-    radius: float,
-) -> Hits:
-    """Add rows and bounds to ranked scores and ids.
+def build_hits(take: Callable[[Ids], Matrix], scores: Vector, ids: Ids, bounds: Vector, cost: Cost) -> Hits:
+    """Add rows to ranked answers.
 
     Parameters
     ----------
     take
-        Gives the rows of ascending distinct ids.
+        Gives the rows of distinct ids.
     scores, ids : (m, k)
         Best first, padded.
-    slack : (m,)
-        Bound on the error of a computed score.
-    rest, scored, passes, radius
-        As in `settle`.
+    bounds : (m,)
+    cost
     """
-    unique, slots = _unique(ids)
-    return Hits(
-        ids=ids,
-        scores=scores,
-        bounds=_bounds(scores[:, 0], slack, rest),
-        rows=take(unique),
-        slots=np.maximum(slots, 0),
-        scored=scored,
-        passes=passes,
-        radius=radius,
-    )
+    if len(ids) == 1:  # distinct already, and a sort takes longer than the rest
+        unique = ids[0][ids[0] >= 0]
+        slots = pad(np.arange(len(unique))[None], ids.shape[1], 0)
+    else:
+        unique, slots = _unique(ids)
+        slots = np.maximum(slots, 0)
+    return Hits(ids=ids, scores=scores, bounds=bounds, rows=take(unique), slots=slots, **cost._asdict())
 
 
 def take_from(ids: Ids, rows: Matrix) -> Callable[[Ids], Matrix]:
@@ -353,13 +278,17 @@ def join(parts: Sequence[Hits], which: Ints | None = None) -> Hits:
     back = slice(None) if which is None else np.argsort(which)
     starts = np.cumsum([0, *(len(part.rows) for part in parts)])
     slots = [np.where(part.ids >= 0, part.slots + s, 0) for part, s in zip(parts, starts, strict=False)]
+    ids, scores, bounds, scored = (
+        np.concatenate([getattr(part, name) for part in parts])[back]
+        for name in ("ids", "scores", "bounds", "scored")
+    )
     return Hits(
-        ids=np.concatenate([part.ids for part in parts])[back],
-        scores=np.concatenate([part.scores for part in parts])[back],
-        bounds=np.concatenate([part.bounds for part in parts])[back],
+        ids=ids,
+        scores=scores,
+        bounds=bounds,
         rows=np.concatenate([part.rows for part in parts]),
         slots=np.concatenate(slots)[back],
-        scored=np.concatenate([part.scored for part in parts])[back],
+        scored=scored,
         passes=sum(part.passes for part in parts),
         radius=min(part.radius for part in parts),
     )

@@ -13,10 +13,10 @@ from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.oracles._batch import candidates, group_size, product_pass
 from wolfhound.oracles._best import Best
-from wolfhound.oracles._hits import best_of_one, build_hits, join, patch, rescore, row, settle, take_from
+from wolfhound.oracles._hits import Cost, build_hits, join, patch, prove, rank_one, rescore, settle, take_from
 from wolfhound.oracles._norms import Gauge, Norms
 from wolfhound.oracles._pass import Watch, full_pass
-from wolfhound.oracles._question import Question, check_question, slacks
+from wolfhound.oracles._question import Question, check_question
 from wolfhound.oracles._screen import ReferencePass, Screen, fits, scale_of
 from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
 from wolfhound.validate import flag
@@ -84,7 +84,7 @@ class Scan:
     def answer(self, question: Question) -> Hits:
         """Answer checked queries."""
         if len(question.queries) == 1:
-            return self._answer_near(question) or self._one(question)
+            return self._answer_near(question) or self._loop(question, keep=True)
         if len(question.queries) <= _FEW:
             return self._loop(question)
         size = candidates(self._atoms, question.k)
@@ -108,31 +108,10 @@ class Scan:
         if ids is None:
             return None
         rows = self._atoms.take(ids)
-        scores, best = row(rescore(rows, query), ids, question.k)
+        scores, best = rank_one(rescore(rows, query), ids, question.k)
         scored = len(ids) + screen.probed
-        share = min(1.0, scored / self._atoms.shape[0])
-        radius = reference.norms.radius
-        return self._hits(
-            question, scores, best, take=take_from(ids, rows), radius=radius, scored=scored, passes=share
-        )
-
-    def _one(self, question: Question) -> Hits:
-        """Answer from a full pass, which becomes the reference of screening."""
-        n, k = self._atoms.shape[0], question.k
-        watch = Watch(query=question.queries[0], banned=question.exclusions(0), best=Best(k))
-        radius = self._keep_pass(watch, float(question.sizes[0])).radius
-        scores, ids = watch.best.entries()
-        return best_of_one(
-            self._atoms,
-            ids,
-            scores,
-            k=k,
-            slack=slacks(question.sizes, self._atoms.shape[1], radius),
-            rest=np.full(1, -np.inf),
-            scored=np.full(1, n),
-            passes=1.0,
-            radius=radius,
-        )
+        cost = Cost(np.array([scored]), min(1.0, scored / self._atoms.shape[0]), reference.norms.radius)
+        return _prove_all(take_from(ids, rows), question, scores, best, cost)
 
     def _keep_pass(self, watch: Watch, size: float) -> Norms:
         """Read all atoms and keep their scores for screening."""
@@ -172,41 +151,28 @@ class Scan:
         undecided = np.flatnonzero((rest > -np.inf) & (rest >= hits.scores[:, -1]))
         return patch(hits, undecided, self._loop(question.only(undecided))) if len(undecided) else hits
 
-    def _loop(self, question: Question) -> Hits:
-        """Answer by the float64 loop, in one pass: the k best, proved."""
-        n, k = self._atoms.shape[0], question.k
+    def _loop(self, question: Question, *, keep: bool = False) -> Hits:
+        """Answer by the float64 loop, in one pass: the k best, proved.
+
+        With `keep`, the pass of one query becomes the reference of screening.
+        """
         watches = [
-            Watch(query=query, banned=question.exclusions(i), best=Best(k))
+            Watch(query=query, banned=question.exclusions(i), best=Best(question.k))
             for i, query in enumerate(question.queries)
         ]
-        radius = self._pass(watches).radius
-        ranked = [row(*watch.best.entries(), k) for watch in watches]
+        norms = self._keep_pass(watches[0], float(question.sizes[0])) if keep else self._pass(watches)
+        ranked = [rank_one(*watch.best.entries(), question.k) for watch in watches]
         scores, ids = (np.concatenate(part) for part in zip(*ranked, strict=True))
-        return self._hits(question, scores, ids, take=self._atoms.take, radius=radius, scored=n, passes=1.0)
+        cost = Cost(np.full(len(watches), self._atoms.shape[0]), 1.0, norms.radius)
+        return _prove_all(self._atoms.take, question, scores, ids, cost)
 
-    def _hits(
-        self,
-        question: Question,
-        scores: Vector,
-        ids: Ids,
-        *,
-        take: Callable[[Ids], Matrix],
-        radius: float,
-        scored: int,
-        passes: float,
-    ) -> Hits:
-        """Pack answers that no other atom can beat."""
-        m = len(ids)
-        return build_hits(
-            take,
-            scores,
-            ids,
-            slack=slacks(question.sizes, self._atoms.shape[1], radius),
-            rest=np.full(m, -np.inf),
-            scored=np.full(m, scored, np.int64),
-            passes=passes,
-            radius=radius,
-        )
+
+def _prove_all(
+    take: Callable[[Ids], Matrix], question: Question, scores: Vector, ids: Ids, cost: Cost
+) -> Hits:
+    """Pack answers that no other atom can beat."""
+    rest = np.full(len(ids), -np.inf)
+    return build_hits(take, scores, ids, prove(question, scores, rest, cost.radius), cost)
 
 
 # ---------------------------------------------------------------- what it costs
