@@ -252,7 +252,7 @@ _LOSS = (0.2, 0.35)
 """A budget of ``f sqrt(n)`` atoms reaches ``1 - loss / sqrt(f)``."""
 
 
-def _expected(work: Workload) -> Estimate:
+def _estimate(work: Workload) -> Estimate:
     """The codes of `budget` atoms, and those of all centres."""
     n, d, speeds = work.n, work.d, work.speeds
     root, loss = math.sqrt(n), _LOSS[0 if work.interior else 1]
@@ -290,7 +290,7 @@ CLUSTERS = IndexKind(
     title="ClusterIndex",
     build=ClusterIndex.build,
     load=ClusterIndex.load,
-    expected=_expected,
+    expected=_estimate,
     passes=2,
     takes_ratio=True,
     speeds=_speeds,

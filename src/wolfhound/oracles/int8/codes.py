@@ -246,7 +246,7 @@ def encode_queries(codes: Codes, question: Question) -> CodedQueries:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
+class CodeCandidates:
     """Rows that can be among the best of m queries.
 
     Attributes
@@ -292,7 +292,7 @@ def try_sample(codes: Codes, queries: CodedQueries, k: int) -> tuple[NDArray[np.
     return queries.hopeless | (left > _MANY * sample.n), sample.n
 
 
-def sweep_codes(codes: Codes, queries: CodedQueries, k: int) -> Candidates:
+def sweep_codes(codes: Codes, queries: CodedQueries, k: int) -> CodeCandidates:
     """Read all codes once; keep all rows that can be among the k best.
 
     The chunks, and the floors that they begin with, do not depend on the threads.
@@ -306,7 +306,7 @@ def sweep_codes(codes: Codes, queries: CodedQueries, k: int) -> Candidates:
     # What the first chunk tells of the k best holds for all.
     floors = np.where(parts[0].floors == np.inf, lowest, parts[0].floors)
 
-    def work(span: tuple[int, int]) -> Candidates:
+    def work(span: tuple[int, int]) -> CodeCandidates:
         return _sweep(packed, queries, span, k, floors)
 
     for span, part in zip(spans[1:], map_ordered(work, spans[1:], blas=False), strict=True):
@@ -315,7 +315,7 @@ def sweep_codes(codes: Codes, queries: CodedQueries, k: int) -> Candidates:
     keys, lows, places = (
         np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("keys", "lows", "places")
     )
-    return Candidates(keys, lows, places, np.max([part.floors for part in parts], axis=0))
+    return CodeCandidates(keys, lows, places, np.max([part.floors for part in parts], axis=0))
 
 
 def _lowest(queries: CodedQueries) -> Singles:
@@ -325,7 +325,7 @@ def _lowest(queries: CodedQueries) -> Singles:
 
 def _sweep(
     packed: PackedRows, queries: CodedQueries, span: tuple[int, int], k: int, floors: Singles
-) -> Candidates:
+) -> CodeCandidates:
     """Sweep the blocks of a span; rows below the floors are not wanted."""
     m = len(queries.levels)
     shape = (m, room(k))
@@ -336,8 +336,8 @@ def _sweep(
     _sweep_kernels.sweep(packed, span, queries.pack()._replace(rules=rules), k, found)
     width = max(0, int(fill.max()))
     if m == 1:
-        return Candidates(keys[:, :width], lows[:, :width], places[:, :width], rules["floor"])
+        return CodeCandidates(keys[:, :width], lows[:, :width], places[:, :width], rules["floor"])
     padded = np.arange(width) >= fill[:, None]
     keys, lows, places = keys[:, :width].copy(), lows[:, :width].copy(), places[:, :width].copy()
     keys[padded], lows[padded], places[padded] = -np.inf, -np.inf, -1
-    return Candidates(keys, lows, places, rules["floor"])
+    return CodeCandidates(keys, lows, places, rules["floor"])

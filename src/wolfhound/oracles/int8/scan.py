@@ -17,7 +17,7 @@ from wolfhound.oracles._hits import join, patch, settle
 from wolfhound.oracles._question import Question, check_question, slacks
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8.codes import (
-    Candidates,
+    CodeCandidates,
     CodedQueries,
     Codes,
     encode_queries,
@@ -171,7 +171,7 @@ def _decide(atoms: Atoms, codes: Codes, scan: Scan, question: Question, queries:
     return patch(hits, undecided, scan.answer(question.only(undecided)))
 
 
-def _rank(found: Candidates) -> tuple[Singles, Ids]:
+def _rank(found: CodeCandidates) -> tuple[Singles, Ids]:
     """Keys and places of the candidates, the best guess first, padded.
 
     The more the first k reach, the fewer others must be scored. Some chunks knew less
@@ -204,7 +204,7 @@ def _make(atoms: AtomsLike, *, seed: int = 0) -> Int8Scan:
     return Int8Scan.build(atoms)
 
 
-def _expected(work: Workload) -> Estimate:
+def _estimate(work: Workload) -> Estimate:
     """Every code, for every query."""
     codes = code_bytes(work.n, work.d)
     return Estimate(
@@ -228,7 +228,7 @@ INT8 = IndexKind(
     title="Int8Scan",
     build=_make,
     load=Int8Scan.load,
-    expected=_expected,
+    expected=_estimate,
     passes=1,
     proves=True,
     speeds=_speeds,
