@@ -347,8 +347,8 @@ def _kind_of(stored: store.Stored) -> Kind:
         return _KINDS[name](**settings)
     except (TypeError, ValueError):
         raise store.StoreError(
-            f"`folder` must hold settings that this wolfhound knows."
-            f" Got {settings} of {name} in {stored.folder}."
+            f"`folder` must hold a kind of index that this wolfhound knows."
+            f" Got {name} with settings {settings} in {stored.folder}."
         ) from None
 
 
