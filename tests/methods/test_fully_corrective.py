@@ -27,7 +27,7 @@ from wolfhound import (
 )
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import INNER, Atoms, Hits, Ids, Ints, Matrix, Method, Objective, State, Vector
-from wolfhound.methods._pool import Pool
+from wolfhound.methods._pool import AtomPool
 from wolfhound.methods.fully_corrective import COVERED
 from wolfhound.solve import POOL
 
@@ -247,9 +247,9 @@ def test_a_full_pool_is_trimmed(
 ) -> None:
     """The answer is the same, only with more passes; active atoms are never dropped."""
     sizes: list[tuple[int, int]] = []
-    keep = Pool.keep
+    keep = AtomPool.keep
 
-    def noted(self: Pool, positions: Ints) -> Ints:
+    def noted(self: AtomPool, positions: Ints) -> Ints:
         before = self.size
         out = keep(self, positions)
         sizes.append((before, self.size))
@@ -258,7 +258,7 @@ def test_a_full_pool_is_trimmed(
     rows = gaussian(8000, 10)
     objective = make(rows)
     plain = minimize(objective, rows, rtol=1e-6)
-    monkeypatch.setattr(Pool, "keep", noted)
+    monkeypatch.setattr(AtomPool, "keep", noted)
     result = minimize(
         objective,
         Scan(rows, screen=False),

@@ -15,7 +15,7 @@ from rich.table import Table
 
 import wolfhound as wh
 from wolfhound import readers, store
-from wolfhound.atoms import Part
+from wolfhound.atoms import PartPrint
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
@@ -175,7 +175,7 @@ def info(folder: Folder, as_json: opt.Json = False) -> None:
     output.stdout().print(table)
 
 
-def _part_text(part: Part) -> str:
+def _part_text(part: PartPrint) -> str:
     return f"{part.n:,} x {part.d:,} {part.dtype}, fingerprint {part.digest}"
 
 
