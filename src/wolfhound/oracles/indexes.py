@@ -185,7 +185,7 @@ INDEXES: Registry[IndexKind] = Registry(
         "pq": "wolfhound.oracles.faiss_kinds:PQ",
         "ivfpq": "wolfhound.oracles.faiss_kinds:IVF_PQ",
         "hnsw": "wolfhound.oracles.faiss_kinds:HNSW",
-        "wrapped": "wolfhound.oracles.faiss_kinds:WRAPPED",
+        "faiss": "wolfhound.oracles.faiss_kinds:WRAPPED",
     },
 )
 """In the order of preference where seconds are equal; the first is what all others must beat."""
@@ -196,18 +196,20 @@ def find_saved(folder: str | os.PathLike[str]) -> IndexKind:
 
     Raises
     ------
+    ValueError
+        If it holds no index.
     StoreError
-        If it holds none, or one that is not in `INDEXES`.
+        If it holds one that is not in `INDEXES`.
     """
     root = checked_path(folder, "folder")
     manifest = read_manifest(root)
+    if manifest["kind"] != SAVED_AS:
+        raise ValueError(f"`folder` must hold an index. Got a {manifest['kind']} in {root}.")
     name = str(manifest["params"].get("index"))
-    known = INDEXES[name] if manifest["kind"] == SAVED_AS and name in INDEXES else None
-    if known is None or known.load is None:
-        kinds = ", ".join(kind.name for kind in INDEXES.values() if kind.load is not None)
-        found = f"the index {name}" if manifest["kind"] == SAVED_AS else f"a {manifest['kind']}"
-        raise StoreError(f"`folder` must hold one of the indexes {kinds}. Got {found} in {root}.")
-    return known
+    kinds = {known: kind for known, kind in INDEXES.items() if kind.load is not None}
+    if name not in kinds:
+        raise StoreError(f"`folder` must hold one of the indexes {', '.join(kinds)}. Got {name} in {root}.")
+    return kinds[name]
 
 
 def load_index(folder: str | os.PathLike[str], atoms: AtomsLike) -> Oracle:
