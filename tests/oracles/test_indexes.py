@@ -162,7 +162,7 @@ def test_an_index_from_outside_is_weighed_built_saved_and_loaded(tmp_path: Path)
 
 
 def test_a_name_is_taken_once() -> None:
-    with pytest.raises(ValueError, match="`name` must be new: there is a index of this name"):
+    with pytest.raises(ValueError, match="`name` must be new in the table"):
         INDEXES.add(replace(COPY, name="scan"))
-    with pytest.raises(TypeError, match="a index must have `name`, `title`"):
+    with pytest.raises(TypeError, match="`index` must have `name`, `title`"):
         INDEXES.add(Calibration)  # type: ignore[arg-type]
