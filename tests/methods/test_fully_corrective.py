@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conformance.method import check_method
 from tests.methods.losses import gaussian, huber, inside, logistic, outside, quartic, regression
 from wolfhound import (
     Away,
@@ -39,10 +38,6 @@ def independent_gap(objective: Objective, result: Result, rows: Matrix) -> float
 
 
 # ---------------------------------------------------------------- the method
-
-
-def test_it_keeps_the_promises_of_a_method() -> None:
-    check_method(FullyCorrective(), monotone=True, gap=1e-8, steps=60)
 
 
 @pytest.mark.parametrize(
