@@ -89,12 +89,12 @@ def plan(
 
     found = planning.plan(
         None if atoms is None else readers.read_atoms(atoms),
-        n=opt.parse_count(n, "--n"),
+        n=None if n is None else opt.parse_count(n, "--n"),
         d=d,
         ratio=ratio,
         tau=tau,
         delta=delta,
-        queries=opt.parse_count(queries, "--queries"),
+        queries=None if queries is None else opt.parse_count(queries, "--queries"),
         atol=atol,
         smoothness=smoothness,
         diameter=diameter,

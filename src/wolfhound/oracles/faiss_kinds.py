@@ -32,7 +32,7 @@ def _code_seconds(work: Workload) -> float:
     return work.speeds.train * work.d * learnt + work.speeds.quantise * work.nbytes
 
 
-def _expected_pq(work: Workload) -> Estimate:
+def _estimate_pq(work: Workload) -> Estimate:
     """Every code, for every query."""
     codes = _code_bytes(work.n, work.d)
     return Estimate(
@@ -47,7 +47,7 @@ def _expected_pq(work: Workload) -> Estimate:
     )
 
 
-def _expected_ivf_pq(work: Workload) -> Estimate:
+def _estimate_ivf_pq(work: Workload) -> Estimate:
     """The codes of 5 % of the lists, after a pass over the centres of all."""
     n, d, speeds = work.n, work.d, work.speeds
     lists = min(n, round(4.0 * math.sqrt(n)))
@@ -77,7 +77,7 @@ PQ = IndexKind(
     title="FaissIndex Pq",
     build=FaissIndex.build,
     load=FaissIndex.load,
-    expected=_expected_pq,
+    expected=_estimate_pq,
     passes=2,
     speeds=_speeds,
 )
@@ -86,7 +86,7 @@ IVF_PQ = IndexKind(
     title="FaissIndex IvfPq",
     build=partial(FaissIndex.build, kind=IvfPq()),
     load=FaissIndex.load,
-    expected=_expected_ivf_pq,
+    expected=_estimate_ivf_pq,
     passes=3,
 )
 HNSW = IndexKind(

@@ -157,6 +157,8 @@ class IndexKind:
         Whether its bounds are always finite: it answers as a scan does.
     takes_ratio
         Whether `expected` sets it up for the ratio of a workload.
+    adapt
+        Sets a built one up for the ratio of a workload. None: it is built again.
     speeds
         Given the speed of its queries and two build times, over few atoms and over
         many, the fields of `Calibration` that are its own. None: it is not measured.
@@ -170,12 +172,13 @@ class IndexKind:
     passes: int = 0
     proves: bool = False
     takes_ratio: bool = False
+    adapt: Callable[[Any, Workload], Oracle] | None = None
     speeds: Calibrate | None = None
 
 
 INDEXES: Registry[IndexKind] = Registry(
     "index",
-    ("title", "build", "load", "expected", "passes", "proves", "takes_ratio", "speeds"),
+    ("title", "build", "load", "expected", "passes", "proves", "takes_ratio", "adapt", "speeds"),
     {
         "scan": "wolfhound.oracles.scan:SCAN",
         "int8": "wolfhound.oracles.int8.scan:INT8",

@@ -29,7 +29,7 @@ def hash_values(n: int) -> int:
     return 2 * max(1, round(math.sqrt(n / PER_BUCKET) / 2.0))
 
 
-def _expected(work: Workload) -> Estimate:
+def _estimate(work: Workload) -> Estimate:
     """The codes of `budget` atoms, after the promises of all buckets."""
     n, d, speeds = work.n, work.d, work.speeds
     factor, exponent = _NEEDED[0 if work.interior else 1]
@@ -61,7 +61,7 @@ LSH = IndexKind(
     title="LshIndex",
     build=LshIndex.build,
     load=LshIndex.load,
-    expected=_expected,
+    expected=_estimate,
     passes=2,
     takes_ratio=True,
 )

@@ -213,7 +213,7 @@ def _make(atoms: AtomsLike, *, seed: int = 0, screen: bool | None = None) -> Sca
     return Scan(atoms, screen=screen)
 
 
-def _expected(work: Workload) -> Estimate:
+def _estimate(work: Workload) -> Estimate:
     """Every row, for every query."""
     screen = 8 * work.n <= min(work.max_memory, SCREEN_MEMORY)
     return Estimate(
@@ -232,7 +232,7 @@ SCAN = IndexKind(
     name="scan",
     title="Scan",
     build=_make,
-    expected=_expected,
+    expected=_estimate,
     proves=True,
     speeds=lambda speed, few, many: {"scan": speed},
 )

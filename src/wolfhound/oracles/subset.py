@@ -218,7 +218,7 @@ _LOSS = 0.025
 """Outside, a share p of the atoms reaches ``1 - loss / p``; inside, ``n^(c^2)`` reach c."""
 
 
-def _expected(work: Workload) -> Estimate:
+def _estimate(work: Workload) -> Estimate:
     """Some random rows, for every query."""
     n, interior = work.n, work.interior
     if work.ratio == 1.0:  # none but all atoms reach it
@@ -248,7 +248,7 @@ SUBSET = IndexKind(
     name="subset",
     title="RandomSubset",
     build=RandomSubset,
-    expected=_expected,
+    expected=_estimate,
     takes_ratio=True,
     speeds=lambda speed, few, many: {"subset": speed},
 )

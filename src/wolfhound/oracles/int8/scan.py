@@ -197,7 +197,7 @@ def _make(atoms: AtomsLike, *, seed: int = 0) -> Int8Scan:
     return Int8Scan.build(atoms)
 
 
-def _expected(work: Workload) -> Estimate:
+def _estimate(work: Workload) -> Estimate:
     """Every code, for every query."""
     codes = code_bytes(work.n, work.d)
     return Estimate(
@@ -221,7 +221,7 @@ INT8 = IndexKind(
     title="Int8Scan",
     build=_make,
     load=Int8Scan.load,
-    expected=_expected,
+    expected=_estimate,
     passes=1,
     proves=True,
     speeds=_speeds,
