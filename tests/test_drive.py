@@ -36,7 +36,7 @@ from wolfhound import (
 )
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Method, Objective, Oracle, Point, Start, State, Vector
 from wolfhound.pulse import Cut, on_pulse, pulse
-from wolfhound.solve import Limits, Run, drive
+from wolfhound.solve import Limits, Outcome, drive
 
 DISTANCE = SquaredDistance([3.0, -1.0, 0.5, 2.0])
 METHODS: tuple[Method, ...] = (FullyCorrective(), FrankWolfe(Away()))
@@ -56,7 +56,7 @@ def state(t: int, value: float, lower: float = 0.0, **more: Any) -> State:
     return State(t=t, point=point, lower=lower, ids=np.array([0]), weights=np.ones(1), **fields)
 
 
-def run(states: Iterator[State] | list[State], *, goal: float = 0.0, **more: Any) -> Run[State]:
+def run(states: Iterator[State] | list[State], *, goal: float = 0.0, **more: Any) -> Outcome[State]:
     callback = more.pop("callback", None)
     return drive(iter(states), goal=goal, limits=Limits(**more), callback=callback)
 

@@ -70,14 +70,14 @@ def test_a_name_has_one_owner() -> None:
     table = make()
     table.add(Round)
     table.add(Round)
-    with pytest.raises(ValueError, match="there is a shape of this name"):
+    with pytest.raises(ValueError, match="`name` must be new in the table of this kind, shape"):
         table.add(type("Other", (), {"name": "round", "area": 1.0}))
-    with pytest.raises(ValueError, match="there is a shape of this name"):
+    with pytest.raises(ValueError, match="`name` must be new in the table of this kind, shape"):
         table.add(type("Other", (), {"name": "fraction", "area": 1.0}))
 
 
 def test_what_a_thing_lacks_is_named() -> None:
-    with pytest.raises(TypeError, match=r"^a shape must have `area`\."):
+    with pytest.raises(TypeError, match=r"^`shape` must have `area`\."):
         make().add(type("Flat", (), {"name": "flat"}))
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ TOOL = Path(__file__).parents[1] / "tools" / "structure.py"
 
 FILES = {
     "__init__.py": '"""Root."""\n',
-    "a.py": "from wolfhound.room import b\n\nclass Twin:\n    pass\n\n\ndef asked():\n    return b\n",
+    "a.py": "from wolfhound.room import b\n\nclass Twin:\n    pass\n\n\n"
+    "def asked(loose: object, x: int):\n    return b\n\n\n@property\ndef kept(self):\n    return b\n",
     "room/__init__.py": "",
     "room/b.py": "def seed():\n    from wolfhound.room.c import Twin\n    return Twin\n",
     "room/c.py": "import wolfhound.room.b\n\nclass Twin:\n    x = 1\n    y = 2\n\n\n"
@@ -40,7 +42,7 @@ def test_numbers_of_a_small_package(structure: Any, tmp_path: Path) -> None:
         (folder / name).write_text(text)
     found = structure.report(folder)
     assert found["modules"] == "5"
-    assert found["lines of code"] == "15"
+    assert found["lines of code"] == "18"
     assert found["imports between packages"] == "1"
     assert found["imports within packages"] == "2"
     assert found["cycles"] == "wolfhound.room.b, wolfhound.room.c"
@@ -48,6 +50,20 @@ def test_numbers_of_a_small_package(structure: Any, tmp_path: Path) -> None:
     assert found["widest kernel"] == "3 arguments, wolfhound.room.c.wide"
     assert found["class names with two homes"] == "1"
     assert found["participle function names"] == "1"
+    assert found["public arguments of any type"] == "1"
+    listed = structure.names(folder)
+    assert listed["class names with two homes"] == ["Twin: wolfhound.a, wolfhound.room.c"]
+    assert listed["participle function names"] == ["wolfhound.a.asked"]
+    assert listed["public arguments of any type"] == ["wolfhound.a.asked(loose)"]
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "."])
+def test_a_wrong_folder_is_refused_in_one_line(folder: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, TOOL, tmp_path / folder], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "folder must be that of the package wolfhound" in done.stderr.splitlines()[-1]
 
 
 def test_files_and_hops_of_a_call(structure: Any, tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_names_that_are_taken(tmp_path: Path) -> None:
     [
         (["x", "y"], (), "`--columns` must be among x, kind, count, day, note. Got y."),
         (["x", "x"], (), "`--columns` must be distinct. Got x, x."),
-        (None, ("x", "count"), "ROWS must have columns of numbers. Got only x, kind"),
+        (None, ("x", "count"), "ATOMS must have columns of numbers. Got only x, kind"),
     ],
 )
 def test_columns_that_cannot_count(parquet: str, columns: Any, without: Any, message: str) -> None:

@@ -1,17 +1,19 @@
-"""Numbers that tell how the tree is built: ``python tools/structure.py [folder]``.
+"""Numbers that tell how the tree is built: ``python tools/structure.py [--names] [folder]``.
 
 Modules, imports between them and cycles; the largest file, class and function; the
 most positional arguments of a kernel; classes that share a name; functions named by
-a participle; and, for the three main calls, files visited and hops between files.
+a participle; public arguments of any type; and, for the three main calls, files visited
+and hops between files. ``--names`` lists the names that are counted.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import argparse
 import ast
 import contextlib
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
@@ -30,7 +32,7 @@ OTHER_PARTICIPLES = {
     "taken",
     "given",
     "known",
-    "read",
+    "shown",
 }
 
 
@@ -148,10 +150,47 @@ def is_kernel(node: ast.FunctionDef) -> bool:
     return any(isinstance(mark, ast.Name) and mark.id.endswith("kernel") for mark in node.decorator_list)
 
 
-def is_participle(name: str) -> bool:
+def is_property(node: ast.FunctionDef) -> bool:
+    """Whether a function is read like a field, which may be a noun or a participle."""
+    return any(isinstance(mark, ast.Name) and mark.id.endswith("property") for mark in node.decorator_list)
+
+
+def is_participle(node: ast.FunctionDef) -> bool:
     """Whether a function is named for what it gives rather than for what it does."""
-    first = name.strip("_").split("_")[0]
+    first = node.name.strip("_").split("_")[0]
+    if is_property(node):
+        return False
     return first in OTHER_PARTICIPLES or (first.endswith("ed") and first not in NOUNS_IN_ED)
+
+
+def loose_arguments(all_modules: list[Module]) -> list[str]:
+    """Arguments of public functions that are typed `object` or `Any`."""
+    found = []
+    for module, node in definitions(all_modules, ast.FunctionDef):
+        private = any(part.startswith("_") for part in (*module.name.split("."), node.name))
+        given = [] if private else [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        loose = {"object", "Any", "object | None", "Any | None"}
+        names = [each.arg for each in given if each.annotation and ast.unparse(each.annotation) in loose]
+        found += [f"{module.name}.{node.name}({name})" for name in names]
+    return found
+
+
+def names(folder: Path) -> dict[str, list[str]]:
+    """The names that `report` counts."""
+    found = modules(folder)
+    homes: dict[str, list[str]] = defaultdict(list)
+    for module, node in definitions(found, ast.ClassDef):
+        homes[node.name].append(module.name)
+    functions = definitions(found, ast.FunctionDef)
+    return {
+        "class names with two homes": [
+            f"{name}: {', '.join(sorted(where))}" for name, where in sorted(homes.items()) if len(where) > 1
+        ],
+        "participle function names": sorted(
+            f"{module.name}.{node.name}" for module, node in functions if is_participle(node)
+        ),
+        "public arguments of any type": sorted(loose_arguments(found)),
+    }
 
 
 def report(folder: Path) -> dict[str, str]:
@@ -164,7 +203,6 @@ def report(folder: Path) -> dict[str, str]:
     classes = [(module, node) for module, node in definitions(found, ast.ClassDef)]
     functions = [(module, node) for module, node in definitions(found, ast.FunctionDef)]
     kernels = [(module, node) for module, node in functions if is_kernel(node)]
-    homes = Counter(node.name for _, node in classes)
     file = max(found, key=lambda module: module.text.count("\n"))
     biggest, longest = (
         max(classes, key=lambda pair: _lines(pair[1])),
@@ -182,9 +220,7 @@ def report(folder: Path) -> dict[str, str]:
         "largest class": f"{_lines(biggest[1])} lines, {biggest[0].name}.{biggest[1].name}",
         "largest function": f"{_lines(longest[1])} lines, {longest[0].name}.{longest[1].name}",
         "widest kernel": f"{len(widest[1].args.args)} arguments, {widest[0].name}.{widest[1].name}",
-        "class names with two homes": str(sum(count > 1 for count in homes.values())),
-        "participle function names": str(sum(is_participle(node.name) for _, node in functions)),
-    }
+    } | {name: str(len(listed)) for name, listed in names(folder).items()}
 
 
 # ---------------------------------------------------------------- how a call runs
@@ -241,13 +277,22 @@ def calls() -> dict[str, Callable[[], object]]:
 
 
 def main() -> None:
-    """Print all numbers."""
-    given = sys.argv[1:]
-    folder = Path(given[0]) if given else Path(__file__).parents[1] / "src" / PACKAGE
-    for name, text in report(folder).items():
+    """Print all numbers, or the names."""
+    here = Path(__file__).parents[1] / "src" / PACKAGE
+    parser = argparse.ArgumentParser(description="Numbers that tell how the tree is built.")
+    parser.add_argument("folder", nargs="?", type=Path, default=here, help="a package (default: ours)")
+    parser.add_argument("--names", action="store_true", help="list the names that are counted")
+    given = parser.parse_args()
+    if not (given.folder / "__init__.py").is_file() or given.folder.resolve().name != PACKAGE:
+        parser.error(f"folder must be that of the package {PACKAGE}, such as src/{PACKAGE}: {given.folder}")
+    if given.names:
+        for name, listed in names(given.folder).items():
+            print(f"{name}: {len(listed)}", *listed, sep="\n  ")
+        return
+    for name, text in report(given.folder).items():
         print(f"{name:28} {text}")
-    for name, call in ({} if given else calls()).items():
-        files, hops = walk(call, folder)
+    for name, call in (calls() if given.folder is here else {}).items():
+        files, hops = walk(call, here)
         print(f"{name:28} {files} files visited, {hops} pairs of files between which calls go")
 
 

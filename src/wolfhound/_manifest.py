@@ -198,7 +198,7 @@ def _is_entry(entry: Any) -> bool:
 
 
 def is_part(part: Any) -> bool:
-    """Whether a list of JSON values is a `Part` of a fingerprint."""
+    """Whether a list of JSON values is a `PartPrint` of a fingerprint."""
     return (
         isinstance(part, list)
         and [type(value) for value in part] == [int, int, str, str]

@@ -33,7 +33,7 @@ __all__ = [
     "FileAtoms",
     "Fingerprint",
     "MappedAtoms",
-    "Part",
+    "PartPrint",
     "as_atoms",
     "block_rows",
     "check_finite",
@@ -314,7 +314,7 @@ def diameter_bound(atoms: Atoms) -> float:
 # ---------------------------------------------------------------- fingerprints
 
 
-class Part(NamedTuple):
+class PartPrint(NamedTuple):
     """Fingerprint of one set of atoms: its size, type, and a hash of some rows."""
 
     n: int
@@ -323,11 +323,11 @@ class Part(NamedTuple):
     digest: str
 
 
-Fingerprint: TypeAlias = tuple[Part, ...]
+Fingerprint: TypeAlias = tuple[PartPrint, ...]
 
 
 def fingerprint(atoms: Atoms) -> Fingerprint:
-    """Return one `Part` per part: tells whether two atoms are the same.
+    """Return one `PartPrint` per part: tells whether two atoms are the same.
 
     Reads up to 1,024 rows with fixed random ids (all, if there are fewer), so
     a change of other rows goes unseen. The same for the same rows in memory
@@ -341,11 +341,11 @@ def fingerprint(atoms: Atoms) -> Fingerprint:
     return tuple(map(_print_of, _parts(atoms)))
 
 
-def _print_of(atoms: Atoms) -> Part:
+def _print_of(atoms: Atoms) -> PartPrint:
     n, d = atoms.shape
     # Raw bits of PCG64 stay the same in all versions of numpy, those of a Generator may not.
     ids = np.random.PCG64(20).random_raw(SAMPLE) % np.uint64(n) if n > SAMPLE else np.arange(n)
     rows = atoms.take(np.unique(ids).astype(np.int64))
     data = rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
-    return Part(n, d, atoms.dtype.name, digest)
+    return PartPrint(n, d, atoms.dtype.name, digest)

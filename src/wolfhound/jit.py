@@ -60,7 +60,7 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
 def _compile(function: Callable[P, R], compile_: Any) -> Callable[P, R]:
     compiled: Any = compile_(function)
     if compiled is not function:  # NUMBA_DISABLE_JIT leaves it as it is
-        compiled._cache = _Cache(function)
+        compiled._cache = _KernelCache(function)
     kept: Callable[P, R] = compiled
     return kept
 
@@ -145,7 +145,7 @@ def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-class _Cache(caching.NullCache):
+class _KernelCache(caching.NullCache):
     """One file per kernel and signature: a checksum, then what numba made of it."""
 
     def __init__(self, function: Callable[..., object]) -> None:

@@ -178,20 +178,20 @@ class Calibration:
         try:
             content = json.loads(source.read_bytes())
         except (ValueError, RecursionError):
-            raise _damaged(source, "it is not JSON") from None
+            raise _damage(source, "it is not JSON") from None
         if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-            raise _damaged(source, f"it is no {FORMAT}")
+            raise _damage(source, f"it is no {FORMAT}")
         version = content.pop("version", None)
         if version != VERSION:
             raise CalibrationError(
                 f"{source} must be of version {VERSION}, which this wolfhound reads. Got {version}: {REMEDY}"
             )
         if content.pop("checksum", None) != _checksum({"format": FORMAT, "version": VERSION, **content}):
-            raise _damaged(source, "its checksum differs")
+            raise _damage(source, "its checksum differs")
         try:
             return _calibration(content)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise _damaged(source, f"an entry is missing or wrong: {error}") from None
+            raise _damage(source, f"an entry is missing or wrong: {error}") from None
 
     @classmethod
     def here(cls) -> Calibration:
@@ -238,7 +238,7 @@ def _checksum(content: dict[str, Any]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _damaged(source: Path, why: str) -> CalibrationError:
+def _damage(source: Path, why: str) -> CalibrationError:
     return CalibrationError(f"{source} is damaged: {why}; {REMEDY}")
 
 

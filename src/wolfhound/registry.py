@@ -73,12 +73,12 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         """
         missing = [f"`{member}`" for member in ("name", *self._members) if not hasattr(thing, member)]
         if missing:
-            raise TypeError(f"a {self._kind} must have {', '.join(missing)}. Got {thing!r}.")
+            raise TypeError(f"`{self._kind}` must have {', '.join(missing)}. Got {thing!r}.")
         name = cast(str, getattr(thing, "name"))  # noqa: B009 - things have no common type
         good = isinstance(name, str) and _NAME.fullmatch(name) is not None
-        require(good, "name", f"small letters, digits, - and _ for a {self._kind}", name)
+        require(good, "name", "small letters, digits, - and _", name)
         taken = name in self._home or self._things.get(name, thing) is not thing
-        require(not taken, "name", f"new: there is a {self._kind} of this name", name)
+        require(not taken, "name", f"new in the table of this kind, {self._kind}", name)
         self._things[name] = thing
         return thing
 
@@ -110,7 +110,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         return len(list(iter(self)))
 
     def __repr__(self) -> str:
-        return f"Registry of {self._kind} things: {', '.join(self)}"
+        return f"Registry({self._kind}: {', '.join(self)})"
 
 
 def load_plugins() -> None:

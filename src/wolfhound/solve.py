@@ -57,7 +57,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run(Generic[P]):
+class Outcome(Generic[P]):
     """What `drive` saw.
 
     Attributes
@@ -86,7 +86,7 @@ def drive(
     limits: Limits,
     callback: Callable[[P], bool | None] | None = None,
     began: float | None = None,
-) -> Run[P]:
+) -> Outcome[P]:
     """Run a method until its gap is at most the goal, or a limit is reached.
 
     Deadlines and Ctrl-C are also obeyed inside a pass; the last state stays.
@@ -172,7 +172,7 @@ class _Log(Generic[P]):
         )
         return next((status for status, holds in reasons if holds), None)
 
-    def run(self, status: Status | None) -> Run[P]:
+    def run(self, status: Status | None) -> Outcome[P]:
         """Close the log; without a status the method had nothing left to do."""
         if self._last is None or self._best is None:
             raise RuntimeError("the method yielded no state")
@@ -181,7 +181,7 @@ class _Log(Generic[P]):
             gap = self._best.value - self._last.lower
             status = Status.ROUNDING if gap <= 8.0 * self._best.slack < math.inf else Status.STALLED
         seconds = time.perf_counter() - self._began
-        return Run(last=self._last, best=self._best, status=status, rows=self.rows, seconds=seconds)
+        return Outcome(last=self._last, best=self._best, status=status, rows=self.rows, seconds=seconds)
 
 
 def minimize(
@@ -367,7 +367,7 @@ def _warm(begun: Start, atoms: Atoms, start: Result | tuple[ArrayLike, ArrayLike
 
 
 def _result(
-    run: Run[State], goal: float, source: Fingerprint, names: Sequence[str] | None, what: tuple[str, str]
+    run: Outcome[State], goal: float, source: Fingerprint, names: Sequence[str] | None, what: tuple[str, str]
 ) -> Result:
     best = run.best
     return Result(

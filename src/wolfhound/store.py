@@ -39,7 +39,7 @@ from wolfhound._manifest import (
     read_manifest,
     sealed,
 )
-from wolfhound.atoms import Fingerprint, Part, as_atoms, fingerprint
+from wolfhound.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
 from wolfhound.core import AtomsLike
 from wolfhound.validate import path as checked_path
 
@@ -153,7 +153,7 @@ def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True) -> Sto
             folder=root,
             arrays=arrays,
             params=manifest["params"],
-            fingerprint=tuple(Part(*part) for part in manifest["fingerprint"]),
+            fingerprint=tuple(PartPrint(*part) for part in manifest["fingerprint"]),
         )
 
 
@@ -185,7 +185,7 @@ def check_fingerprint(stored: Stored, atoms: AtomsLike) -> None:
     if len(given) != len(saved):
         raise StoreError(f"{rule} Got {len(given)} part(s) instead of {len(saved)}.")
     part = next(p for p in range(len(saved)) if given[p] != saved[p])
-    field = next(f for f in Part._fields if getattr(given[part], f) != getattr(saved[part], f))
+    field = next(f for f in PartPrint._fields if getattr(given[part], f) != getattr(saved[part], f))
     got, wanted = getattr(given[part], field), getattr(saved[part], field)
     differs = "other rows" if field == "digest" else f"{field} = {got} instead of {wanted}"
     raise StoreError(f"{rule} Got {differs} in part {part}.")

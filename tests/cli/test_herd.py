@@ -373,7 +373,7 @@ def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
         ),
         (
             ["rows.npy", "-m", "5", "--kernel", "stein", "--scores", "target.npy"],
-            "`--scores` must be 400 x 3, as ROWS.",
+            "`--scores` must be 400 x 3, as ATOMS.",
         ),
         (
             ["rows.npy", "-m", "5", "--kernel", "linear", "--lengthscale", "1"],
@@ -398,10 +398,13 @@ def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
             ["rows.csv", "-m", "5", "--columns", "a,z"],
             "`--columns` must be among name, a, b, c, label. Got z.",
         ),
-        (["rows.npy", "-m", "5", "--target", "narrow.npy"], "`--target` must have 3 columns, as ROWS. Got 2"),
+        (
+            ["rows.npy", "-m", "5", "--target", "narrow.npy"],
+            "`--target` must have 3 columns, as ATOMS. Got 2",
+        ),
         (
             ["rows.csv", "-m", "5", "--target", "narrow.csv"],
-            "`--target` must have the columns of ROWS that count. Got no c.",
+            "`--target` must have the columns of ATOMS that count. Got no c.",
         ),
         (
             ["rows.npy", "-m", "5", "--start", "1,x"],

@@ -203,8 +203,9 @@ def test_info_of_something_else(run: Run) -> None:
     _result(Path("made"))
     ran = run("index", "info", "made")
     assert (ran.code, ran.out) == (2, "")
-    kinds = "int8, clusters, lsh, pq, ivfpq, hnsw, wrapped"
-    assert f"`FOLDER` must hold one of the indexes {kinds}. Got a result in made." in ran.err
+    assert "`FOLDER` must hold an index. Got a result in made." in ran.err
+    np.save("atoms.npy", ROWS)
+    assert run("index", "check", "made", "atoms.npy").code == 2
     assert run("index", "info", "missing").code == 2
 
 

@@ -39,7 +39,7 @@ def test_scores_follow_the_change_of_variables() -> None:
 def test_columns_whose_squares_are_no_numbers_are_refused(scale: float, rule: str) -> None:
     rows = ArrayAtoms(np.random.default_rng(0).standard_normal((9, 2)) * [1.0, scale])
     with pytest.raises(
-        ValueError, match=f"`rows` must be of moderate size, with columns that vary by {rule}"
+        ValueError, match=f"`atoms` must be of moderate size, with columns that vary by {rule}"
     ):
         unit_variance(rows)
 

@@ -134,7 +134,7 @@ CALLABLES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "evaluate a policy": (cmp.evaluate, {"policy": bl.GreedyItem(SET), "env": ENV}),
     "compare": (
         cmp.compare,
-        {"learners": {}, "baselines": {"greedy": bl.Greedy}, "test": ct.fresh_users(FEED)},
+        {"learners": {}, "baselines": {"greedy": bl.GreedyItem}, "test": ct.fresh_users(FEED)},
     ),
     "feed_learners": (ct.feed_learners, {"feed": FEED}),
     "feed_baselines": (ct.feed_baselines, {}),

@@ -151,7 +151,7 @@ def test_the_gram_matrix_finds_the_minimum(k: int, known: bool) -> None:
         tol=1e-12,
     )
     model = make(known=np.empty((0, 0)))
-    model = make(known=model.known(np.arange(k * known)))
+    model = make(known=model.gram_of(np.arange(k * known)))
     labels, weights = minimise(model, k)
     np.testing.assert_allclose(weights @ rows[labels], expected_minimum(objective, rows, k), atol=1e-6)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.conformance.method import Problem, at_atom, check_method, origin, problems, run
+from tests.conformance.method import Problem, at_atom, origin, problems, run
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import (
     Atoms,
@@ -24,12 +24,11 @@ from wolfhound.core import (
     Start,
     State,
     Status,
-    StepSize,
     Vector,
 )
 from wolfhound.methods.directions import Away, BlendedPairwise, Direction, Pairwise, Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
-from wolfhound.methods.steps import Adaptive, LineSearch, OpenLoop, ShortStep
+from wolfhound.methods.steps import LineSearch, OpenLoop
 from wolfhound.objectives._line import PlainLine
 from wolfhound.objectives.likelihood import MixtureLikelihood
 from wolfhound.objectives.quadratic import SquaredDistance
@@ -83,62 +82,6 @@ def outside() -> Problem:
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((300, 20))
     return Problem("face", SquaredDistance(1.2 * rng.standard_normal(20)), rows, math.nan, 1.0)
-
-
-# ---------------------------------------------------------------- what every method promises
-
-
-@pytest.mark.parametrize("direction", LINEAR)
-@pytest.mark.parametrize("step", [LineSearch(), Adaptive()])
-@pytest.mark.parametrize("lazy", [False, True])
-def test_linear_methods(direction: Direction, step: StepSize, lazy: bool) -> None:
-    check_method(FrankWolfe(direction, step, lazy=lazy), monotone=True, gap=1e-6, steps=3000)
-
-
-@pytest.mark.parametrize("step", [LineSearch(), Adaptive()])
-@pytest.mark.parametrize("lazy", [False, True])
-def test_vanilla(step: StepSize, lazy: bool) -> None:
-    check_method(FrankWolfe(Vanilla(), step, lazy=lazy), monotone=True, gap=2e-3, steps=3000)
-
-
-@pytest.mark.parametrize("direction", DIRECTIONS)
-def test_short_steps(direction: Direction) -> None:
-    """The largest smoothness of all the problems."""
-    smoothness = max(problem.objective.smoothness for problem in problems())
-    check_method(FrankWolfe(direction, ShortStep(smoothness)), monotone=True, gap=0.1, steps=3000)
-
-
-def test_open_loop() -> None:
-    check_method(FrankWolfe(Vanilla(), OpenLoop()), monotone=False, gap=0.02, steps=3000)
-
-
-@pytest.mark.parametrize("direction", LINEAR)
-@pytest.mark.parametrize("lazy", [False, True])
-def test_linear_convergence_on_a_face(direction: Direction, lazy: bool) -> None:
-    problem = outside()
-    states = run(FrankWolfe(direction, lazy=lazy), problem, steps=400, gap=1e-10)
-    assert states[-1].gap <= 1e-10
-
-
-def test_vanilla_is_sublinear_on_a_face() -> None:
-    """From an atom off the face: its weight never quite goes away."""
-    problem = outside()
-    states = run(FrankWolfe(), problem, at_atom(problem.rows, 0), steps=400, gap=1e-10)
-    assert states[-1].gap > 1e-3
-    assert 0 in states[-1].ids
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_open_loop_bound(seed: int) -> None:
-    """h_t <= 2 beta D^2 / (t + 2) for steps 2 / (t + 2)."""
-    rng = np.random.default_rng(seed)
-    rows = rng.standard_normal((50, 5))
-    f = SquaredDistance(2.0 * rng.standard_normal(5))
-    diameter = np.linalg.norm(rows[:, None] - rows[None], axis=2).max()
-    exact = follow(FrankWolfe(Away()), f, Scan(ArrayAtoms(rows)), at_atom(rows, 0), 2000)[-1]
-    states = follow(FrankWolfe(Vanilla(), OpenLoop(2.0)), f, Scan(ArrayAtoms(rows)), at_atom(rows, 0), 300)
-    excess = np.array([state.value - exact.lower for state in states[1:]])
-    assert (excess <= 2.0 * diameter**2 / (np.arange(1, 301) + 2.0)).all()
 
 
 # ---------------------------------------------------------------- herding

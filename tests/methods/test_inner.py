@@ -17,7 +17,7 @@ from wolfhound import MixtureLikelihood, SquaredDistance, minimize
 from wolfhound.core import Matrix, Objective, Vector
 from wolfhound.methods import _newton
 from wolfhound.methods._newton import NewtonInner, step_length
-from wolfhound.methods._pool import Pool
+from wolfhound.methods._pool import AtomPool
 from wolfhound.methods._quadratic import QuadraticInner
 from wolfhound.methods.fully_corrective import Inner
 from wolfhound.oracles._hits import rescore
@@ -42,20 +42,20 @@ INNERS: tuple[tuple[Make, Callable[[Matrix], Objective]], ...] = (
 )
 
 
-def begin(make: Make, objective: Objective, pool: Pool, weights: Vector) -> Inner:
+def begin(make: Make, objective: Objective, pool: AtomPool, weights: Vector) -> Inner:
     positions = np.arange(len(weights))
     point = objective.at(weights @ pool.rows[positions].astype(np.float64))
     return make(objective, pool, point, positions, weights)
 
 
-def value_of(objective: Objective, pool: Pool, inner: Inner) -> float:
+def value_of(objective: Objective, pool: AtomPool, inner: Inner) -> float:
     assert (inner.weights > 0.0).all()
     assert len(np.unique(inner.positions)) == len(inner.positions) == len(inner.weights)
     assert inner.weights.sum() == pytest.approx(1.0, abs=1e-12)
     return objective.at(inner.weights @ pool.rows[inner.positions].astype(np.float64)).value
 
 
-def pool_gap(objective: Objective, pool: Pool, inner: Inner) -> float:
+def pool_gap(objective: Objective, pool: AtomPool, inner: Inner) -> float:
     rows = pool.rows.astype(np.float64)
     point = objective.at(inner.weights @ rows[inner.positions])
     return float(point.grad @ point.x - (rows @ point.grad).min())
@@ -69,7 +69,7 @@ def test_an_inner_solve_survives_a_growing_and_moving_pool(
 ) -> None:
     rows = gaussian(900, 6, dtype=dtype)
     objective = loss(rows)
-    pool = Pool(np.arange(300), rows[:300])
+    pool = AtomPool(np.arange(300), rows[:300])
     inner = begin(make, objective, pool, np.array(start))
     tol = 1e-7 * (objective.values(rows).max() - objective.values(rows).min())
     last = value_of(objective, pool, inner)
@@ -97,7 +97,7 @@ def test_an_inner_solve_survives_a_growing_and_moving_pool(
 def test_an_inner_solve_obeys_stop_and_budget(make: Make, loss: Callable[[Matrix], Objective]) -> None:
     rows = gaussian(300, 6)
     objective = loss(rows)
-    pool = Pool(np.arange(300), rows)
+    pool = AtomPool(np.arange(300), rows)
     inner = begin(make, objective, pool, np.ones(1))
     first = value_of(objective, pool, inner)
     assert sum(inner.improve(stop=first + 1.0, tol=0.0, budget=math.inf)) == 0
@@ -112,7 +112,7 @@ def test_the_quadratic_solve_is_exact_on_its_pool() -> None:
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((40, 4))
     objective = outside(rows)
-    pool = Pool(np.arange(40), rows)
+    pool = AtomPool(np.arange(40), rows)
     inner = begin(QuadraticInner, objective, pool, np.ones(1))
     sum(inner.improve(stop=-math.inf, tol=1e-14, budget=math.inf))
     points, target = rational(rows), rational(objective.target)[0]
@@ -162,7 +162,7 @@ def test_a_mixture_is_solved_over_a_pool_of_neighbours(shuffled: bool, tol: floa
     grid = np.linspace(-6.0, 8.0, 5000)
     grid = np.random.default_rng(1).permutation(grid) if shuffled else grid
     objective, rows = MixtureLikelihood(), locations(grid)
-    pool = Pool(np.arange(5000), rows)
+    pool = AtomPool(np.arange(5000), rows)
     inner = begin(NewtonInner, objective, pool, np.full(5000, 1.0 / 5000))
     joined = sum(inner.improve(stop=-math.inf, tol=tol, budget=math.inf))
     assert pool_gap(objective, pool, inner) <= 1.01 * tol
@@ -187,7 +187,7 @@ def test_only_new_atoms_are_scored_after_a_pass(
 ) -> None:
     rows = locations(np.random.default_rng(1).uniform(-6.0, 8.0, 4000))
     objective = loss(rows)
-    pool = Pool(np.arange(3000), rows[:3000])
+    pool = AtomPool(np.arange(3000), rows[:3000])
     inner = begin(NewtonInner, objective, pool, np.full(3000, 1.0 / 3000))
     sizes = priced(monkeypatch)
     sum(inner.improve(stop=-math.inf, tol=1e-6, budget=math.inf))

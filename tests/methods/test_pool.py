@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wolfhound.methods._pool import Pool, best_of
+from wolfhound.methods._pool import AtomPool, best_of
 from wolfhound.oracles._hits import rescore
 
 ATOMS = np.random.default_rng(0).standard_normal((500, 3)).astype(np.float32)
@@ -22,7 +22,7 @@ def test_score_sums_in_float64(dtype: type[np.floating[Any]], shape: tuple[int, 
     np.testing.assert_allclose(rescore(rows, query), rows.astype(np.float64) @ query, rtol=0.0, atol=1e-14)
 
 
-def check(pool: Pool) -> None:
+def check(pool: AtomPool) -> None:
     assert pool.size == len(pool.ids) == len(pool.rows) == len(np.unique(pool.ids))
     np.testing.assert_array_equal(pool.rows, ATOMS[pool.ids])
     assert pool.rows.dtype == np.float32
@@ -33,7 +33,7 @@ def test_rows_stay_with_their_ids(seed: int) -> None:
     """After any history, position by position; a set of ids is the twin."""
     rng = np.random.default_rng(seed)
     first = rng.permutation(500)[:5]
-    pool, twin = Pool(first, ATOMS[first]), set(first.tolist())
+    pool, twin = AtomPool(first, ATOMS[first]), set(first.tolist())
     for _ in range(6):
         new = rng.permutation(500)[: int(rng.integers(0, 60))]
         assert pool.add(new, ATOMS, new) == len(set(new.tolist()) - twin)
@@ -51,14 +51,14 @@ def test_rows_stay_with_their_ids(seed: int) -> None:
 
 
 def test_positions_stay_when_atoms_are_added() -> None:
-    pool = Pool(np.array([4, 2]), ATOMS[[4, 2]])
+    pool = AtomPool(np.array([4, 2]), ATOMS[[4, 2]])
     pool.add(np.array([2, 9, 4, 7]), ATOMS, np.array([2, 9, 4, 7]))
     assert pool.ids.tolist() == [4, 2, 9, 7]
 
 
 def test_the_callers_arrays_are_not_written() -> None:
     ids, rows = np.array([3, 1, 2]), ATOMS[[3, 1, 2]]
-    pool = Pool(ids, rows.copy())
+    pool = AtomPool(ids, rows.copy())
     ids.flags.writeable = False
     pool.keep(np.array([2]))
     pool.add(np.array([8]), ATOMS, np.array([8]))

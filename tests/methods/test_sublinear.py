@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from tests.conformance.method import at_atom, check_method, pool_of
+from tests.conformance.method import at_atom, pool_of
 from tests.methods.shares import (
     ANY,
     Case,
@@ -27,10 +27,8 @@ from tests.methods.shares import (
     not_convex,
     worst_of,
 )
-from tests.methods.test_tiers import On
-from tests.oracles.degraded import EveryOther
 from wolfhound import theory
-from wolfhound.core import Line, Matrix, Method, Oracle, Start, Status, Vector
+from wolfhound.core import Line, Matrix, Oracle, Start, Status, Vector
 from wolfhound.methods._begin import random_mixture
 from wolfhound.methods.directions import Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
@@ -45,22 +43,6 @@ from wolfhound.oracles.wrappers import Audited
 from wolfhound.solve import minimize
 
 SHARES = (0.5, 0.7, 0.9, 1.0)
-
-
-# ---------------------------------------------------------------- what every method promises
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        SublinearFrankWolfe(ratio=1.0),
-        SublinearFrankWolfe(ratio=0.8, schedule=Clipped(0.8)),
-        SublinearFrankWolfe(ratio=0.9, tau=ANY),
-        On(SublinearFrankWolfe(ratio=0.7), EveryOther),
-    ],
-)
-def test_conformance(method: Method) -> None:
-    check_method(method, monotone=False, gap=0.03, steps=2000)
 
 
 # ---------------------------------------------------------------- the steps

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conformance.oracle import check_hits, check_oracle, check_proof, true_scores
+from tests.conformance.oracle import check_hits, check_proof, true_scores
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms
 from wolfhound.core import Matrix, Status
 from wolfhound.oracles import _batch
@@ -21,12 +21,6 @@ from wolfhound.oracles._question import check_question, lengths
 from wolfhound.oracles._screen import ReferencePass, scale_of
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import Cut, on_pulse
-
-
-@pytest.mark.parametrize("screen", [None, True, False])
-def test_conformance(screen: bool | None) -> None:
-    check_oracle(lambda atoms: Scan(atoms, screen=screen), exact=True)
-
 
 # ---------------------------------------------------------------- exactness, adversarially
 

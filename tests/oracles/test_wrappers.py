@@ -38,33 +38,12 @@ def nothing(rows: Matrix) -> Scripted:
 # ---------------------------------------------------------------- conformance
 
 
-@pytest.mark.parametrize("cache", [0, 1, 5, 256])
-def test_conformance_of_tiers(cache: int) -> None:
-    """The thresholds of the kit are zeros: reached by atoms that are not the best."""
-    check_oracle(lambda atoms: Tiered(EveryOther(atoms), cache=cache), exact=False)
-
-
 def test_without_thresholds_tiers_are_exact() -> None:
     def make(atoms: Atoms) -> Oracle:
         tiered = Tiered(EveryOther(atoms))
         return Scripted(atoms, lambda queries, k, exclude: tiered.query(queries, k=k, exclude=exclude))
 
     check_oracle(make, exact=True)
-
-
-def test_tiers_over_exact_oracles_are_exact() -> None:
-    check_oracle(lambda atoms: Tiered(Scan(atoms), cache=0), exact=True)
-
-
-@pytest.mark.parametrize("every", [1, 2, 100])
-def test_conformance_of_audits(every: int) -> None:
-    check_oracle(lambda atoms: Audited(EveryOther(atoms), every=every), exact=False)
-    check_oracle(lambda atoms: Audited(RandomSubset(atoms, size=5), every=every), exact=False)
-
-
-def test_audits_of_tiers_and_tiers_of_audits() -> None:
-    check_oracle(lambda atoms: Audited(Tiered(EveryOther(atoms)), every=2), exact=False)
-    check_oracle(lambda atoms: Tiered(Audited(EveryOther(atoms), every=2)), exact=False)
 
 
 # ---------------------------------------------------------------- thresholds

@@ -30,9 +30,9 @@ MANY = np.random.default_rng(0).standard_normal((40_000, 24)).astype(np.float32)
 class Shape:
     """Atoms of any size, without rows: only the shape may be looked at."""
 
-    def __init__(self, n: int, d: int) -> None:
+    def __init__(self, n: int, d: int, dtype: str = "f4") -> None:
         self.shape = (n, d)
-        self.dtype = np.dtype(np.float32)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
 
     def take(self, ids: Ids) -> Matrix:
         raise AssertionError("a row was read")

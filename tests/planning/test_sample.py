@@ -16,7 +16,7 @@ from wolfhound.core import Vector
 from wolfhound.machine import Calibration
 from wolfhound.planning import sample
 from wolfhound.planning.plan import plan
-from wolfhound.planning.sample import isotropic_tau, read_facts
+from wolfhound.planning.sample import isotropic_tau, sample_facts
 
 FIXED = Calibration()
 ROWS = np.random.default_rng(0).standard_normal((3000, 6)).astype(np.float32)
@@ -70,7 +70,7 @@ def test_tau_of_a_sample_is_carried_over(d: int, monkeypatch: pytest.MonkeyPatch
     assert part.facts is not None
     assert part.facts.sample == 2000
     assert part.tau == pytest.approx(whole, abs=0.03)
-    assert part.tau > 1.01 * read_facts(ArrayAtoms(rows[:2000]), seed=0).tau
+    assert part.tau > 1.01 * sample_facts(ArrayAtoms(rows[:2000]), seed=0).tau
 
 
 @pytest.mark.parametrize("d", [6, 24])
@@ -84,7 +84,7 @@ def test_random_directions_find_what_they_are_said_to(d: int) -> None:
 @given(scale=st.floats(1e-100, 1e100), shift=st.floats(-10.0, 10.0))
 def test_facts_do_not_depend_on_scale_and_place(scale: float, shift: float) -> None:
     rows = ROWS[:200].astype(np.float64)
-    plain, moved = (read_facts(ArrayAtoms(each), seed=3) for each in (rows, (rows + shift) * scale))
+    plain, moved = (sample_facts(ArrayAtoms(each), seed=3) for each in (rows, (rows + shift) * scale))
     assert moved.tau == pytest.approx(plain.tau, rel=1e-6)
     assert moved.spread == pytest.approx(plain.spread, rel=1e-6)
     assert moved.radius == pytest.approx(plain.radius * scale, rel=1e-6)

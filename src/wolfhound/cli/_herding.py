@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from enum import StrEnum
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,36 +25,28 @@ _LABEL_FILES = (".npy", ".txt")
 _ID_FILES = (".npy", ".txt", ".csv", ".parquet")
 
 
-class KernelName(StrEnum):
-    """How rows are compared."""
-
-    GAUSSIAN = "gaussian"
-    LAPLACE = "laplace"
-    LINEAR = "linear"
-    STEIN = "stein"
-
-
-class Given(NamedTuple):
+class HerdOptions(NamedTuple):
     """The options as they were typed; None, or none: not given."""
 
-    rows: str
+    atoms: str
     columns: Sequence[str]
     target: str | None
     by: Sequence[str]
     balanced: bool
     start: Sequence[str]
     exclude: Sequence[str]
-    kernel: KernelName
+    kernel: str
     scores: str | None
     lengthscale: float | None
 
 
 class Job(NamedTuple):
-    """What was read, so far without a pass over the rows."""
+    """What was read, so far without a pass over the atoms."""
 
     source: Table
     columns: tuple[str, ...]
-    rows: Atoms
+    points: Atoms  # the atoms without scores
+    atoms: Atoms
     target: Atoms | None
     scores: Atoms | None
     by: NDArray[Any] | None
@@ -62,67 +54,63 @@ class Job(NamedTuple):
     start: Ids | None
     exclude: Ids | None
 
-    def prepared(self, *, standardize: bool) -> Job:
-        """Return the job with rows as the kernel takes them; one pass to standardize."""
-        rows, target, scores = self.rows, self.target, self.scores
+    def prepare(self, *, standardize: bool) -> Job:
+        """Return the job with atoms as the kernel takes them; one pass to standardize."""
+        atoms, target, scores = self.atoms, self.target, self.scores
         if standardize:
-            scaling = unit_variance(rows)
-            rows = scaling.of(rows)
+            scaling = unit_variance(atoms)
+            atoms = scaling.of(atoms)
             target = None if target is None else scaling.of(target)
             scores = None if scores is None else scaling.of_scores(scores)
-        if scores is not None:
-            from wolfhound.herding import with_scores  # noqa: PLC0415 - numba
+        job = self._replace(points=atoms, atoms=atoms, target=target, scores=None)
+        if scores is None:
+            return job
+        from wolfhound.herding import with_scores  # noqa: PLC0415 - numba
 
-            rows = with_scores(rows, scores)
-        return self._replace(rows=rows, target=target, scores=None)
+        return job._replace(atoms=with_scores(atoms, scores))
 
 
-def read(given: Given) -> Job:
+def read_job(given: HerdOptions) -> Job:
     """Read all that is named, and refuse what does not fit together."""
-    _check(given)
-    source = open_table(given.rows)
+    if given.balanced and not given.by:
+        raise ValueError("`--balanced` must come with --by.")
+    kernel = _make_kernel(given)
+    source = open_table(given.atoms)
     # A label that is a number is still no coordinate.
-    columns = choose_columns(source, _named(given.columns, source), given.by)
-    rows = join(source.parts(columns or None))
+    columns = choose_columns(source, _split_names(given.columns, source), given.by)
+    atoms = join(source.parts(columns or None))
+    n, d = atoms.shape
     return Job(
         source=source,
         columns=columns,
-        rows=rows,
-        target=None if given.target is None else _target(given.target, columns, rows.shape[1]),
-        scores=None if given.scores is None else _scores(given.scores, rows.shape),
-        by=_labels(given.by, source, rows.shape[0]) if given.by else None,
-        kernel=_kernel(given.kernel, given.lengthscale),
-        start=_ids(given.start, "--start"),
-        exclude=_ids(given.exclude, "--exclude"),
+        points=atoms,
+        atoms=atoms,
+        target=None if given.target is None else _read_target(given.target, columns, d),
+        scores=None if given.scores is None else _read_scores(given.scores, (n, d)),
+        by=_read_labels(given.by, source, n) if given.by else None,
+        kernel=kernel,
+        start=_read_ids(given.start, "--start"),
+        exclude=_read_ids(given.exclude, "--exclude"),
     )
 
 
-def _check(given: Given) -> None:
-    stein = given.kernel is KernelName.STEIN
-    if stein and given.scores is None:
-        raise ValueError("`--scores` must be given with --kernel stein.")
-    if not stein and given.scores is not None:
-        raise ValueError(f"`--scores` must not be given with --kernel {given.kernel}.")
-    if stein and given.target is not None:
-        raise ValueError("`--target` must not be given with --kernel stein: the scores say what to match.")
-    if given.kernel is KernelName.LINEAR and given.lengthscale is not None:
-        raise ValueError("`--lengthscale` must not be given with --kernel linear.")
-    if given.balanced and not given.by:
-        raise ValueError("`--balanced` must come with --by.")
+def _make_kernel(given: HerdOptions) -> Kernel:
+    """Return the kernel of this name; one that is centred needs scores, which say what to match."""
+    from wolfhound.herding.kernels import KERNELS  # noqa: PLC0415 - numba
 
-
-def _kernel(name: KernelName, lengthscale: float | None) -> Kernel:
-    from wolfhound import herding as kernels  # noqa: PLC0415 - numba
-
-    match name:
-        case KernelName.LAPLACE:
-            return kernels.Laplace(lengthscale)
-        case KernelName.LINEAR:
-            return kernels.Linear()
-        case KernelName.STEIN:
-            return kernels.Stein(lengthscale)
-        case _:
-            return kernels.Gaussian(lengthscale)
+    name = given.kernel
+    kernel: Any = KERNELS.find(name, "--kernel")
+    if kernel.centred and given.scores is None:
+        raise ValueError(f"`--scores` must be given with --kernel {name}.")
+    if not kernel.centred and given.scores is not None:
+        raise ValueError(f"`--scores` must not be given with --kernel {name}.")
+    if kernel.centred and given.target is not None:
+        raise ValueError(f"`--target` must not be given with --kernel {name}: the scores say what to match.")
+    settings = {} if given.lengthscale is None else {"lengthscale": given.lengthscale}
+    if not settings.keys() <= {field.name for field in fields(kernel)}:
+        raise ValueError(f"`--lengthscale` must not be given with --kernel {name}.")
+    made: Kernel = kernel(**settings)
+    return made
 
 
 def choose_columns(
@@ -142,7 +130,7 @@ def choose_columns(
     if columns is None:
         rest = tuple(name for name in table.numbers if name not in without)
         if table.names and not rest:
-            raise ValueError(f"ROWS must have columns of numbers. Got only {', '.join(table.names)}.")
+            raise ValueError(f"ATOMS must have columns of numbers. Got only {', '.join(table.names)}.")
         return rest
     if not table.names:
         raise ValueError("`--columns` must be left out: these files have no named columns.")
@@ -154,29 +142,29 @@ def choose_columns(
     return tuple(columns)
 
 
-def _target(path: str, columns: Sequence[str], d: int) -> Atoms:
+def _read_target(path: str, columns: Sequence[str], d: int) -> Atoms:
     """Return the rows to match, the same columns of them where there are names."""
     source = open_table(path)
     wanted = columns if source.names and columns else source.numbers
     missing = [name for name in wanted if name not in source.names]
     if missing:
-        raise ValueError(f"`--target` must have the columns of ROWS that count. Got no {missing[0]}.")
+        raise ValueError(f"`--target` must have the columns of ATOMS that count. Got no {missing[0]}.")
     target = join(source.parts(wanted or None))
     if target.shape[1] != d:
-        raise ValueError(f"`--target` must have {d} columns, as ROWS. Got {target.shape[1]} in {path}.")
+        raise ValueError(f"`--target` must have {d} columns, as ATOMS. Got {target.shape[1]} in {path}.")
     return target
 
 
-def _scores(path: str, shape: tuple[int, int]) -> Atoms:
+def _read_scores(path: str, shape: tuple[int, int]) -> Atoms:
     scores = readers.read_atoms(path)
     if scores.shape != shape:
         n, d = shape
         got = f"{scores.shape[0]:,} x {scores.shape[1]:,}"
-        raise ValueError(f"`--scores` must be {n:,} x {d:,}, as ROWS. Got {got} in {path}.")
+        raise ValueError(f"`--scores` must be {n:,} x {d:,}, as ATOMS. Got {got} in {path}.")
     return scores
 
 
-def _named(texts: Sequence[str], source: Table) -> list[str] | None:
+def _split_names(texts: Sequence[str], source: Table) -> list[str] | None:
     """The columns of `--columns`; a name may hold commas if it stands alone."""
     named = [name for text in texts for name in ([text] if text in source.names else opt.split([text]))]
     if texts and not named:
@@ -184,10 +172,10 @@ def _named(texts: Sequence[str], source: Table) -> list[str] | None:
     return named or None
 
 
-def _labels(texts: Sequence[str], source: Table, n: int) -> NDArray[Any]:
+def _read_labels(texts: Sequence[str], source: Table, n: int) -> NDArray[Any]:
     """A label per row; of several columns or files, all of them together."""
     parts = [
-        _label_file(text, n) if Path(text).suffix.lower() in _LABEL_FILES else _label_column(source, text)
+        _read_label_file(text, n) if Path(text).suffix.lower() in _LABEL_FILES else _find_labels(source, text)
         for text in texts
     ]
     if len(parts) == 1:
@@ -195,41 +183,43 @@ def _labels(texts: Sequence[str], source: Table, n: int) -> NDArray[Any]:
     return np.array([str(labels) for labels in zip(*(part.tolist() for part in parts), strict=True)])
 
 
-def _label_column(source: Table, name: str) -> NDArray[Any]:
+def _find_labels(source: Table, name: str) -> NDArray[Any]:
     if name not in source.names:
         known = f"one of {', '.join(source.names)}, or " if source.names else ""
         raise ValueError(f"`--by` must be {known}a .npy or .txt file of labels. Got {name}.")
     return source.column(name)
 
 
-def _label_file(path: str, n: int) -> NDArray[Any]:
-    labels = _array(path)
+def _read_label_file(path: str, n: int) -> NDArray[Any]:
+    labels = _read_array(path)
     if labels.shape != (n,):
         raise ValueError(f"`--by` must hold {n:,} labels, one per row. Got shape {labels.shape} in {path}.")
     return labels
 
 
-def _array(path: str) -> NDArray[Any]:
+def _read_array(path: str) -> NDArray[Any]:
     if path.lower().endswith(".txt"):
         return np.array(readers.read_names(path))
     return readers.read_array(path)
 
 
-def _ids(texts: Sequence[str], option: str) -> Ids | None:
+def _read_ids(texts: Sequence[str], option: str) -> Ids | None:
     """Return the ids of "1,5" "9", of files of ids, or of tables with a column `id`."""
     if not texts:
         return None
     found: list[int] = []
     for text in texts:
         is_file = Path(text).suffix.lower() in _ID_FILES
-        parts = [str(value).strip() for value in _id_column(text, option)] if is_file else opt.split([text])
+        parts = (
+            [str(value).strip() for value in _read_id_column(text, option)] if is_file else opt.split([text])
+        )
         found += opt.parse_ids(parts, option, "ids with commas between, or a file of ids")
     return np.array(found, np.int64)
 
 
-def _id_column(path: str, option: str) -> NDArray[Any]:
+def _read_id_column(path: str, option: str) -> NDArray[Any]:
     if Path(path).suffix.lower() in _LABEL_FILES:
-        values = _array(path)
+        values = _read_array(path)
         return values["id"] if "id" in (values.dtype.names or ()) else values
     source = open_table(path)
     if "id" not in source.names:

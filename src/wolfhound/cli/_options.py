@@ -74,10 +74,8 @@ def parse_ids(texts: Sequence[str], option: str, rule: str) -> list[int]:
     return [int(text) for text in texts]
 
 
-def parse_count(value: float | None, option: str) -> int | None:
+def parse_count(value: float, option: str) -> int:
     """Return a count that may be written as 1e6."""
-    if value is None:
-        return None
     if not (math.isfinite(value) and value == int(value)):
         raise ValueError(f"`{option}` must be a whole number. Got {value:g}.")
     return int(value)

@@ -39,7 +39,7 @@ class Scaling:
         """Return the atoms scaled, block by block, in their own precision."""
         d = len(self.shift)
         if atoms.shape[1] != d:
-            raise ValueError(f"`--target` must have {d} columns, as ROWS. Got {atoms.shape[1]}.")
+            raise ValueError(f"`--target` must have {d} columns, as ATOMS. Got {atoms.shape[1]}.")
         return MappedAtoms(atoms, self, d, atoms.dtype)
 
     def of_scores(self, scores: Atoms) -> MappedAtoms:
@@ -78,7 +78,7 @@ def unit_variance(atoms: Atoms) -> Scaling:
 
 
 def _check_extent(extent: float, rule: str, ok: bool) -> None:
-    require(ok, "rows", f"of moderate size, with columns that vary by {rule}", f"{extent:g}")
+    require(ok, "atoms", f"of moderate size, with columns that vary by {rule}", f"{extent:g}")
 
 
 def _moments(task: tuple[int, Matrix]) -> tuple[int, Vector, Vector, Vector]:

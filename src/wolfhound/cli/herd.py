@@ -16,9 +16,9 @@ from rich.console import Console
 
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.cli._herding import Given, Job, KernelName, read
+from wolfhound.cli._herding import HerdOptions, Job, read_job
 from wolfhound.cli._progress import Meter, Reading
-from wolfhound.core import Atoms, Status
+from wolfhound.core import Status
 from wolfhound.planning.text import bytes_text, seconds_text
 from wolfhound.writers import write_rows
 
@@ -46,9 +46,7 @@ _how = opt.in_panel("How it is chosen")
 
 
 def herd(
-    rows: Annotated[
-        str, typer.Argument(metavar="ROWS", help="A table: .npy, .npz, .csv, .parquet or a quoted glob.")
-    ],
+    atoms: opt.AtomsFile,
     m: Annotated[int, typer.Option("-m", "--size", min=1, help="Rows to choose.")],
     out: Annotated[
         Path | None,
@@ -62,12 +60,12 @@ def herd(
     columns: Annotated[
         list[str] | None, _what(metavar="A,B,C", help="Columns that count; else all of numbers.")
     ] = None,
-    target: Annotated[str | None, _what(metavar="FILE", help="Rows to match; else ROWS themselves.")] = None,
+    target: Annotated[str | None, _what(metavar="FILE", help="Rows to match; else ATOMS themselves.")] = None,
     by: Annotated[
         list[str] | None,
         _what(
             metavar="LABELS",
-            help="Choose within each class: a column of ROWS, or a .npy or .txt file; may be repeated.",
+            help="Choose within each class: a column of ATOMS, or a .npy or .txt file; may be repeated.",
         ),
     ] = None,
     balanced: Annotated[bool, _what("--balanced", help="Equally many rows of every class.")] = False,
@@ -79,9 +77,11 @@ def herd(
         list[str] | None, _what(metavar="IDS", help="Rows not to choose: 3,17,4 or a file of ids.")
     ] = None,
     kernel: Annotated[
-        KernelName, _how(metavar="NAME", help=f"One of {', '.join(KernelName)}.")
-    ] = KernelName.GAUSSIAN,
-    scores: Annotated[str | None, _how(metavar="FILE", help="Gradients of log p at ROWS, for stein.")] = None,
+        str, _how(metavar="NAME", help="gaussian, laplace, linear, stein, ...; a wrong name lists them all.")
+    ] = "gaussian",
+    scores: Annotated[
+        str | None, _how(metavar="FILE", help="Gradients of log p at ATOMS, for stein.")
+    ] = None,
     lengthscale: Annotated[float | None, _how(help="Of the kernel; a median distance if not given.")] = None,
     standardize: Annotated[
         bool, _how("--standardize", help="Scale the columns to variance 1 first.")
@@ -109,8 +109,8 @@ def herd(
     from wolfhound.herding.herd import herd as choose  # noqa: PLC0415
 
     outputs = output.Outputs(out, save, picture).check("rows that were chosen", "herd")
-    given = Given(
-        rows=rows,
+    given = HerdOptions(
+        atoms=atoms,
         columns=columns or (),
         target=target,
         by=by or (),
@@ -121,15 +121,15 @@ def herd(
         scores=scores,
         lengthscale=lengthscale,
     )
-    job = read(given)
-    as_taken = job.prepared(standardize=False)
+    job = read_job(given)
+    as_taken = job.prepare(standardize=False)
     labels = 1 if as_taken.by is None else len(np.unique(as_taken.by))
-    cost = estimate_cost(as_taken.rows, m, candidates=candidates, labels=labels, swap=swap, weights=weights)
-    meter = _meter(job.rows.shape[0], m, swap, _intent(job, m, cost))
+    cost = estimate_cost(as_taken.atoms, m, candidates=candidates, labels=labels, swap=swap, weights=weights)
+    meter = _meter(job.atoms.shape[0], m, swap, _intent(job, m, cost))
     with _too_late(as_json=as_json), contextlib.nullcontext() if as_json else meter.job() as watch:
-        ready = job.prepared(standardize=standardize)
+        ready = job.prepare(standardize=standardize)
         result = choose(
-            ready.rows,
+            ready.atoms,
             m,
             kernel=ready.kernel,
             target=ready.target,
@@ -147,7 +147,7 @@ def herd(
     outputs.write(
         table=lambda path: write_rows(path, job.source, result.ids, result.weights),
         folder=result.save,
-        figure=lambda: result.plot(atoms=_points(ready.rows)),
+        figure=lambda: result.plot(atoms=ready.points),
     )
     if as_json:
         output.print_json(_document(job, result, cost))
@@ -160,7 +160,7 @@ def herd(
 
 
 def _intent(job: Job, m: int, cost: HerdCost) -> str:
-    n, d = job.rows.shape
+    n, d = job.atoms.shape
     shown_names = ", ".join(job.columns[:_SHOWN]) + (", ..." if len(job.columns) > _SHOWN else "")
     counted = f" ({shown_names})" if job.columns else ""
     taken = f"about {bytes_text(cost.nbytes)} beside the rows, {seconds_text(cost.seconds)} to choose"
@@ -205,15 +205,8 @@ def _too_late(*, as_json: bool) -> Iterator[None]:
 # ---------------------------------------------------------------- what it gives
 
 
-def _points(rows: Atoms) -> Atoms:
-    """Return what is drawn: a sample without its scores."""
-    from wolfhound.herding.kernels.stein import ScoredAtoms  # noqa: PLC0415 - numba
-
-    return rows.atoms if isinstance(rows, ScoredAtoms) else rows
-
-
 def _document(job: Job, result: HerdResult, cost: HerdCost) -> dict[str, object]:
-    n, d = job.rows.shape
+    n, d = job.atoms.shape
     chosen = zip(result.ids.tolist(), result.weights.tolist(), strict=True)
     rows: list[dict[str, object]] = [{"id": i, "weight": weight} for i, weight in chosen]
     if result.labels is not None:
@@ -241,7 +234,7 @@ def _document(job: Job, result: HerdResult, cost: HerdCost) -> dict[str, object]
 
 def _print(console: Console, job: Job, result: HerdResult, out: Path | None) -> None:
     why = "" if result.success else f"; {result.status.value}"
-    output.print_status(console, result, f"{len(result.ids):,} of {job.rows.shape[0]:,} rows chosen{why}")
+    output.print_status(console, result, f"{len(result.ids):,} of {job.atoms.shape[0]:,} rows chosen{why}")
     spread = f"{result.mmd_random:.4g}, give or take {result.mmd_random_spread:.2g}"
     more = ", ..." if len(result.ids) > _SHOWN else ""
     classes = [] if result.labels is None else [("classes", _counts(result.labels))]

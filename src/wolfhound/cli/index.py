@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
-from rich.table import Table
 
 import wolfhound as wh
 from wolfhound import readers, store
-from wolfhound.atoms import Part
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
@@ -59,22 +57,16 @@ Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the index 
 # ---------------------------------------------------------------- build
 
 
-class BuildCommand(Command):
-    """Names the indexes in its help: they are looked up only then, for numba takes its time."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help."""
-        for param in self.params:
-            if param.name == "kind":
-                param.help = f"{_AUTO}, or one of {', '.join(_kinds())}."  # type: ignore[attr-defined]
-        super().format_help(ctx, formatter)
-
-
-@app.command(cls=BuildCommand, epilog=BUILD_EXAMPLES)
+@app.command(cls=Command, epilog=BUILD_EXAMPLES)
 def build(
     atoms: opt.AtomsFile,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FOLDER", help="Where to save the index.")],
-    kind: Annotated[str, typer.Option(metavar="NAME")] = _AUTO,
+    kind: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="auto, int8, clusters, ...; a wrong name lists all that are known."
+        ),
+    ] = _AUTO,
     queries: Annotated[
         int | None, typer.Option(min=1, help=f"Queries to come, for {_AUTO}; {_QUERIES:,} if not given.")
     ] = None,
@@ -140,13 +132,13 @@ def _check_ratio(choice: Choice, name: str, ratio: float) -> None:
 
 
 def _watch_build(sweeps: int) -> Meter:
-    """Shows how many of the rows that a build reads it has read."""
+    """Show how many of the rows that a build reads it has read."""
 
-    def read(meter: Meter) -> Reading:
+    def show(meter: Meter) -> Reading:
         share = min(meter.swept / sweeps, 1.0)
         return Reading(share, f"building, {100 * share:.0f} %, {meter.seconds:.0f} s")
 
-    return Meter(read)
+    return Meter(show)
 
 
 # ---------------------------------------------------------------- info
@@ -163,34 +155,26 @@ def info(folder: Folder, as_json: opt.Json = False) -> None:
         document = {"kind": kind.name, "format": f"{store.FORMAT} {store.VERSION}", "bytes": nbytes}
         output.print_json({**document, "params": stored.params, "atoms": made_from})
         return
-    table = _table()
-    table.add_row("kind", f"{kind.name}, {kind.title}")
-    table.add_row("format", f"{store.FORMAT} {store.VERSION}")
-    table.add_row("size", bytes_text(nbytes))
-    for part in stored.fingerprint:
-        table.add_row("atoms", _part_text(part))
-    table.add_row("parameters")
-    for name, value in _flat(stored.params):
-        table.add_row(f"  {name}", output.plain(str(value)))
-    output.stdout().print(table)
+    parts = [
+        f"{part.n:,} x {part.d:,} {part.dtype}, fingerprint {part.digest}" for part in stored.fingerprint
+    ]
+    fields = [
+        ("kind", f"{kind.name}, {kind.title}"),
+        ("format", f"{store.FORMAT} {store.VERSION}"),
+        ("size", bytes_text(nbytes)),
+        *(("atoms", text) for text in parts),
+        ("parameters", ""),
+        *((f"  {name}", str(value)) for name, value in _flatten(stored.params)),
+    ]
+    output.print_fields(output.stdout(), fields)
 
 
-def _part_text(part: Part) -> str:
-    return f"{part.n:,} x {part.d:,} {part.dtype}, fingerprint {part.digest}"
-
-
-def _flat(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
+def _flatten(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
     for name, value in params.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from _flatten(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
-
-
-def _table() -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="dim")
-    return table
 
 
 # ---------------------------------------------------------------- check
@@ -276,13 +260,14 @@ def _alone(index: Oracle, query: np.ndarray[Any, Any]) -> float:
 
 def _print_checked(found: Checked, size: int) -> None:
     console = output.stdout()
-    table = _table()
-    table.add_row("kind", found.kind)
-    table.add_row("answers", "exact, with proof" if found.exact else "approximate, without proof")
-    table.add_row("ratio", f"mean {found.ratio:.4f}, 10th percentile {found.ratio_p10:.4f}")
-    table.add_row("time", f"{seconds_text(found.seconds)} per query, alone")
-    table.add_row("Scan", f"{seconds_text(found.scan_seconds)} for all {size:,} queries, in one pass")
-    console.print(table)
+    fields = [
+        ("kind", found.kind),
+        ("answers", "exact, with proof" if found.exact else "approximate, without proof"),
+        ("ratio", f"mean {found.ratio:.4f}, 10th percentile {found.ratio_p10:.4f}"),
+        ("time", f"{seconds_text(found.seconds)} per query, alone"),
+        ("Scan", f"{seconds_text(found.scan_seconds)} for all {size:,} queries, in one pass"),
+    ]
+    output.print_fields(console, fields)
     for fault in found.faults:
         console.print(f"[bold red]WRONG[/] {fault}")
     if not found.faults:

@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -90,12 +89,12 @@ def plan(
 
     found = planning.plan(
         None if atoms is None else readers.read_atoms(atoms),
-        n=_whole(n, "--n"),
+        n=None if n is None else opt.parse_count(n, "--n"),
         d=d,
         ratio=ratio,
         tau=tau,
         delta=delta,
-        queries=_whole(queries, "--queries"),
+        queries=None if queries is None else opt.parse_count(queries, "--queries"),
         atol=atol,
         smoothness=smoothness,
         diameter=diameter,
@@ -110,12 +109,3 @@ def plan(
         output.print_json(found.to_dict())
     else:
         output.stdout().print(str(found), markup=False, soft_wrap=True)
-
-
-def _whole(value: float | None, option: str) -> int | None:
-    """Return a count that may be written as 1e6."""
-    if value is None:
-        return None
-    if not (math.isfinite(value) and value == int(value)):
-        raise ValueError(f"`{option}` must be a whole number. Got {value:g}.")
-    return int(value)

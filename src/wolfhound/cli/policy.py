@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import importlib
 import re
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
@@ -28,7 +26,7 @@ from wolfhound.cli._policy import (
     returns_of,
     rule_of,
 )
-from wolfhound.cli._progress import show_texts
+from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
 
 if TYPE_CHECKING:
@@ -55,8 +53,7 @@ app = typer.Typer(
 )
 app.command(cls=Command, epilog=policy_solve.EXAMPLES)(policy_solve.solve)
 
-_TRAINING = "Training"
-
+_training = opt.in_panel("Training")
 
 Items = Annotated[
     str | None,
@@ -65,7 +62,7 @@ Items = Annotated[
         help="Items, one per row, made unit: .npy, .npz, .csv, ...; else the shipped words.",
     ),
 ]
-Steps = Annotated[int, typer.Option(min=1, rich_help_panel=_TRAINING, help="Transitions of training.")]
+Steps = Annotated[int, _training(min=1, help="Transitions of training.")]
 Users = Annotated[int, typer.Option(min=1, help="Users to learn from; tests are on others.")]
 Ratio = Annotated[float, typer.Option(help="Gap ratio that the search needs on average; 1: the best atom.")]
 Episodes = Annotated[int, typer.Option(min=1, help="Episodes per test.")]
@@ -79,22 +76,13 @@ def train(
     atoms: Items = None,
     steps: Steps = 10_000,
     method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=_TRAINING,
-            help="sfwpo, nfwpo, td3, ...; a wrong name lists all that are known.",
-        ),
+        str, _training(metavar="NAME", help="sfwpo, nfwpo, td3, ...; a wrong name lists all that are known.")
     ] = "sfwpo",
     neighbours: Annotated[
-        int | None,
-        typer.Option(min=1, rich_help_panel=_TRAINING, help="Nearest items, for wolpertinger; else 10."),
+        int | None, _training(min=1, help="Nearest items, for wolpertinger; else 10.")
     ] = None,
     refine: Annotated[
-        int | None,
-        typer.Option(
-            min=0, rich_help_panel=_TRAINING, help="Frank-Wolfe steps on the critic per decision; else 3."
-        ),
+        int | None, _training(min=0, help="Frank-Wolfe steps on the critic per decision; else 3.")
     ] = None,
     execution: Annotated[
         str, typer.Option(metavar="NAME", help="hull: a mixture; nearest, draw: one item.")
@@ -104,16 +92,8 @@ def train(
     users: Users = 20_000,
     episodes: Episodes = TESTED,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", metavar="FOLDER", rich_help_panel=opt.OUTPUT, help="Save the agent."),
-    ] = None,
-    log: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", rich_help_panel=opt.OUTPUT, help="Write a .csv row per 1,000 transitions."
-        ),
-    ] = None,
+    out: Annotated[Path | None, opt.output("-o", "--out", metavar="FOLDER", help="Save the agent.")] = None,
+    log: Annotated[Path | None, opt.file_output(help="Write a .csv row per 1,000 transitions.")] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Learn to show items, or mixtures of them, to the users of a feed.
@@ -126,9 +106,7 @@ def train(
     feed = feed_of(atoms, users, seed)
     oracle = oracle_of(feed, search, steps, ratio)
     agent = agent_of(feed, rule=rule, execution=execution, oracle=oracle, seed=seed)
-    began = time.monotonic()
-    _learn(agent, steps, log)
-    seconds = time.monotonic() - began
+    seconds = _learn(agent, steps, log)
     if out is not None:
         agent.save(out)
     if agent.status is Status.INTERRUPTED:
@@ -136,43 +114,39 @@ def train(
     report = agent.stats  # before the tests, which search too
     returns = returns_of(feed, agent, episodes, seed)
     if as_json:
-        output.print_json(_trained_document(report, returns, seconds, out))
+        output.print_json(_document_training(report, returns, seconds, out))
     else:
-        _print_trained(report, returns, seconds, out)
+        _print_training(report, returns, seconds, out)
 
 
-def _learn(agent: Agent, steps: int, log: Path | None) -> None:
-    """Train, showing how far it is."""
-    begin = time.monotonic()
-    with show_texts() as say:
+def _learn(agent: Agent, steps: int, log: Path | None) -> float:
+    """Train, showing how far it is; return the seconds that it took."""
 
-        def told(report: Training) -> None:
-            seconds = time.monotonic() - begin
-            text = f"{report.timesteps:,} steps, return {report.mean_return:.2f}, {seconds:.0f} s"
-            say(min(report.timesteps / steps, 1.0), text)
+    def read(meter: Meter) -> Reading:
+        done: Training = meter.state or agent.stats
+        text = f"{done.timesteps:,} steps, return {done.mean_return:.2f}, {meter.seconds:.0f} s"
+        return Reading(min(done.timesteps / steps, 1.0), text)
 
-        agent.learn(steps, callback=told, log=log)
+    meter = Meter(read)
+    with meter.job() as callback:
+        agent.learn(steps, callback=callback, log=log)
+    return meter.seconds
 
 
-def _trained_document(
+_COUNTED = ("ms_per_update", "scored", "ratio_mean", "ratio_p5")
+
+
+def _document_training(
     report: Training, returns: dict[str, float], seconds: float, out: Path | None
 ) -> dict[str, object]:
-    return {
-        "returns": returns,
-        "timesteps": report.timesteps,
-        "updates": report.updates,
-        "ms_per_update": report.ms_per_update,
-        "scored": report.scored,
-        "ratio_mean": report.ratio_mean,
-        "ratio_p5": report.ratio_p5,
-        "seconds": seconds,
-        "folder": None if out is None else str(out),
-    }
+    folder = None if out is None else str(out)
+    counted = output.pick(report, "timesteps", "updates", *_COUNTED)
+    return {"returns": returns, **counted, "seconds": seconds, "folder": folder}
 
 
-def _print_trained(report: Training, returns: dict[str, float], seconds: float, out: Path | None) -> None:
+def _print_training(report: Training, returns: dict[str, float], seconds: float, out: Path | None) -> None:
     console = output.stdout()
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table = output.make_table(show_header=False)
     table.add_column()
     table.add_column(justify="right", style="cyan")
     for name, value in returns.items():
@@ -207,13 +181,7 @@ def compare(
     users: Users = 20_000,
     episodes: Episodes = TESTED,
     picture: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot",
-            metavar="FILE",
-            rich_help_panel=opt.OUTPUT,
-            help="Draw the learning curves: .png, .svg or .pdf.",
-        ),
+        Path | None, opt.file_output("--plot", help="Draw the learning curves: .png, .svg or .pdf.")
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -230,15 +198,10 @@ def compare(
     feed = feed_of(atoms, users, 0)
     learners = feed_learners(feed, oracle=oracle_of(feed, search, steps, ratio))
     baselines = feed_baselines(feed)
-    chosen = _chosen(only, [*learners, *baselines])
+    chosen = _choose(only, [*learners, *baselines])
     learners = {name: make for name, make in learners.items() if name in chosen}
     baselines = {name: make for name, make in baselines.items() if name in chosen}
-    with show_texts() as say:
-
-        def told(bout: Bout) -> None:
-            share = bout.done / bout.total
-            say(share, f"{bout.name}, seed {bout.seed}: {bout.done + 1} of {bout.total}")
-
+    with Meter(_read_bout).job() as callback:
         found = contest(
             learners,
             baselines,
@@ -247,22 +210,22 @@ def compare(
             points=points,
             seeds=range(seeds),
             episodes=episodes,
-            callback=told,
+            callback=callback,
         )
     if picture is not None:
         title = f"{len(feed.atoms):,} items, {seeds} {'seed' if seeds == 1 else 'seeds'}"
         output.write_picture(picture, found.plot(title=title))
     if as_json:
-        output.print_json(_compared_document(found))
+        output.print_json(_document_comparison(found))
     else:
-        _print_compared(found, picture)
+        _print_comparison(found, picture)
 
 
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower())
 
 
-def _chosen(only: list[str] | None, names: Iterable[str]) -> set[str]:
+def _choose(only: list[str] | None, names: Iterable[str]) -> set[str]:
     slugs = {_slug(name): name for name in names}
     if not only:
         return set(slugs.values())
@@ -273,17 +236,18 @@ def _chosen(only: list[str] | None, names: Iterable[str]) -> set[str]:
     return {slugs[part] for part in wanted}
 
 
-def _compared_document(found: Comparison) -> dict[str, object]:
+def _read_bout(meter: Meter) -> Reading:
+    bout: Bout | None = meter.state
+    if bout is None:
+        return Reading(0.0, "starting")
+    return Reading(bout.done / bout.total, f"{bout.name}, seed {bout.seed}: {bout.done + 1} of {bout.total}")
+
+
+def _document_comparison(found: Comparison) -> dict[str, object]:
     return {
         "policies": [
             {
-                "name": row.name,
-                "mean": row.mean,
-                "spread": row.spread,
-                "ms_per_update": row.ms_per_update,
-                "scored": row.scored,
-                "ratio_mean": row.ratio_mean,
-                "ratio_p5": row.ratio_p5,
+                **output.pick(row, "name", "mean", "spread", *_COUNTED),
                 "steps": row.steps.tolist(),
                 "returns": row.returns.tolist(),
             }
@@ -292,11 +256,11 @@ def _compared_document(found: Comparison) -> dict[str, object]:
     }
 
 
-def _print_compared(found: Comparison, picture: Path | None) -> None:
+def _print_comparison(found: Comparison, picture: Path | None) -> None:
     from wolfhound.policy.feed.compare import HEADINGS  # noqa: PLC0415
 
     console = output.stdout()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = output.make_table()
     for i, heading in enumerate(HEADINGS):
         table.add_column(heading, justify="right" if i else "left", style="cyan" if i == 1 else None)
     for cells in found.cells():

@@ -62,7 +62,7 @@ class StepName(StrEnum):
     OPEN_LOOP = "open-loop"
 
 
-class Given(NamedTuple):
+class ObjectiveFiles(NamedTuple):
     """The options that only some objectives take; None: not given."""
 
     target: str | None
@@ -120,7 +120,7 @@ def solve(
 ) -> None:
     """Minimise a smooth convex f over the hull of the atoms, with a proved gap."""
     outputs = output.Outputs(out, save, picture).check("a result", "result")
-    f = make_objective(objective, Given(target, design, response, labels, delta))
+    f = make_objective(objective, ObjectiveFiles(target, design, response, labels, delta))
     mover = make_method(method, step, lazy, smoothness=f.smoothness)
     rows, known = opt.read_atoms(atoms, names)
     with GapMeter(rows.shape[0], rtol=rtol).job() as callback:
@@ -150,7 +150,7 @@ def solve(
     raise typer.Exit(output.exit_code(result))
 
 
-def make_objective(name: ObjectiveName, given: Given) -> Objective:
+def make_objective(name: ObjectiveName, given: ObjectiveFiles) -> Objective:
     """Return f from the files that were given."""
     _check_given(name, given)
     if name is ObjectiveName.MIXTURE:
@@ -166,7 +166,7 @@ def make_objective(name: ObjectiveName, given: Given) -> Objective:
     return wh.Huber(design, response, delta=1.0 if given.delta is None else given.delta)
 
 
-def _check_given(name: ObjectiveName, given: Given) -> None:
+def _check_given(name: ObjectiveName, given: ObjectiveFiles) -> None:
     """Refuse options of another objective; ask for those that are missing."""
     for field, value in given._asdict().items():
         takes = field in _TAKES[name]

@@ -29,7 +29,7 @@ from wolfhound.objectives.quadratic import SquaredDistance
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import LEAST, RandomSubset
 from wolfhound.result import Trace
-from wolfhound.solve import Limits, Run, drive
+from wolfhound.solve import Limits, Outcome, drive
 
 Steps: TypeAlias = FrankWolfe | SublinearFrankWolfe | SublinearHerding
 Searched: TypeAlias = Oracle | Callable[[Atoms], Oracle]
@@ -337,7 +337,7 @@ def _until(states: Iterator[State], m: int, picked: list[int]) -> Iterator[State
         yield replace(state, end=Status.FINISHED) if done else state
 
 
-def _finish(run: Run[State], picks: Ids, mean: Vector, *, passes: float) -> FeatureRun:
+def _finish(run: Outcome[State], picks: Ids, mean: Vector, *, passes: float) -> FeatureRun:
     last = run.last
     distinct, first = np.unique(picks, return_index=True)
     order = np.argsort(first[np.searchsorted(distinct, last.ids)])

@@ -25,7 +25,7 @@ from wolfhound.herding._compiled import best, shift
 from wolfhound.herding.candidates import Candidates
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.labels import Means, fit_jointly, next_label
-from wolfhound.solve import Limits, Run, drive
+from wolfhound.solve import Limits, Outcome, drive
 
 
 class Herd:
@@ -299,7 +299,7 @@ def run(
     limits: Limits,
     callback: Callable[[Progress], bool | None] | None,
     began: float,
-) -> tuple[Herd, Run[Picks]]:
+) -> tuple[Herd, Outcome[Picks]]:
     """Pick until there are m, and return the set as it was at the last state.
 
     Parameters

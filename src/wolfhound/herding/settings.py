@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import store
-from wolfhound.atoms import Fingerprint, Part, as_atoms, fingerprint
+from wolfhound.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
 from wolfhound.core import Atoms, AtomsLike, Ids, Vector
 from wolfhound.herding.kernels import KERNELS, Kernel
 from wolfhound.herding.kernels.features import row_shares
@@ -142,7 +142,7 @@ class HerdSettings:
             swap=flag(saved["swap"], "swap"),
             evaluate=flag(saved["evaluate"], "evaluate"),
             seed=count(saved["seed"], "seed"),
-            target=tuple(Part(*part) for part in saved["target"]),
+            target=tuple(PartPrint(*part) for part in saved["target"]),
             by=str(saved["by"]),
             row_weights=str(saved["row_weights"]),
         )

@@ -26,7 +26,7 @@ LARGEST = 1 << 24
 """Numbers up to which the matrix of a lift is kept."""
 
 
-class Space(Protocol):
+class CurvedSpace(Protocol):
     """Where f is expanded, and its curvature there: `Curved`, or `Secant`.
 
     Attributes
@@ -139,7 +139,7 @@ class Hot:
 
     def __init__(
         self,
-        curved: Space,
+        curved: CurvedSpace,
         z: Vector,
         slope: Vector,
         *,
@@ -171,7 +171,7 @@ class Hot:
         """Mean diagonal of the Gram matrix."""
         return float(self._gram.trace()) / len(self._gram)
 
-    def known(self, labels: Ints) -> Vector:
+    def gram_of(self, labels: Ints) -> Vector:
         """(r, r) Gram matrix of labels."""
         return self._gram[np.ix_(labels, labels)]
 
@@ -207,7 +207,7 @@ class Near:
     """
 
     def __init__(
-        self, curved: Space, point: Point, *, active: Vector, others: Matrix, twins: Ints, tol: float
+        self, curved: CurvedSpace, point: Point, *, active: Vector, others: Matrix, twins: Ints, tol: float
     ) -> None:
         self._curved = curved
         self._point = point
@@ -236,7 +236,7 @@ class Near:
         rows = self._store[: self._first]
         return float((rows * self._curved.bend(rows)).sum()) / self._first
 
-    def known(self, labels: Ints) -> Vector:
+    def gram_of(self, labels: Ints) -> Vector:
         """Nothing: the factor is all that is kept."""
         return np.empty((0, 0))
 

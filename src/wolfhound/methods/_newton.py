@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from wolfhound.core import Ints, Line, Objective, Point, Vector
-from wolfhound.methods._curved import Curved, Hot, Near, Space
-from wolfhound.methods._pool import Pool, best_of
+from wolfhound.methods._curved import Curved, CurvedSpace, Hot, Near
+from wolfhound.methods._pool import AtomPool, best_of
 from wolfhound.methods._secant import Secant
 from wolfhound.methods.steps import LineSearch
 from wolfhound.oracles._hits import rescore
@@ -72,13 +72,13 @@ class NewtonInner:
     """
 
     def __init__(
-        self, objective: Objective, pool: Pool, point: Point, positions: Ints, weights: Vector
+        self, objective: Objective, pool: AtomPool, point: Point, positions: Ints, weights: Vector
     ) -> None:
         self._objective = objective
         self._pool = pool
         self._point = point
         lifts = objective.lift(pool.rows[:1]) is not None
-        self._curved: Space = Curved(objective, point.x) if lifts else Secant(point, pool.rows)
+        self._curved: CurvedSpace = Curved(objective, point.x) if lifts else Secant(point, pool.rows)
         lifted = self._curved.lift(point.x[None])
         # Only rows that are used take memory: room for many costs nothing.
         self._store = np.empty((0 if self._curved.cheap else 64 * HOT, lifted.shape[1]))
@@ -278,7 +278,7 @@ class NewtonInner:
             self._corral.weights[:] = weights
         change = self._curved.change(self._point, weights @ lifted - self._z)
         self._stale = abs(change - 1.0) > CHORD
-        self._known = model.known(labels)
+        self._known = model.gram_of(labels)
         self._active, self._weights, self._lifted = active, weights, lifted
         self._corral.labels[:] = np.arange(len(labels))
 

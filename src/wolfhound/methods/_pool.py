@@ -9,7 +9,7 @@ from wolfhound.core import Ids, Ints, Matrix, Vector
 from wolfhound.validate import require_moderate
 
 
-class Pool:
+class AtomPool:
     """Distinct atoms with their ids; a position is an index into both.
 
     Parameters

@@ -14,7 +14,7 @@ import numpy as np
 
 from wolfhound.core import Ints, Matrix, Objective, Point, Vector
 from wolfhound.methods._ask import cutgap
-from wolfhound.methods._pool import Pool, best_of
+from wolfhound.methods._pool import AtomPool, best_of
 from wolfhound.oracles._hits import rescore
 from wolfhound.pulse import pulse
 from wolfhound.rounding import UNIT, norm
@@ -46,7 +46,7 @@ class QuadraticInner:
     """
 
     def __init__(
-        self, objective: Objective, pool: Pool, point: Point, positions: Ints, weights: Vector
+        self, objective: Objective, pool: AtomPool, point: Point, positions: Ints, weights: Vector
     ) -> None:
         self._pool = pool
         self._objective = objective

@@ -18,7 +18,7 @@ import numpy as np
 from wolfhound.core import INNER, Hits, Ids, Ints, Objective, Oracle, Point, Start, State, Status, Vector
 from wolfhound.methods._ask import Asker, noise
 from wolfhound.methods._begin import best_atom
-from wolfhound.methods._pool import Pool, best_of
+from wolfhound.methods._pool import AtomPool, best_of
 from wolfhound.oracles._hits import rescore
 from wolfhound.pulse import Cut
 from wolfhound.rounding import LEAST, UNIT, gamma
@@ -109,7 +109,7 @@ class FullyCorrective:
         """Yield the start, then a state after every inner solve and every pass, and some on the way."""
         n, d = oracle.atoms.shape
         ask = Asker(objective, oracle, start.exclude, goal=goal)
-        pool = Pool(start.ids, start.rows.astype(oracle.atoms.dtype))
+        pool = AtomPool(start.ids, start.rows.astype(oracle.atoms.dtype))
         pool.add(start.pool_ids, start.pool, np.arange(len(start.pool_ids)))
         ask.scored = pool.size
         positions, weights = np.arange(len(start.ids)), start.weights
@@ -153,7 +153,7 @@ class FullyCorrective:
         ask: Asker,
         steps: int,
         point: Point,
-        pool: Pool,
+        pool: AtomPool,
         inner: Inner,
         *,
         kind: str,
@@ -167,7 +167,7 @@ class FullyCorrective:
     def _harvest(self, n: int, active: int) -> int:
         return min(n, max(256, n // 4), max(self.harvest, 8 * active))
 
-    def _trim(self, pool: Pool, inner: Inner, point: Point) -> None:
+    def _trim(self, pool: AtomPool, inner: Inner, point: Point) -> None:
         """Halve a full pool: keep the active atoms and the best others."""
         active = len(inner.positions)
         if pool.size <= max(self.pool, 10 * active):
@@ -185,7 +185,7 @@ class Spot(NamedTuple):
     point: Point
 
 
-def _enter(objective: Objective, ask: Asker, pool: Pool, start: Spot) -> Inner:
+def _enter(objective: Objective, ask: Asker, pool: AtomPool, start: Spot) -> Inner:
     """Bring the start into the domain of f, and choose how to move."""
     shares = objective.begin(pool.rows) if _cover(objective, ask, pool) else None
     if shares is not None:
@@ -199,7 +199,7 @@ def _enter(objective: Objective, ask: Asker, pool: Pool, start: Spot) -> Inner:
     return _choose(objective, pool, start.point, start.positions, start.weights)
 
 
-def _choose(objective: Objective, pool: Pool, point: Point, positions: Ints, weights: Vector) -> Inner:
+def _choose(objective: Objective, pool: AtomPool, point: Point, positions: Ints, weights: Vector) -> Inner:
     if objective.quadratic:
         from wolfhound.methods._quadratic import QuadraticInner  # noqa: PLC0415 - compiles only what is used
 
@@ -233,7 +233,7 @@ def _left(ask: Asker, point: Point, hits: Hits) -> float:
     return max(float(hits.scores[0, 0] + point.grad @ point.x), 0.0)
 
 
-def _back(objective: Objective, pool: Pool, inner: Inner, held: Spot) -> Spot:
+def _back(objective: Objective, pool: AtomPool, inner: Inner, held: Spot) -> Spot:
     """A little of the way back from the inner solve to a point that was inside the domain."""
     dense = np.zeros(pool.size)
     dense[inner.positions] = (1.0 - EDGE) * inner.weights / inner.weights.sum()
@@ -244,7 +244,7 @@ def _back(objective: Objective, pool: Pool, inner: Inner, held: Spot) -> Spot:
     return Spot(where, weights, point) if math.isfinite(point.value) else held
 
 
-def _grain(objective: Objective, pool: Pool, inner: Inner, point: Point) -> float:
+def _grain(objective: Objective, pool: AtomPool, inner: Inner, point: Point) -> float:
     """How far the gap changes when x moves by a few units in the last place, as measured."""
     rows = pool.rows.astype(np.float64)
     units = UNITS * UNIT * (inner.weights @ np.abs(rows[inner.positions]))
@@ -256,7 +256,7 @@ def _grain(objective: Objective, pool: Pool, inner: Inner, point: Point) -> floa
     return float(np.abs(rows @ turn - point.x @ turn).max())
 
 
-def _cover(objective: Objective, ask: Asker, pool: Pool) -> bool:
+def _cover(objective: Objective, ask: Asker, pool: AtomPool) -> bool:
     """Bring atoms into the pool for coordinates that it leaves outside the domain.
 
     Each such coordinate asks for the atom that is largest there, `COVERED` at a
@@ -276,7 +276,7 @@ def _cover(objective: Objective, ask: Asker, pool: Pool) -> bool:
         asked = np.concatenate([asked, missing])
 
 
-def _evaluate(objective: Objective, pool: Pool, positions: Ints, weights: Vector) -> Point:
+def _evaluate(objective: Objective, pool: AtomPool, positions: Ints, weights: Vector) -> Point:
     """f at the hull point of these weights, with all its rounding."""
     rows = pool.rows[positions].astype(np.float64)
     shares = weights / weights.sum()

@@ -255,11 +255,7 @@ _LOSS = (0.2, 0.35)
 def _estimate(work: Workload) -> Estimate:
     """The codes of `budget` atoms, and those of all centres."""
     n, d, speeds = work.n, work.d, work.speeds
-    root, loss = math.sqrt(n), _LOSS[0 if work.interior else 1]
-    wish = (loss / (1.0 - work.ratio)) ** 2 * root if work.ratio < 1.0 else 0.0
-    # Beyond a quarter of the atoms a pass is the better way.
-    budget = min(n, math.ceil(max(8.0 * root, min(wish, n / 4))))
-    centres = _default_clusters(n)
+    loss, budget, centres = _LOSS[0 if work.interior else 1], _budget(work), _default_clusters(n)
     reads = code_bytes(centres + budget, d)
     return Estimate(
         recipe=f"ClusterIndex.build(atoms, budget={budget})",
@@ -269,8 +265,15 @@ def _estimate(work: Workload) -> Estimate:
         reads=reads,
         scored=budget + centres,
         nbytes=code_bytes(n, d) + 8.0 * n + centres * (4.0 * d) + code_bytes(centres, d),
-        ratio=max(0.0, 1.0 - loss / math.sqrt(budget / root)),
+        ratio=max(0.0, 1.0 - loss / math.sqrt(budget / math.sqrt(n))),
     )
+
+
+def _budget(work: Workload) -> int:
+    n, root, loss = work.n, math.sqrt(work.n), _LOSS[0 if work.interior else 1]
+    wish = (loss / (1.0 - work.ratio)) ** 2 * root if work.ratio < 1.0 else 0.0
+    # Beyond a quarter of the atoms a pass is the better way.
+    return min(n, math.ceil(max(8.0 * root, min(wish, n / 4))))
 
 
 def _products(n: int, d: int) -> float:
@@ -293,5 +296,6 @@ CLUSTERS = IndexKind(
     expected=_estimate,
     passes=2,
     takes_ratio=True,
+    adapt=lambda index, work: index.with_budget(_budget(work)),
     speeds=_speeds,
 )

@@ -130,7 +130,7 @@ class Wrapped:
         Candidates that are scored again from their rows.
     """
 
-    name: ClassVar[str] = "wrapped"
+    name: ClassVar[str] = "faiss"
     rerank: int = 64
 
     def __post_init__(self) -> None:

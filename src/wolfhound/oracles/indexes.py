@@ -157,6 +157,8 @@ class IndexKind:
         Whether its bounds are always finite: it answers as a scan does.
     takes_ratio
         Whether `expected` sets it up for the ratio of a workload.
+    adapt
+        Sets a built one up for the ratio of a workload. None: it is built again.
     speeds
         Given the speed of its queries and two build times, over few atoms and over
         many, the fields of `Calibration` that are its own. None: it is not measured.
@@ -170,12 +172,13 @@ class IndexKind:
     passes: int = 0
     proves: bool = False
     takes_ratio: bool = False
+    adapt: Callable[[Any, Workload], Oracle] | None = None
     speeds: Calibrate | None = None
 
 
 INDEXES: Registry[IndexKind] = Registry(
     "index",
-    ("title", "build", "load", "expected", "passes", "proves", "takes_ratio", "speeds"),
+    ("title", "build", "load", "expected", "passes", "proves", "takes_ratio", "adapt", "speeds"),
     {
         "scan": "wolfhound.oracles.scan:SCAN",
         "int8": "wolfhound.oracles.int8.scan:INT8",
@@ -185,7 +188,7 @@ INDEXES: Registry[IndexKind] = Registry(
         "pq": "wolfhound.oracles.faiss_kinds:PQ",
         "ivfpq": "wolfhound.oracles.faiss_kinds:IVF_PQ",
         "hnsw": "wolfhound.oracles.faiss_kinds:HNSW",
-        "wrapped": "wolfhound.oracles.faiss_kinds:WRAPPED",
+        "faiss": "wolfhound.oracles.faiss_kinds:WRAPPED",
     },
 )
 """In the order of preference where seconds are equal; the first is what all others must beat."""
@@ -196,18 +199,20 @@ def find_saved(folder: str | os.PathLike[str]) -> IndexKind:
 
     Raises
     ------
+    ValueError
+        If it holds no index.
     StoreError
-        If it holds none, or one that is not in `INDEXES`.
+        If it holds one that is not in `INDEXES`.
     """
     root = checked_path(folder, "folder")
     manifest = read_manifest(root)
+    if manifest["kind"] != SAVED_AS:
+        raise ValueError(f"`folder` must hold an index. Got a {manifest['kind']} in {root}.")
     name = str(manifest["params"].get("index"))
-    known = INDEXES[name] if manifest["kind"] == SAVED_AS and name in INDEXES else None
-    if known is None or known.load is None:
-        kinds = ", ".join(kind.name for kind in INDEXES.values() if kind.load is not None)
-        found = f"the index {name}" if manifest["kind"] == SAVED_AS else f"a {manifest['kind']}"
-        raise StoreError(f"`folder` must hold one of the indexes {kinds}. Got {found} in {root}.")
-    return known
+    kinds = {known: kind for known, kind in INDEXES.items() if kind.load is not None}
+    if name not in kinds:
+        raise StoreError(f"`folder` must hold one of the indexes {', '.join(kinds)}. Got {name} in {root}.")
+    return kinds[name]
 
 
 def load_index(folder: str | os.PathLike[str], atoms: AtomsLike) -> Oracle:

@@ -128,11 +128,11 @@ def measure(
     little = [_build(kind, table[: max(_TINY, n // 20)]) for kind in kinds]
     say(0.3, "building")
     usual = [_build(kind, table) for kind in kinds]
-    much = [_build(each.kind, table, _MUCH) if each.kind.takes_ratio else each for each in usual]
+    much = [_set_up(each, _MUCH) if each.kind.takes_ratio else each for each in usual]
     say(0.7, "asking")
     times = _ask([*little, *usual, *much], sample.queries, rounds)
     say(0.9, "reading")
-    calibration = _read_speeds(table, -(-rounds // 3))
+    calibration = _time_reads(table, -(-rounds // 3))
     say(0.95, "checking")
     for few, plain, many in zip(little, usual, much, strict=True):
         calibration = _calibrate(calibration, few, plain, many, times)
@@ -169,15 +169,24 @@ def _draw_mixture(n: int, d: int, seed: int) -> Single:
     return table
 
 
-def _build(kind: IndexKind, table: Single, ratio: float = 1.0) -> Subject:
-    """Build an index, with default settings or set up for a ratio; a scan without screening."""
+def _build(kind: IndexKind, table: Single) -> Subject:
+    """Build an index with default settings; a scan without screening."""
     n, d = table.shape
-    work = Workload(n=n, d=d, row=4 * d, ratio=ratio, max_memory=0.0, speeds=Calibration())
+    work = Workload(n=n, d=d, row=4 * d, max_memory=0.0, speeds=Calibration())
     expected = cast(Model, kind.expected)(work)
     begin = time.perf_counter()
     oracle = expected.make(ArrayAtoms(table))
     seconds = time.perf_counter() - begin
     return Subject(kind, work, oracle, expected.reads, seconds if kind.passes else 0.0)
+
+
+def _set_up(built: Subject, ratio: float) -> Subject:
+    """The same index, set up for a ratio."""
+    kind, work = built.kind, replace(built.work, ratio=ratio)
+    expected = cast(Model, kind.expected)(work)
+    atoms = built.oracle.atoms
+    oracle = expected.make(atoms) if kind.adapt is None else kind.adapt(built.oracle, work)
+    return Subject(kind, work, oracle, expected.reads, built.build)
 
 
 # ---------------------------------------------------------------- timing
@@ -219,7 +228,7 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def _read_speeds(table: Single, rounds: int) -> Calibration:
+def _time_reads(table: Single, rounds: int) -> Calibration:
     """Speeds of a plain read, of a pass over a file and of rows fetched from it; nothing else yet."""
     step = max(1, (1 << 24) // table[0].nbytes)
     parts = [table[at : at + step] for at in range(0, len(table), step)]

@@ -15,7 +15,7 @@ from wolfhound.machine import Calibration, as_calibration
 from wolfhound.oracles.indexes import Workload, in_files
 from wolfhound.planning.options import Option, cheapest, weigh
 from wolfhound.planning.report import PASSES, RATIOS, Plan
-from wolfhound.planning.sample import Facts, isotropic_tau, read_facts
+from wolfhound.planning.sample import Facts, isotropic_tau, sample_facts
 from wolfhound.planning.theorems import Copies, Demand, Exponents
 from wolfhound.validate import count, flag, number, require, within
 
@@ -103,7 +103,7 @@ def plan(
     if tau is not None:
         within(tau, "tau", "(0, 1)")
     seed = count(seed, "seed")
-    facts = None if known is None else read_facts(known, seed=seed)
+    facts = None if known is None else sample_facts(known, seed=seed)
     demand = _demand(facts, queries, atol, {"smoothness": smoothness, "diameter": diameter, "first": first})
     work = Workload(
         n=n,

@@ -46,14 +46,14 @@ class Facts:
     tau: float
 
 
-def read_facts(atoms: Atoms, *, seed: int) -> Facts:
+def sample_facts(atoms: Atoms, *, seed: int) -> Facts:
     """Read a sample of atoms with random ids, and pick some of them by herding.
 
     Examples
     --------
     >>> from wolfhound.atoms import ArrayAtoms
     >>> square = ArrayAtoms([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
-    >>> found = read_facts(square, seed=0)
+    >>> found = sample_facts(square, seed=0)
     >>> found.sample, round(found.radius, 6), found.spread
     (4, 1.414214, 1.0)
     """

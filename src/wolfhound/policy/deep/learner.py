@@ -74,12 +74,7 @@ class Learner:
         scale = float(norms(actions.atoms).max()) or 1.0
         actor = Actor(obs_dim, actions.dim, hidden=settings.hidden, scale=scale, generator=generator)
         critic = Critic(
-            obs_dim,
-            actions.dim,
-            hidden=settings.hidden,
-            scale=scale,
-            features=features,
-            generator=generator,
+            obs_dim, actions.dim, hidden=settings.hidden, scale=scale, features=features, generator=generator
         )
         rng = np.random.default_rng(settings.seed)
         self.brain = Brain(actor, critic, copy.deepcopy(actor), copy.deepcopy(critic), actions, rng)

@@ -31,6 +31,11 @@ class BatchedFeed:
     seed
         Of the users that come and of what happens to them.
 
+    Attributes
+    ----------
+    size, obs_dim, action_dim : int
+        Users at once, numbers in an observation (2 d + 1) and in an action (d).
+
     Examples
     --------
     >>> env = BatchedFeed(Feed.build(np.eye(3), users=5), 2)
@@ -43,31 +48,17 @@ class BatchedFeed:
     def __init__(self, feed: Feed, size: int = 16, *, seed: int = 0) -> None:
         kind(feed, "feed", "a Feed", Feed)
         self.feed = feed
-        self._size = count(size, "size", low=1)
+        self.size = count(size, "size", low=1)
+        self.obs_dim, self.action_dim = feed.obs_dim, feed.dim
         self._rng = rng(seed)
         self._obs: Rows | None = None
         self._time = 0
-
-    @property
-    def size(self) -> int:
-        """Users at once."""
-        return self._size
-
-    @property
-    def obs_dim(self) -> int:
-        """Numbers in an observation: 2 d + 1."""
-        return self.feed.obs_dim
-
-    @property
-    def action_dim(self) -> int:
-        """Numbers in an action: d."""
-        return self.feed.dim
 
     def reset(self, seed: int | None = None) -> Rows:
         """Begin with new users; a seed makes all that follows repeatable."""
         if seed is not None:
             self._rng = rng(seed)
-        self._obs, self._time = self.feed.start(self._size, self._rng), 0
+        self._obs, self._time = self.feed.start(self.size, self._rng), 0
         return self._obs.copy()
 
     def step(self, actions: NDArray[Any]) -> tuple[Rows, Rows, bool]:
@@ -79,7 +70,7 @@ class BatchedFeed:
         if self._obs is None or self._time >= self.feed.parameters.horizon:
             raise RuntimeError("`step` must come after `reset`, and not after the horizon.")
         shown = real_array(actions, "actions", 2).astype(np.float32)
-        shape = (self._size, self.feed.dim)
+        shape = (self.size, self.feed.dim)
         require(shown.shape == shape, "actions", f"an array of shape {shape}", f"shape {shown.shape}")
         require_finite(shown, "actions")
         longest = float(np.linalg.norm(shown, axis=1).max())

@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -269,17 +269,16 @@ def compare(
     seeds = [count(seed, "seeds") for seed in seeds]
     at = _test_times(count(steps, "steps", low=1), count(points, "points", low=1))
     exam = _Exam(test, count(episodes, "episodes", low=1))
-    players: dict[str, Callable[[int], _Outcome]] = {
-        **{name: partial(exam.train, make, at) for name, make in learners.items()},
-        **{name: partial(exam.judge, make) for name, make in baselines.items()},
+    players: dict[str, Callable[[int], Standing]] = {
+        **{name: partial(exam.train, name, make, at) for name, make in learners.items()},
+        **{name: partial(exam.judge, name, make) for name, make in baselines.items()},
     }
-    outcomes: dict[str, list[_Outcome]] = {}
-    bouts = itertools.product(players, seeds)
-    for done, (name, seed) in enumerate(bouts):
+    played: dict[str, list[Standing]] = {}
+    for done, (name, seed) in enumerate(itertools.product(players, seeds)):
         if callback is not None and callback(Bout(name, seed, done, len(players) * len(seeds))):
             break
-        outcomes.setdefault(name, []).append(players[name](seed))
-    return Comparison(tuple(_standing(name, found) for name, found in outcomes.items()))
+        played.setdefault(name, []).append(players[name](seed))
+    return Comparison(tuple(map(_combine, played.values())))
 
 
 def _test_times(steps: int, points: int) -> Ints:
@@ -287,29 +286,11 @@ def _test_times(steps: int, points: int) -> Ints:
     return np.unique(np.linspace(0, steps, points + 1).astype(np.int64))[1:]
 
 
-class _Outcome(NamedTuple):
-    """What a policy came to with one seed; see `Standing`."""
-
-    steps: Ints
-    returns: list[float]
-    ms_per_update: float = math.nan
-    scored: float = math.nan
-    ratio_mean: float = math.nan
-    ratio_p5: float = math.nan
-
-
-def _standing(name: str, outcomes: list[_Outcome]) -> Standing:
-    steps, returns, *costs = zip(*outcomes, strict=True)
-    ms, scored, mean, low = (float(np.mean(cost)) for cost in costs)
-    return Standing(
-        name=name,
-        steps=steps[0].astype(np.float64),
-        returns=np.array(returns),
-        ms_per_update=ms,
-        scored=scored,
-        ratio_mean=mean,
-        ratio_p5=low,
-    )
+def _combine(seeds: list[Standing]) -> Standing:
+    """One policy's standings with each seed, as one."""
+    costs = ("ms_per_update", "scored", "ratio_mean", "ratio_p5")
+    means: dict[str, Any] = {cost: float(np.mean([getattr(each, cost) for each in seeds])) for cost in costs}
+    return replace(seeds[0], returns=np.concatenate([each.returns for each in seeds]), **means)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,11 +304,11 @@ class _Exam:
         env = self.test(seed)
         return float(evaluate(policy, env, episodes=self.episodes, seed=seed + FRESH).mean())
 
-    def judge(self, make: PolicyMaker, seed: int) -> _Outcome:
+    def judge(self, name: str, make: PolicyMaker, seed: int) -> Standing:
         """Test a policy that does not learn."""
-        return _Outcome(np.zeros(1, np.int64), [self.score(make(seed), seed)])
+        return Standing(name=name, steps=np.zeros(1), returns=np.array([[self.score(make(seed), seed)]]))
 
-    def train(self, make: TraineeMaker, at: Ints, seed: int) -> _Outcome:
+    def train(self, name: str, make: TraineeMaker, at: Ints, seed: int) -> Standing:
         """Train up to each of these steps and test there."""
         learner, returns, scored = make(seed), [], 0
         for step in at:
@@ -339,4 +320,12 @@ class _Exam:
             scored += learner.stats.scored - before.scored  # tests score atoms too, and do not count
             returns.append(self.score(lambda obs: learner.predict(obs)[0], seed))
         stats = learner.stats
-        return _Outcome(at, returns, stats.ms_per_update, scored, stats.ratio_mean, stats.ratio_p5)
+        return Standing(
+            name=name,
+            steps=at.astype(np.float64),
+            returns=np.array([returns]),
+            ms_per_update=stats.ms_per_update,
+            scored=scored,
+            ratio_mean=stats.ratio_mean,
+            ratio_p5=stats.ratio_p5,
+        )

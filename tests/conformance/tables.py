@@ -1,0 +1,106 @@
+"""Every oracle, objective, method and kernel that must keep its protocol's promises: one line each.
+
+`test_tables.py` runs the kits over them. Indexes and policy rules have tables of their own in
+the package, `INDEXES` and `RULES`, which their tests read.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.conformance.method import problems
+from tests.conformance.oracle import Make
+from tests.methods.shares import ANY
+from tests.methods.test_tiers import On
+from tests.objectives.cases import CASES as OBJECTIVES
+from tests.oracles.degraded import EveryOther
+from wolfhound.core import Method
+from wolfhound.herding.kernels import KERNELS as CLASSES
+from wolfhound.herding.kernels import Kernel
+from wolfhound.methods.directions import Away, BlendedPairwise, Pairwise, Vanilla
+from wolfhound.methods.frank_wolfe import FrankWolfe
+from wolfhound.methods.fully_corrective import FullyCorrective
+from wolfhound.methods.steps import Adaptive, Clipped, LineSearch, OpenLoop, ShortStep
+from wolfhound.methods.sublinear import SublinearFrankWolfe
+from wolfhound.oracles.quantized import QuantizedQueries
+from wolfhound.oracles.scan import Scan
+from wolfhound.oracles.subset import RandomSubset
+from wolfhound.oracles.wrappers import Audited, Tiered
+
+__all__ = ["KERNELS", "METHODS", "OBJECTIVES", "ORACLES", "OracleLine"]
+
+
+class OracleLine(NamedTuple):
+    """How to make an oracle, and whether it promises the best atom."""
+
+    make: Make
+    exact: bool = False
+
+
+class MethodLine(NamedTuple):
+    """A method, the gap that it must reach, relative to a problem's scale, in how many states."""
+
+    method: Method
+    gap: float
+    steps: int = 3000
+    monotone: bool = True
+
+
+ORACLES = {
+    "Scan": OracleLine(Scan, exact=True),
+    "Scan, screened": OracleLine(lambda atoms: Scan(atoms, screen=True), exact=True),
+    "Scan, not screened": OracleLine(lambda atoms: Scan(atoms, screen=False), exact=True),
+    "RandomSubset": OracleLine(RandomSubset),
+    "RandomSubset of 1": OracleLine(lambda atoms: RandomSubset(atoms, size=1)),
+    "RandomSubset of 7": OracleLine(lambda atoms: RandomSubset(atoms, size=7)),
+    "RandomSubset of all": OracleLine(lambda atoms: RandomSubset(atoms, size=60)),
+    "Tiered, no cache": OracleLine(lambda atoms: Tiered(EveryOther(atoms), cache=0)),
+    "Tiered, cache of 1": OracleLine(lambda atoms: Tiered(EveryOther(atoms), cache=1)),
+    "Tiered, cache of 5": OracleLine(lambda atoms: Tiered(EveryOther(atoms), cache=5)),
+    "Tiered": OracleLine(lambda atoms: Tiered(EveryOther(atoms))),
+    "Tiered over exact": OracleLine(lambda atoms: Tiered(Scan(atoms), cache=0), exact=True),
+    "Audited always": OracleLine(lambda atoms: Audited(EveryOther(atoms), every=1)),
+    "Audited twice": OracleLine(lambda atoms: Audited(EveryOther(atoms), every=2)),
+    "Audited subset": OracleLine(lambda atoms: Audited(RandomSubset(atoms, size=5), every=2)),
+    "Audited rarely": OracleLine(lambda atoms: Audited(EveryOther(atoms), every=100)),
+    "Audited tiers": OracleLine(lambda atoms: Audited(Tiered(EveryOther(atoms)), every=2)),
+    "Tiers of audits": OracleLine(lambda atoms: Tiered(Audited(EveryOther(atoms), every=2))),
+    "QuantizedQueries, fine": OracleLine(lambda atoms: QuantizedQueries(Scan(atoms), side=2.0**-50)),
+    "QuantizedQueries, small": OracleLine(lambda atoms: QuantizedQueries(Scan(atoms), side=1e-3)),
+    "QuantizedQueries": OracleLine(lambda atoms: QuantizedQueries(Scan(atoms), side=0.3)),
+    "QuantizedQueries, coarse": OracleLine(lambda atoms: QuantizedQueries(Scan(atoms), side=1.9)),
+    "QuantizedQueries of an index": OracleLine(lambda atoms: QuantizedQueries(EveryOther(atoms), side=0.1)),
+    "Tiers of quantized": OracleLine(lambda atoms: Tiered(QuantizedQueries(EveryOther(atoms), side=0.1))),
+    "Quantized tiers": OracleLine(lambda atoms: QuantizedQueries(Tiered(EveryOther(atoms)), side=0.1)),
+}
+
+_DIRECTIONS = (Away(), Pairwise(), BlendedPairwise())
+_STEEP = max(problem.objective.smoothness for problem in problems())
+
+METHODS = {
+    "FullyCorrective": MethodLine(FullyCorrective(), gap=1e-8, steps=60),
+    "open loop": MethodLine(FrankWolfe(Vanilla(), OpenLoop()), gap=0.02, monotone=False),
+    "sublinear": MethodLine(SublinearFrankWolfe(ratio=1.0), 0.03, 2000, monotone=False),
+    "sublinear, clipped": MethodLine(
+        SublinearFrankWolfe(ratio=0.8, schedule=Clipped(0.8)), 0.03, 2000, monotone=False
+    ),
+    "sublinear, one tau": MethodLine(SublinearFrankWolfe(ratio=0.9, tau=ANY), 0.03, 2000, monotone=False),
+    "sublinear, index": MethodLine(
+        On(SublinearFrankWolfe(ratio=0.7), EveryOther), 0.03, 2000, monotone=False
+    ),
+    **{
+        f"{type(direction).__name__}, {type(step).__name__}{', lazy' if lazy else ''}": MethodLine(
+            FrankWolfe(direction, step, lazy=lazy), gap
+        )
+        for direction, gap in [(Vanilla(), 2e-3), *((each, 1e-6) for each in _DIRECTIONS)]
+        for step in (LineSearch(), Adaptive())
+        for lazy in (False, True)
+    },
+    **{
+        f"{type(direction).__name__}, short": MethodLine(FrankWolfe(direction, ShortStep(_STEEP)), gap=0.1)
+        for direction in (Vanilla(), *_DIRECTIONS)
+    },
+}
+
+KERNELS: dict[str, Kernel] = {name: kind() for name, kind in CLASSES.items()}
