@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.conformance.atoms import check_atoms
-from wolfhound.atoms import ArrayAtoms, FileAtoms, as_atoms, widened
+from wolfhound.atoms import ArrayAtoms, FileAtoms, as_atoms, widen
 from wolfhound.core import Atoms
 
 DTYPES = ["f2", "f4", "f8", "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">f4", ">f8", ">i2"]
@@ -47,7 +47,7 @@ def test_memory_maps_and_paths_conform(files: Callable[[], Path]) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_widening_is_exact_for_what_fits(dtype: str) -> None:
     stored = np.dtype(dtype)
-    out = widened(stored, "atoms")
+    out = widen(stored, "atoms")
     assert out.isnative
     assert out in (np.float32, np.float64)
     assert np.can_cast(stored, out, "safe") or stored.kind in "iu"

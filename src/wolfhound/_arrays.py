@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._files import locked, summary, valid_ids, widened
+from wolfhound._files import lock, summary, valid_ids, widen
 from wolfhound.core import Ids, Matrix
 from wolfhound.validate import count, real_array, require
 
@@ -36,7 +36,7 @@ class ArrayAtoms:
     Parameters
     ----------
     rows : (n, d) array
-        Real numbers, see `widened`. Never written to.
+        Real numbers, see `widen`. Never written to.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class ArrayAtoms:
     @property
     def dtype(self) -> np.dtype[Any]:
         """float32 or float64."""
-        return widened(self.rows.dtype, "rows")
+        return widen(self.rows.dtype, "rows")
 
     def take(self, ids: Ids) -> Matrix:
         """Return the rows of these ids, a fresh C-ordered array."""
@@ -68,7 +68,7 @@ class ArrayAtoms:
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Yield (first id, read-only block) over all rows once, in order."""
         for first in range(0, len(self.rows), count(rows, "rows", low=1)):
-            yield first, locked(np.ascontiguousarray(self.rows[first : first + rows], self.dtype))
+            yield first, lock(np.ascontiguousarray(self.rows[first : first + rows], self.dtype))
 
     def __repr__(self) -> str:
         """Shape and dtype, not the rows."""

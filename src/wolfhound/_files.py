@@ -31,7 +31,7 @@ _PIECE = 512 << 10
 """Bytes that are read at once, at most, where some of them are not wanted."""
 
 
-def widened(dtype: Any, name: str) -> np.dtype[Any]:
+def widen(dtype: Any, name: str) -> np.dtype[Any]:
     """Return float32 or float64: what atoms stored as `dtype` come out as.
 
     float16, bool and integers of 8 or 16 bits fit float32 exactly; wider
@@ -39,7 +39,7 @@ def widened(dtype: Any, name: str) -> np.dtype[Any]:
 
     Examples
     --------
-    >>> widened("int8", "atoms"), widened(">f8", "atoms")
+    >>> widen("int8", "atoms"), widen(">f8", "atoms")
     (dtype('float32'), dtype('float64'))
     """
     stored = np.dtype(dtype)
@@ -57,7 +57,7 @@ def valid_ids(ids: Ids, n: int) -> Ids:
     return ids.astype(np.int64, copy=False)
 
 
-def locked(block: Matrix) -> Matrix:
+def lock(block: Matrix) -> Matrix:
     block.flags.writeable = False
     return block
 
@@ -108,7 +108,7 @@ class FileAtoms:
         shape, stored = header.shape, header.dtype
         require(len(shape) == 2, "path", "a file with a 2-D array", f"shape {shape} in {path}")
         require(min(shape) > 0, "path", "a file with at least one row and column", f"{shape} in {path}")
-        widened(stored, "path")
+        widen(stored, "path")
         check_holds(header, path.stat().st_size, path)
         self.path = path.absolute()
         self._shape = (int(shape[0]), int(shape[1]))
@@ -123,7 +123,7 @@ class FileAtoms:
     @property
     def dtype(self) -> np.dtype[Any]:
         """float32 or float64."""
-        return widened(self._stored, "path")
+        return widen(self._stored, "path")
 
     def take(self, ids: Ids) -> Matrix:
         """Return the rows of these ids; those that are near each other are read together."""
@@ -160,7 +160,7 @@ class FileAtoms:
     def _block(self, file: FileIO, first: int, rows: int) -> Matrix:
         out = np.empty((min(rows, self._shape[0] - first), self._shape[1]), self._stored)
         self._fill(file, first, out)
-        return locked(np.ascontiguousarray(out, self.dtype))
+        return lock(np.ascontiguousarray(out, self.dtype))
 
     def _fill(self, file: FileIO, first: int, out: NDArray[Any]) -> None:
         file.seek(self._offset + first * self._shape[1] * self._stored.itemsize)
@@ -176,7 +176,7 @@ class FileAtoms:
         return summary(self, str(self.path))
 
 
-def mapped_file(value: np.memmap[Any, Any]) -> FileAtoms | None:
+def find_mapped_file(value: np.memmap[Any, Any]) -> FileAtoms | None:
     """Return the rows of the file that a memory map shows, if they are plain there."""
     root: Any = value
     while isinstance(root.base, np.ndarray):

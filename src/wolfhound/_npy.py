@@ -140,15 +140,15 @@ def check_exists(path: PathLike) -> Path:
 def load_npy(path: Path) -> NDArray[Any]:
     """Return the array of a .npy file, of any shape."""
     with open(path, "rb") as file:
-        with _told(".npy", path):
+        with _name_file(".npy", path):
             header = npy_header(file)
         check_holds(header, os.fstat(file.fileno()).st_size, path)
-        with _told(".npy", path):
+        with _name_file(".npy", path):
             return header.values(file)
 
 
 @contextlib.contextmanager
-def _told(kind: str, path: object) -> Iterator[None]:
+def _name_file(kind: str, path: object) -> Iterator[None]:
     """Say which file it is that cannot be read as of this kind."""
     try:
         yield
@@ -161,7 +161,7 @@ def load_npz(text: str, ndim: int | None) -> NDArray[Any]:
     """Return the named array, else the only one (with `ndim` axes); others are not unpacked."""
     file, key = split_key(text)
     require(zipfile.is_zipfile(check_exists(file)), "path", "a .npz file", file)
-    with _told(".npz", file), zipfile.ZipFile(file) as archive:
+    with _name_file(".npz", file), zipfile.ZipFile(file) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         headers = {name: _member(archive, info) for name, info in members.items()}
     wanted = [
@@ -170,7 +170,7 @@ def load_npz(text: str, ndim: int | None) -> NDArray[Any]:
         if (name == key if key else ndim in (None, len(header.shape)))
     ]
     require(len(wanted) == 1, "path", f"{file}:key, key one of {', '.join(headers)}", repr(text))
-    return _unpacked(file, members[wanted[0]], headers[wanted[0]])
+    return _unpack(file, members[wanted[0]], headers[wanted[0]])
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
@@ -178,14 +178,14 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
         return npy_header(cast(BinaryIO, stream))
 
 
-def _unpacked(file: str, info: zipfile.ZipInfo, header: Header) -> NDArray[Any]:
+def _unpack(file: str, info: zipfile.ZipInfo, header: Header) -> NDArray[Any]:
     """Unpack an array; nothing is allocated that the archive cannot fill."""
     where = f"{info.filename} of {file}"
     check_holds(header, info.file_size, where)
     most = max(_PACKED * info.compress_size, _HARMLESS)
     rule = f"a file whose arrays are packed at most {_PACKED} times; unpack it to a .npy file"
     require(header.end <= most, "path", rule, f"{header.end:,} bytes in {where}")
-    with _told(".npz", file), zipfile.ZipFile(file) as archive, archive.open(info) as stream:
+    with _name_file(".npz", file), zipfile.ZipFile(file) as archive, archive.open(info) as stream:
         flat = np.empty(math.prod(header.shape), header.dtype)
         left = flat.view(np.uint8).data
         stream.read(header.offset)

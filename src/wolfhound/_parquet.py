@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
 from wolfhound._csv import check_columns
-from wolfhound._files import FileAtoms, widened
+from wolfhound._files import FileAtoms, widen
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import require
 
@@ -156,16 +156,16 @@ def find_numbers(types: Any, schema: Any) -> tuple[str, ...]:
     stored = (schema.metadata or {}).get(b"pandas")
     index = json.loads(stored)["index_columns"] if stored else []
 
-    def plain(kind: Any) -> bool:
+    def is_number(kind: Any) -> bool:
         return bool(types.is_integer(kind) or types.is_floating(kind))
 
-    def listed(kind: Any) -> bool:
+    def holds_lists(kind: Any) -> bool:
         is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-        return bool(is_list and plain(kind.value_type))
+        return bool(is_list and is_number(kind.value_type))
 
-    lists = [column.name for column in schema if listed(column.type)]
+    lists = [column.name for column in schema if holds_lists(column.type)]
     require(len(lists) <= 1, "columns", f"given to choose among {', '.join(lists)}", "None")
-    found = lists or [column.name for column in schema if plain(column.type)]
+    found = lists or [column.name for column in schema if is_number(column.type)]
     return tuple(name for name in found if name not in index)
 
 
@@ -187,7 +187,7 @@ def _read_blocks(path: str, file: Any, chosen: Sequence[str], rows: int = _BATCH
                 flat = column.flatten()
             require(flat.null_count == 0, where, "free of nulls", "null")
             values = flat.to_numpy(zero_copy_only=False)
-            parts.append(values.reshape(len(batch), -1).astype(widened(values.dtype, where), copy=False))
+            parts.append(values.reshape(len(batch), -1).astype(widen(values.dtype, where), copy=False))
         yield np.ascontiguousarray(np.concatenate(parts, axis=1))
         first += len(batch)
 

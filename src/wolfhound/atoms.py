@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound._arrays import ArrayAtoms, table
-from wolfhound._files import FileAtoms, locked, mapped_file, summary, valid_ids, widened
+from wolfhound._files import FileAtoms, find_mapped_file, lock, summary, valid_ids, widen
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.pulse import pulse
 from wolfhound.rounding import gamma
@@ -41,7 +41,7 @@ __all__ = [
     "fingerprint",
     "finite_rows",
     "norms",
-    "widened",
+    "widen",
 ]
 
 SAMPLE = 1024
@@ -96,7 +96,7 @@ class ConcatAtoms:
         """Yield (first id, read-only block) over all rows once, in order."""
         for start, part in zip(self._starts, self.parts, strict=False):
             for first, block in part.blocks(rows):
-                yield int(start) + first, locked(block.astype(self.dtype, copy=False))
+                yield int(start) + first, lock(block.astype(self.dtype, copy=False))
 
     def __repr__(self) -> str:
         """Shape, dtype and number of parts."""
@@ -147,7 +147,7 @@ class MappedAtoms:
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Yield (first id, read-only block) over all rows once, in order."""
         for first, block in self.atoms.blocks(rows):
-            yield first, locked(self._map(block)[:])
+            yield first, lock(self._map(block)[:])
 
     def _map(self, rows: Matrix) -> Matrix:
         out = np.ascontiguousarray(self.fn(rows), self.dtype)
@@ -186,7 +186,7 @@ def as_atoms(value: AtomsLike, name: str = "atoms") -> Atoms:
         return join(open_table(value).parts(None))
     if isinstance(value, (list, tuple)) and value and all(map(_is_part, value)):
         return ConcatAtoms(value)
-    mapped = mapped_file(value) if isinstance(value, np.memmap) else None
+    mapped = find_mapped_file(value) if isinstance(value, np.memmap) else None
     return mapped or ArrayAtoms(table(value, name))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
-from wolfhound.atoms import Fingerprint, as_atoms, check_finite, fingerprint
+from wolfhound.atoms import Fingerprint, as_atoms, fingerprint, finite_rows
 from wolfhound.core import (
     INNER,
     Atoms,
@@ -324,19 +324,10 @@ def _pool(atoms: Atoms, exclude: Ids, least: int, rng: np.random.Generator) -> S
     drawn = np.sort(rng.choice(n, size, replace=False).astype(np.int64))
     ids = rng.permutation(drawn[~np.isin(drawn, exclude)])
     validate.require(len(ids) > 0, "exclude", "fewer than all atoms", f"{len(exclude)} of {n}")
-    rows = atoms.take(ids)
-    _check(rows, ids)
-    none = np.empty(0)
+    rows, none = finite_rows(atoms, ids), np.empty(0)
     return Start(
         ids=none.astype(np.int64), weights=none, rows=rows[:0], pool_ids=ids, pool=rows, exclude=exclude
     )
-
-
-def _check(rows: Any, ids: Ids) -> None:
-    good = np.isfinite(rows).all(axis=1)
-    if not good.all():
-        first = int(np.flatnonzero(~good)[0])
-        check_finite(rows[first : first + 1], int(ids[first]))
 
 
 def _scale(objective: Objective, start: Start) -> float:
@@ -361,9 +352,7 @@ def _warm(begun: Start, atoms: Atoms, start: Result | tuple[ArrayLike, ArrayLike
     good = len(ids) > 0 and bool((weights >= 0.0).all()) and abs(weights.sum() - 1.0) <= 1e-6
     validate.require(good, "start weights", ">= 0 with sum 1", f"sum {weights.sum():g} of {len(ids)} weights")
     validate.require(not np.isin(ids, begun.exclude).any(), "start ids", "none of `exclude`", "some of them")
-    rows = atoms.take(ids)
-    _check(rows, ids)
-    return replace(begun, ids=ids, weights=weights / weights.sum(), rows=rows, t=t)
+    return replace(begun, ids=ids, weights=weights / weights.sum(), rows=finite_rows(atoms, ids), t=t)
 
 
 def _result(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from wolfhound import get_threads, set_threads
 from wolfhound.core import Ids, Vector
 from wolfhound.herding import Gaussian, Laplace, Linear, Stein, mmd
-from wolfhound.herding._compiled import absolute_distances, best, shift, squared_distances
+from wolfhound.herding._compiled import best, distances_absolute, distances_squared, shift
 from wolfhound.herding.candidates import Candidates
 from wolfhound.herding.embedding import Embedding, embed
 from wolfhound.herding.greedy import Herd, fit_weights, states
@@ -68,9 +68,9 @@ def plain(rows: Vector, kernel: Kernel, m: int, held: Ids) -> list[int]:
 def test_distances_are_those_of_numpy(dtype: Any, d: int) -> None:
     rows = rows_of(33, d).astype(dtype)
     out = np.empty(33, dtype)
-    squared_distances(rows, rows[3], -0.5, out)
+    distances_squared(rows, rows[3], -0.5, out)
     np.testing.assert_allclose(out, -0.5 * ((rows - rows[3]) ** 2).sum(axis=1), rtol=1e-5, atol=1e-30)
-    absolute_distances(rows, rows[3], 2.0, out)
+    distances_absolute(rows, rows[3], 2.0, out)
     np.testing.assert_allclose(out, 2.0 * np.abs(rows - rows[3]).sum(axis=1), rtol=1e-5, atol=1e-30)
     assert out[3] == 0.0
 
@@ -134,7 +134,7 @@ def test_each_pick_is_the_best_of_all(kernel: Kernel) -> None:
         }
         herd.add(herd.pick())
         assert tries[herd.places[-1]] <= min(tries.values()) + 1e-12
-        assert np.sqrt(herd.squared) == pytest.approx(tries[herd.places[-1]], abs=1e-6)
+        assert np.sqrt(herd.mmd_squared) == pytest.approx(tries[herd.places[-1]], abs=1e-6)
 
 
 def test_steins_first_pick_is_the_mode() -> None:
@@ -150,7 +150,7 @@ def test_ring() -> None:
     assert turned[1] == 4
     assert set(turned[2:4].tolist()) == {2, 6}
     assert set(turned[4:].tolist()) == {1, 3, 5, 7}
-    assert herd.squared == pytest.approx(0.0, abs=1e-7)
+    assert herd.mmd_squared == pytest.approx(0.0, abs=1e-7)
 
 
 def test_ring_spreads_evenly() -> None:
@@ -165,7 +165,7 @@ def test_simplex_vertices_in_the_linear_kernel() -> None:
     herd = begin(np.eye(9), Linear())
     for t in range(1, 10):
         herd.add(herd.pick())
-        assert herd.squared == pytest.approx(1.0 / t - 1.0 / 9.0, abs=1e-14)
+        assert herd.mmd_squared == pytest.approx(1.0 / t - 1.0 / 9.0, abs=1e-14)
     assert sorted(herd.places) == list(range(9))
 
 
@@ -204,7 +204,7 @@ def test_a_swap_is_the_best_of_all(kernel: Kernel) -> None:
         assert squared(after) == pytest.approx(least, abs=1e-12)
         assert after[: at + 1] + after[at + 2 :] == rest
         offset = herd.candidates.square
-        assert herd.squared == pytest.approx(max(0.0, least + offset), abs=1e-6)
+        assert herd.mmd_squared == pytest.approx(max(0.0, least + offset), abs=1e-6)
 
 
 def test_a_second_look_at_a_swapped_pick_changes_nothing() -> None:

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-import wolfhound
+from tests.conformance.kernel import check_kernel
 from wolfhound import KERNELS, herd, store
 from wolfhound.core import Matrix, Vector
 from wolfhound.herding import Kernel, mmd
@@ -49,8 +49,14 @@ def registered() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("kernel", [Rational(), Rational(2.0, 0.7)], ids=repr)
+def test_a_kernel_from_outside_keeps_all_promises(kernel: Kernel) -> None:
+    check_kernel(kernel)
+
+
+@pytest.mark.usefixtures("registered")
 def test_a_kernel_of_ones_own_is_saved_loaded_and_extended(tmp_path: Path) -> None:
-    short, long = (herd(ROWS, m, kernel=Rational(2.0), swap=False) for m in (10, 18))
+    short, long = (herd(ROWS, m, kernel=Rational(2.0)) for m in (10, 18))
     assert short.gain > 1.0
     assert short.mmd == pytest.approx(mmd(ROWS[short.ids], ROWS, short.kernel), abs=1e-9)  # type: ignore[arg-type]
     short.save(tmp_path)

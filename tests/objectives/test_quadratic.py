@@ -14,7 +14,7 @@ from tests.objectives.cases import exact_minimum, exact_value
 from wolfhound.core import Matrix, Vector
 from wolfhound.objectives import LeastSquares, SquaredDistance
 from wolfhound.objectives._factor import Proof, _floor, _loss
-from wolfhound.objectives._rounding import length
+from wolfhound.rounding import length
 
 KINDS = ("random", "ill-conditioned", "nearly dependent", "dependent", "scaled", "wide", "square")
 

@@ -21,7 +21,7 @@ from tests.objectives.cases import (
 )
 from wolfhound.core import Objective, Point, Vector
 from wolfhound.objectives import Huber, LeastSquares, Logistic, MixtureLikelihood, SquaredDistance
-from wolfhound.objectives._rounding import drift_length, length
+from wolfhound.rounding import drift_length, length
 
 seeds = st.integers(0, 2**32 - 1)
 exponents = st.integers(-100, 100)

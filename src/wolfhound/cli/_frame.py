@@ -28,12 +28,12 @@ class Command(TyperCommand):
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Read the arguments, or print help."""
-        with _printing_help():
+        with _print_help():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         """Run and turn what is raised into an exit code."""
-        with _told(ctx):
+        with _tell_mistakes(ctx):
             places.check_reads(ctx)
             return super().invoke(ctx)
 
@@ -43,12 +43,12 @@ class Commands(TyperGroup):
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Read the arguments before the command, or print help or the version."""
-        with _printing_help():
+        with _print_help():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         """Run and turn what is raised into an exit code."""
-        with _told(ctx):
+        with _tell_mistakes(ctx):
             return super().invoke(ctx)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
@@ -63,7 +63,7 @@ class Commands(TyperGroup):
                 raise
             code = 2
             _say(_wrong_use(error))
-        sys.exit(_delivered(code))
+        sys.exit(_deliver(code))
 
 
 def _wrong_use(error: Any) -> str:
@@ -78,7 +78,7 @@ def _wrong_use(error: Any) -> str:
 
 
 @contextlib.contextmanager
-def _told(ctx: Any) -> Iterator[None]:
+def _tell_mistakes(ctx: Any) -> Iterator[None]:
     """Say a mistake in one line that names the options as the user does."""
     try:
         yield
@@ -94,7 +94,7 @@ def _told(ctx: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _printing_help() -> Iterator[None]:
+def _print_help() -> Iterator[None]:
     try:
         yield
     except (BrokenPipeError, SystemExit):  # rich exits
@@ -106,7 +106,7 @@ def _printing_help() -> Iterator[None]:
 
 def _as_typed(text: str, params: list[Any]) -> str:
     """Return the text with `max_steps` as `--max-steps`."""
-    names = {param.name: places.typed_name(param) for param in params}
+    names = {param.name: places.spell(param) for param in params}
     return re.sub(r"`(\w+)`", lambda found: f"`{names.get(found[1], found[1])}`", text)
 
 
@@ -114,26 +114,26 @@ def _as_typed(text: str, params: list[Any]) -> str:
 
 
 def _say(text: str) -> None:
-    """Print an error, unless there is none or `_delivered` will tell it: stdout takes nothing."""
-    if text and _flushed(sys.stdout) is None:
+    """Print an error, unless there is none or `_deliver` will tell it: stdout takes nothing."""
+    if text and _flush(sys.stdout) is None:
         stderr().print("[bold red]error:[/]", end=" ")
         stderr().print(" ".join(text.split()), markup=False, soft_wrap=True)
 
 
-def _delivered(code: int) -> int:
+def _deliver(code: int) -> int:
     """Return the exit code, another one if what was printed cannot be written."""
-    error = _flushed(sys.stdout)
+    error = _flush(sys.stdout)
     if error is not None:
         _silence(sys.stdout)
     if error is not None and not isinstance(error, BrokenPipeError):
         _say(f"standard output cannot be written: {error.strerror}.")
         code = code or 2
-    if _flushed(sys.stderr) is not None:
+    if _flush(sys.stderr) is not None:
         _silence(sys.stderr)
     return code
 
 
-def _flushed(stream: TextIO) -> OSError | None:
+def _flush(stream: TextIO) -> OSError | None:
     try:
         stream.flush()
     except OSError as error:

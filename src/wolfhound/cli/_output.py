@@ -63,15 +63,15 @@ class _Stream:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        with self._guarded():
+        with self._guard():
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with self._guarded():
+        with self._guard():
             self._stream.flush()
 
-    def _guarded(self) -> contextlib.AbstractContextManager[None]:
+    def _guard(self) -> contextlib.AbstractContextManager[None]:
         raise NotImplementedError
 
 
@@ -79,7 +79,7 @@ class _Results(_Stream):
     """stdout: if it cannot be written, the error says that it is this."""
 
     @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _guard(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -89,14 +89,14 @@ class _Results(_Stream):
 class _Notices(_Stream):
     """stderr: a run does not end because nobody can hear how far it is."""
 
-    def _guarded(self) -> contextlib.AbstractContextManager[None]:
+    def _guard(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.suppress(OSError)
 
 
 # ---------------------------------------------------------------- results
 
 
-class Outcome(Protocol):
+class HasStatus(Protocol):
     """What every result has."""
 
     @property
@@ -108,14 +108,14 @@ class Outcome(Protocol):
         """Whether it did what was asked."""
 
 
-def exit_code(*results: Outcome) -> int:
+def exit_code(*results: HasStatus) -> int:
     """0 if all did what was asked, 130 if one was interrupted, else 1."""
     if any(result.status is Status.INTERRUPTED for result in results):
         return 130
     return 0 if all(result.success for result in results) else 1
 
 
-def print_status(console: Console, result: Outcome, text: str) -> None:
+def print_status(console: Console, result: HasStatus, text: str) -> None:
     """Print the name of the status, and a text."""
     colour = "green" if result.success else "yellow"
     console.print(f"[bold {colour}]{result.status.name}[/] {text}", soft_wrap=True)
@@ -175,7 +175,7 @@ def pick(result: object, *names: str) -> dict[str, object]:
     return {name: getattr(result, name) for name in names}
 
 
-def describe_outcome(result: Outcome) -> dict[str, object]:
+def describe_outcome(result: HasStatus) -> dict[str, object]:
     """Return why a run ended as plain values for JSON."""
     return {"status": result.status.name, **pick(result, "success", "message")}
 

@@ -13,7 +13,7 @@ from wolfhound import store
 from wolfhound.tables import find_files
 
 
-def typed_name(param: Any) -> str:
+def spell(param: Any) -> str:
     """How a user writes a parameter: `--out`, `ATOMS`."""
     is_option = param.param_type_name == "option"
     return str(max(param.opts, key=len) if is_option else (param.metavar or param.name).strip("[]").upper())
@@ -34,14 +34,14 @@ def check_reads(ctx: Any) -> None:
     """
     given = [(param, ctx.params.get(param.name)) for param in ctx.command.params]
     outputs = [
-        (typed_name(param), value)
+        (spell(param), value)
         for param, value in given
         if isinstance(value, Path) and param.param_type_name == "option"
     ]
     for i, (option, path) in enumerate(outputs):
         for param, value in given:
             if any(_same(path, file) for file in _files(value)):
-                raise ValueError(f"`{option}` must not be what {typed_name(param)} reads. Got {path}.")
+                raise ValueError(f"`{option}` must not be what {spell(param)} reads. Got {path}.")
         for other, taken in outputs[:i]:
             if os.path.realpath(taken) == os.path.realpath(path):
                 raise ValueError(f"`{option}` must not be what {other} writes. Got {path}.")

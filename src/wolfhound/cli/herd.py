@@ -7,7 +7,7 @@ import contextlib
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
@@ -44,60 +44,68 @@ _SHOWN = 8
 _what = opt.in_panel("What stands for what")
 _how = opt.in_panel("How it is chosen")
 
+ChosenOut: TypeAlias = Annotated[
+    Path | None,
+    opt.file_output(
+        "-o",
+        "--out",
+        help="Write the chosen rows, with all their columns, ids and weights: .csv, .json, .npy or .parquet.",
+    ),
+]
+ColumnNames: TypeAlias = Annotated[
+    list[str] | None, _what(metavar="A,B,C", help="Columns that count; else all of numbers.")
+]
+Labels: TypeAlias = Annotated[
+    list[str] | None,
+    _what(
+        metavar="LABELS",
+        help="Choose within each class: a column of ATOMS, or a .npy or .txt file; may be repeated.",
+    ),
+]
+StartIds: TypeAlias = Annotated[
+    list[str] | None,
+    _what(metavar="IDS", help="Rows that are chosen already, part of the m: 3,17,4 or a file of ids."),
+]
+ExcludedIds: TypeAlias = Annotated[
+    list[str] | None, _what(metavar="IDS", help="Rows not to choose: 3,17,4 or a file of ids.")
+]
+KernelName: TypeAlias = Annotated[
+    str, _how(metavar="NAME", help="gaussian, laplace, linear, stein, ...; a wrong name lists them all.")
+]
+Scores: TypeAlias = Annotated[
+    str | None, _how(metavar="FILE", help="Gradients of log p at ATOMS, for stein.")
+]
+Standardize: TypeAlias = Annotated[bool, _how("--standardize", help="Scale the columns to variance 1 first.")]
+Candidates: TypeAlias = Annotated[
+    int | None, _how(min=1, help="Random rows to choose among: more, better, slower.")
+]
+HerdPlot: TypeAlias = Annotated[
+    Path | None,
+    opt.file_output("--plot", help="Draw the distance by m, and the chosen rows: .png, .svg or .pdf."),
+]
+
 
 def herd(
     atoms: opt.AtomsFile,
     m: Annotated[int, typer.Option("-m", "--size", min=1, help="Rows to choose.")],
-    out: Annotated[
-        Path | None,
-        opt.file_output(
-            "-o",
-            "--out",
-            help="Write the chosen rows, with all their columns, ids and weights: "
-            ".csv, .json, .npy or .parquet.",
-        ),
-    ] = None,
-    columns: Annotated[
-        list[str] | None, _what(metavar="A,B,C", help="Columns that count; else all of numbers.")
-    ] = None,
+    out: ChosenOut = None,
+    columns: ColumnNames = None,
     target: Annotated[str | None, _what(metavar="FILE", help="Rows to match; else ATOMS themselves.")] = None,
-    by: Annotated[
-        list[str] | None,
-        _what(
-            metavar="LABELS",
-            help="Choose within each class: a column of ATOMS, or a .npy or .txt file; may be repeated.",
-        ),
-    ] = None,
+    by: Labels = None,
     balanced: Annotated[bool, _what("--balanced", help="Equally many rows of every class.")] = False,
-    start: Annotated[
-        list[str] | None,
-        _what(metavar="IDS", help="Rows that are chosen already, part of the m: 3,17,4 or a file of ids."),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, _what(metavar="IDS", help="Rows not to choose: 3,17,4 or a file of ids.")
-    ] = None,
-    kernel: Annotated[
-        str, _how(metavar="NAME", help="gaussian, laplace, linear, stein, ...; a wrong name lists them all.")
-    ] = "gaussian",
-    scores: Annotated[
-        str | None, _how(metavar="FILE", help="Gradients of log p at ATOMS, for stein.")
-    ] = None,
+    start: StartIds = None,
+    exclude: ExcludedIds = None,
+    kernel: KernelName = "gaussian",
+    scores: Scores = None,
     lengthscale: Annotated[float | None, _how(help="Of the kernel; a median distance if not given.")] = None,
-    standardize: Annotated[
-        bool, _how("--standardize", help="Scale the columns to variance 1 first.")
-    ] = False,
+    standardize: Standardize = False,
     weights: Annotated[bool, _how("--weights", help="Fit weights; else they are equal.")] = False,
     swap: Annotated[bool, _how("--swap", help="Try to swap every chosen row at the end.")] = False,
-    candidates: Annotated[
-        int | None, _how(min=1, help="Random rows to choose among: more, better, slower.")
-    ] = None,
+    candidates: Candidates = None,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all that is random.")] = 0,
     save: opt.Save = None,
-    picture: Annotated[
-        Path | None,
-        opt.file_output("--plot", help="Draw the distance by m, and the chosen rows: .png, .svg or .pdf."),
-    ] = None,
+    picture: HerdPlot = None,
     as_json: opt.Json = False,
 ) -> None:
     """Choose m rows that stand for all: training sets, thinning, matched samples.
@@ -109,19 +117,8 @@ def herd(
     from wolfhound.herding.herd import herd as choose  # noqa: PLC0415
 
     outputs = output.Outputs(out, save, picture).check("rows that were chosen", "herd")
-    given = HerdOptions(
-        atoms=atoms,
-        columns=columns or (),
-        target=target,
-        by=by or (),
-        balanced=balanced,
-        start=start or (),
-        exclude=exclude or (),
-        kernel=kernel,
-        scores=scores,
-        lengthscale=lengthscale,
-    )
-    job = read_job(given)
+    sets = (atoms, columns or (), target, by or (), balanced, start or (), exclude or ())
+    job = read_job(HerdOptions(*sets, kernel, scores, lengthscale))
     as_taken = job.prepare(standardize=False)
     labels = 1 if as_taken.by is None else len(np.unique(as_taken.by))
     cost = estimate_cost(as_taken.atoms, m, candidates=candidates, labels=labels, swap=swap, weights=weights)

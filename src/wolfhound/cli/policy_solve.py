@@ -117,7 +117,7 @@ def solve(
         if atoms is None
         else _read(atoms, given, gamma=gamma, curvature=curvature)
     )
-    model, oracle = _searched(model, search, ratio, max_steps)
+    model, oracle = _attach_oracle(model, search, ratio, max_steps)
     settings: dict[str, Any] = {"step": _make_step(step), "rtol": rtol, "atol": atol, "seed": seed}
     settings |= {"max_steps": max_steps, "max_seconds": max_seconds}
     with GapMeter(model.actions.n, rtol=rtol).job() as callback:
@@ -180,7 +180,7 @@ def _tensor(path: str) -> NDArray[Any]:
     return readers.read_array(path)
 
 
-def _searched(model: ACMDP, search: str, ratio: float, max_steps: float) -> tuple[ACMDP, Oracle | None]:
+def _attach_oracle(model: ACMDP, search: str, ratio: float, max_steps: float) -> tuple[ACMDP, Oracle | None]:
     """The model with the oracle of this name."""
     from wolfhound.policy import ActionSet  # noqa: PLC0415
 

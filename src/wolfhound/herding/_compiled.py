@@ -18,7 +18,7 @@ WIDE = 64
 
 
 @fast_kernel
-def absolute(left: Matrix, right: Matrix, out: Matrix) -> None:
+def pairs_absolute(left: Matrix, right: Matrix, out: Matrix) -> None:
     """Write the sums of absolute differences of all pairs of rows."""
     zero = left.dtype.type(0.0)
     r, d = left.shape
@@ -34,7 +34,7 @@ def absolute(left: Matrix, right: Matrix, out: Matrix) -> None:
 
 
 @fast_kernel
-def squared(left: Matrix, right: Matrix, out: Matrix) -> None:
+def pairs_squared(left: Matrix, right: Matrix, out: Matrix) -> None:
     """Write the sums of squared differences of all pairs of rows."""
     zero = left.dtype.type(0.0)
     r, d = left.shape
@@ -70,7 +70,7 @@ def stein(
 
 
 @fast_kernel
-def squared_distances(rows: Matrix, to: Matrix, scale: float, out: Matrix) -> None:
+def distances_squared(rows: Matrix, to: Matrix, scale: float, out: Matrix) -> None:
     """out = scale |row - to|^2, in the precision of the rows.
 
     From differences: norms and products would cancel far from the origin, and
@@ -85,7 +85,7 @@ def squared_distances(rows: Matrix, to: Matrix, scale: float, out: Matrix) -> No
 
 
 @fast_kernel
-def absolute_distances(rows: Matrix, to: Matrix, scale: float, out: Matrix) -> None:
+def distances_absolute(rows: Matrix, to: Matrix, scale: float, out: Matrix) -> None:
     """out = scale |row - to|_1, in the precision of the rows."""
     for i in range(rows.shape[0]):
         total = np.float32(0.0)

@@ -143,10 +143,10 @@ def embed(
         whole(features, "features", low=1)
     rows = take_rows(pool, ids)
     if kernel.centred:
-        return _known(kernel.fit(rows), ids, rows, rows[:0])
+        return _embed_known(kernel.fit(rows), ids, rows, rows[:0])
     known = kernel.mean(goal, shares, name)
     if known is not None:
-        return _known(kernel, ids, rows, known[None], read=goal.shape[0])
+        return _embed_known(kernel, ids, rows, known[None], read=goal.shape[0])
     # Where many ids are left out, candidates are no sample of the target.
     fair = target is None and BASE <= len(ids) <= MOST and 100 * len(gone) <= n
     base = _base(goal, ids if fair else None, max(count, BASE), shares, rng)
@@ -175,7 +175,7 @@ def embed(
     )
 
 
-def _known(kernel: Kernel, ids: Ids, rows: Matrix, base: Matrix, *, read: int = 0) -> Embedding:
+def _embed_known(kernel: Kernel, ids: Ids, rows: Matrix, base: Matrix, *, read: int = 0) -> Embedding:
     """The embedding of a target whose mean is known: one point stands for it, or none."""
     return Embedding(
         kernel=kernel,

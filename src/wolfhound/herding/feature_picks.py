@@ -38,6 +38,7 @@ SMALL = 300
 """Below so many picks a sample has 5 % of the atoms: each pick counts for more."""
 
 _UNLIMITED = Limits()
+_ORACLES = "an oracle such as Scan(atoms), or what makes one, such as Scan"
 _TAKEN = ("forward", "pairwise")
 """Steps that give weight to the atom that was found."""
 
@@ -165,8 +166,7 @@ def pick_in_features(
     if features is not None:
         validate.kind(features, "features", "a map such as Identity(d)", "dim_out", "__call__")
     validate.kind(limits, "limits", "Limits(...)", Limits)
-    if callback is not None:
-        validate.function(callback, "callback", "a function of a State")
+    check_picking(oracle, step, callback)
     space = map_atoms(rows, features)
     n = space.shape[0]
     validate.count(m, "m", low=1)
@@ -223,6 +223,16 @@ def sample_fresh(atoms: Atoms, m: int, rng: np.random.Generator) -> RandomSubset
 # ---------------------------------------------------------------- arguments
 
 
+def check_picking(oracle: object, step: object, callback: object) -> None:
+    """Raise TypeError where an argument is of another kind than it can be."""
+    if oracle is not None and not validate.is_oracle(oracle):
+        validate.function(oracle, "oracle", _ORACLES)
+    if step is not None:
+        validate.kind(step, "step", "a step such as LineSearch()", "begin", "__call__")
+    if callback is not None:
+        validate.function(callback, "callback", "a function of a state")
+
+
 def _loop(method: object | None, step: StepSize | None, m: int) -> Steps:
     if method is None:
         rule = OpenLoop(1.0) if step is None else step
@@ -238,19 +248,12 @@ def _loop(method: object | None, step: StepSize | None, m: int) -> Steps:
 def _oracle(space: Atoms, oracle: Searched | None, m: int, rng: np.random.Generator) -> Oracle:
     if oracle is None:
         return sample_fresh(space, m, rng)
-    made = oracle if validate.is_oracle(oracle) else _make_oracle(oracle, space)
+    made = oracle if validate.is_oracle(oracle) else oracle(space)  # type: ignore[operator] # a function
+    if not validate.is_oracle(made):
+        raise TypeError(f"`oracle` must be {_ORACLES}. Got what makes {validate.describe(made)}.")
     got = made.atoms.shape
     rule = f"an oracle over the {space.shape[0]} x {space.shape[1]} features"
     validate.require(got == space.shape, "oracle", rule, f"one over {got[0]} x {got[1]}")
-    return made
-
-
-def _make_oracle(maker: object, space: Atoms) -> Oracle:
-    rule = "an oracle such as Scan(atoms), or what makes one, such as Scan"
-    validate.function(maker, "oracle", rule)
-    made = maker(space)  # type: ignore[operator] # is a function
-    if not validate.is_oracle(made):
-        raise TypeError(f"`oracle` must be {rule}. Got what makes {validate.describe(made)}.")
     return made
 
 

@@ -93,7 +93,7 @@ class Herd:
         return np.concatenate([self.candidates.held.rows, self.candidates.rows[self.places]])
 
     @property
-    def squared(self) -> float:
+    def mmd_squared(self) -> float:
         """Squared MMD between the set and the mean, up to rounding >= 0."""
         t = max(1, self.size)
         return max(0.0, self._pairs / t**2 - 2.0 * self._linear / t + self.candidates.square)
@@ -182,7 +182,7 @@ class Herd:
         """The set so far, as a state."""
         return Picks(
             t=t,
-            value=0.5 * self.squared,
+            value=0.5 * self.mmd_squared,
             passes=self.candidates.passes,
             scored=self._scored,
             kind=kind,

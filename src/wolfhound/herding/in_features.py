@@ -21,7 +21,7 @@ from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Matrix, Oracle, StepSize, Vector
 from wolfhound.herding.draw import draw_ids
 from wolfhound.herding.evaluation import Measured, evaluate, skip_evaluation
-from wolfhound.herding.feature_picks import FeatureRun, map_atoms, pick_in_features
+from wolfhound.herding.feature_picks import FeatureRun, check_picking, map_atoms, pick_in_features
 from wolfhound.herding.greedy import refuse_nothing
 from wolfhound.herding.kernels.features import Features, row_shares
 from wolfhound.herding.result import HerdResult
@@ -92,12 +92,12 @@ def herd_in_features(
     >>> result.space, result.gain > 2.0
     ('a space of 2 features', True)
     """
-    _check_kinds(features, oracle, step, callback)
+    check_picking(oracle, step, callback)
     validate.flag(evaluate, "evaluate")
     given = as_atoms(atoms)
     goal = None if target is None else as_atoms(target, "target")
     chosen, banned = check_start(given.shape[0], m, start, exclude)
-    source, phi = _read_features(features, given, banned)
+    source, phi = _find_features(features, given, banned)
     if goal is not None:
         check_width(goal, source.shape[1])
     session = FeatureSession(
@@ -117,18 +117,6 @@ def herd_in_features(
     return session.run(m, first, limits=limits, callback=callback, make=HerdResult)
 
 
-def _check_kinds(features: object, oracle: object, step: object, callback: object) -> None:
-    """Raise TypeError where an argument is of another kind than it can be."""
-    if step is not None:
-        validate.kind(step, "step", "a step such as LineSearch()", "begin", "__call__")
-    if oracle is not None and not validate.is_oracle(oracle):
-        validate.function(oracle, "oracle", "an oracle such as Scan(atoms), or what makes one, such as Scan")
-    if isinstance(features, type):
-        raise TypeError(f"`features` must be a map of rows, or an array. Got {validate.describe(features)}.")
-    if callback is not None:
-        validate.function(callback, "callback", "a function of a state")
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class PlainFeatures:
@@ -142,10 +130,12 @@ class PlainFeatures:
         return np.asarray(self.fn(rows))
 
 
-def _read_features(features: Any, atoms: Atoms, exclude: Ids) -> tuple[Atoms, Features | None]:
+def _find_features(features: Any, atoms: Atoms, exclude: Ids) -> tuple[Atoms, Features | None]:
     """Return what is mapped and the map, from whatever the caller has; no excluded atom is mapped."""
     if features is None:
         return atoms, None
+    if isinstance(features, type):
+        raise TypeError(f"`features` must be a map of rows, or an array. Got {validate.describe(features)}.")
     n = atoms.shape[0]
     if not callable(features):
         table = as_atoms(features, "features")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import simplex
-from wolfhound._files import locked
+from wolfhound._files import lock
 from wolfhound.atoms import finite_rows
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.threads import one_blas_thread
@@ -174,7 +174,7 @@ class LabelAtoms:
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Yield (first place, read-only block) over all members once, in order."""
         for first in range(0, len(self.members), rows):
-            yield first, locked(self.take(np.arange(first, min(first + rows, len(self.members)))))
+            yield first, lock(self.take(np.arange(first, min(first + rows, len(self.members)))))
 
 
 # ---------------------------------------------------------------- weights

@@ -350,7 +350,7 @@ class Reference:
 
     def at(self, rows: Matrix) -> Vector:
         """(m,) values of the target's (estimated) mean embedding at the rows."""
-        return self._at(self._placed(rows))
+        return self._at(self._place(rows))
 
     def mmd(self, rows: Matrix, weights: Vector | None = None) -> float:
         """MMD of weighted rows and the target, not squared; 0 if the estimate is below.
@@ -361,14 +361,14 @@ class Reference:
         weights : (m,), optional
             Weights >= 0; only their ratios matter.
         """
-        placed = self._placed(rows)
+        placed = self._place(rows)
         shares = _or_equal(row_shares(weights, len(placed)), len(placed))
         own = float(shares @ self_sums(self.kernel, placed, shares))
         return math.sqrt(max(own - 2.0 * float(shares @ self._at(placed)) + self.square, 0.0))
 
     def curve(self, rows: Matrix) -> Vector:
         """(m,) values of `mmd` of the first 1, 2, ..., m rows, with equal weights."""
-        placed = self._placed(rows)
+        placed = self._place(rows)
         before = _sums_before(self.kernel, placed)
         pairs = np.cumsum(2.0 * before + self.kernel.diagonal(placed))
         sizes = np.arange(1, len(placed) + 1)
@@ -376,7 +376,7 @@ class Reference:
         out: Vector = np.sqrt(np.maximum(squares, 0.0))
         return out
 
-    def _placed(self, rows: Matrix) -> Matrix:
+    def _place(self, rows: Matrix) -> Matrix:
         table = floats(rows)
         rule = f"at least one row of {self.rows.shape[1]} columns"
         require(

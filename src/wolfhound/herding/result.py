@@ -267,12 +267,6 @@ class HerdResult:
         against = f"{self.gain:.3g} times closer than random" if known else f"random {self.mmd_random:.3g}"
         return f"MMD {self.mmd:.3g}, {against}"
 
-    def _within(self) -> list[str]:
-        if self.mmd_by is None or self.labels is None:
-            return []
-        low, high, worst = self.mmd_by.min(), self.mmd_by.max(), np.unique(self.labels)[self.mmd_by.argmax()]
-        return [f"  by       {len(self.mmd_by):,} labels, MMD within them {low:.3g} .. {high:.3g} ({worst})"]
-
     def _cost(self) -> str:
         passes = f"{self.passes:.3g} {'pass' if self.passes == 1 else 'passes'}"
         return f"{self.seconds:.3g} s, {passes}, {self.scored:,} atoms scored"
@@ -288,12 +282,19 @@ class HerdResult:
                 f"HerdResult({self.status.name}: {self.status.value})",
                 f"  atoms    {k:,} of {n:,}, effective {self.ess:,.6g}{unused}: {first}",
                 f"  mmd      {self._quality()} ({random})",
-                *self._within(),
+                *_describe_labels(self.labels, self.mmd_by),
                 f"  on       {self.reference}",
                 f"  cost     {self._cost()}; evaluation {self.evaluation_seconds:.3g} s",
                 f"  in       {self.space}",
             ]
         )
+
+
+def _describe_labels(labels: NDArray[Any] | None, mmd_by: Vector | None) -> list[str]:
+    if mmd_by is None or labels is None:
+        return []
+    low, high, worst = mmd_by.min(), mmd_by.max(), np.unique(labels)[mmd_by.argmax()]
+    return [f"  by       {len(mmd_by):,} labels, MMD within them {low:.3g} .. {high:.3g} ({worst})"]
 
 
 # ---------------------------------------------------------------- saved

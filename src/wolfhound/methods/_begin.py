@@ -28,11 +28,9 @@ def best_atom(objective: Objective, start: Start) -> Start:
     start
         Returned as it is if it has ids already.
     """
-    if len(start.ids):
-        return start
-    weights = _own_weights(objective, start)
-    if weights is not None:
-        return _at(start, np.arange(len(weights)), weights)
+    known = _begin_there(objective, start)
+    if known is not None:
+        return known
     values = objective.values(start.pool[:_TRIED])
     finite = np.isfinite(values)
     if not finite.any():
@@ -56,22 +54,23 @@ def random_mixture(objective: Objective, start: Start, rng: np.random.Generator,
     size
         How many atoms, if the pool has as many.
     """
-    if len(start.ids):
-        return start
-    weights = _own_weights(objective, start)
-    if weights is not None:
-        return _at(start, np.arange(len(weights)), weights)
+    known = _begin_there(objective, start)
+    if known is not None:
+        return known
     if not np.isfinite(objective.values(start.pool[:1])).all():
         return best_atom(objective, start)  # f has a domain, which random atoms need not reach
     chosen = rng.choice(len(start.pool_ids), min(size, len(start.pool_ids)), replace=False)
     return _at(start, chosen, rng.dirichlet(np.ones(len(chosen))))
 
 
-def _own_weights(objective: Objective, start: Start) -> Vector | None:
-    """Weights that the objective itself gives to the pool, if any."""
+def _begin_there(objective: Objective, start: Start) -> Start | None:
+    """The start itself if it has ids, or where the objective's own weights lead, if it has any."""
+    if len(start.ids):
+        return start
     require(len(start.pool_ids) > 0, "start", "a start with ids or a pool", "neither")
     require_moderate(start.pool, "atoms")
-    return objective.begin(start.pool)
+    weights = objective.begin(start.pool)
+    return None if weights is None else _at(start, np.arange(len(weights)), weights)
 
 
 def _at(start: Start, chosen: Ints, weights: Vector) -> Start:

@@ -59,6 +59,14 @@ class CurvedSpace(Protocol):
         """Curvature along a move at another point, as a share of the present."""
 
 
+def lift(objective: Objective, rows: Matrix) -> Vector:
+    """(r, p) float64 lift of the rows by an objective that has one."""
+    lifted = objective.lift(rows)
+    if lifted is None:
+        raise TypeError(f"{objective!r} must have a lift: it is quadratic, or a Newton model is made of it")
+    return lifted.astype(np.float64, copy=False)
+
+
 class Curved:
     """The space in which f is expanded, and its curvature there.
 
@@ -79,22 +87,16 @@ class Curved:
         self._objective = objective
         self._curvature = self._hessian = self._root = np.empty(0)
         self._design: Vector | None = None
-        lifted, d = self._lift(x[None]), len(x)
+        lifted, d = lift(objective, x[None]), len(x)
         self.diagonal = np.shares_memory(lifted, x) and np.array_equal(lifted, x[None])
         if d <= SMALL and TALL * d <= lifted.shape[1] <= LARGEST // d:
-            self._design = self._lift(np.eye(d))
+            self._design = lift(objective, np.eye(d))
             self._root = np.empty_like(self._design)
         self.cheap = self.diagonal or self._design is not None
 
-    def _lift(self, rows: Matrix) -> Vector:
-        lifted = self._objective.lift(rows)
-        if lifted is None:
-            raise TypeError("a Newton model needs an objective with a lift")
-        return lifted.astype(np.float64, copy=False)
-
     def lift(self, rows: Matrix) -> Vector:
         """(r, p) float64 rows in the space."""
-        return self._lift(rows) if self._design is None else rows.astype(np.float64, copy=False)
+        return lift(self._objective, rows) if self._design is None else rows.astype(np.float64, copy=False)
 
     def move(self, point: Point) -> None:
         """Take the curvature at this point."""
@@ -120,7 +122,7 @@ class Curved:
         return float(self._objective.curvature(point) @ square) / max(present, 1e-300)
 
 
-class Hot:
+class Hot(Dense):
     """A model over the active atoms and a few others, by its Gram matrix.
 
     Parameters
@@ -151,12 +153,11 @@ class Hot:
         self._rows = np.concatenate([active, others])
         k = len(known)
         if k == 0:
-            self._gram = curved.gram(self._rows)
+            gram = curved.gram(self._rows)
         else:
             below = curved.bend(others) @ self._rows.T
-            self._gram = np.block([[known, below[:, :k].T], [below[:, :k], below[:, k:]]])
-        self._linear = self._rows @ (curved.bend(z) - slope)
-        self._model = Dense(self._gram, self._linear, tol)
+            gram = np.block([[known, below[:, :k].T], [below[:, :k], below[:, k:]]])
+        super().__init__(gram, self._rows @ (curved.bend(z) - slope), tol)
 
     def rows(self, labels: Ints) -> Vector:
         """(r, p) rows of labels."""
@@ -174,17 +175,6 @@ class Hot:
     def gram_of(self, labels: Ints) -> Vector:
         """(r, r) Gram matrix of labels."""
         return self._gram[np.ix_(labels, labels)]
-
-    def price(self, corral: Corral) -> tuple[float, Ints]:
-        """Return the value, and labels that violate optimality, best first."""
-        return self._model.price(corral)
-
-    def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:
-        """(cross, gram, linear) of the new labels."""
-        return self._model.gram(new, held)
-
-    def swap(self, joined: Ints, left: Ints) -> None:
-        """Nothing to note."""
 
 
 class Near:

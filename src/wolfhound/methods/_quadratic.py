@@ -14,6 +14,7 @@ import numpy as np
 
 from wolfhound.core import Ints, Matrix, Objective, Point, Vector
 from wolfhound.methods._ask import cutgap
+from wolfhound.methods._curved import lift
 from wolfhound.methods._pool import AtomPool, best_of
 from wolfhound.oracles._hits import rescore
 from wolfhound.pulse import pulse
@@ -52,8 +53,8 @@ class QuadraticInner:
         self._objective = objective
         slope = objective.slope(point)
         sample = pool.rows[:SAMPLE].astype(np.float64)
-        self._centre = self._lift(sample.mean(0)[None])[0]
-        self._target = self._lift(point.x[None])[0] - slope - self._centre
+        self._centre = lift(objective, sample.mean(0)[None])[0]
+        self._target = lift(objective, point.x[None])[0] - slope - self._centre
         self._const = point.value - 0.5 * float(slope @ slope)
         self._span = float(np.sqrt((pool.rows[:CLOSE].astype(np.float64) ** 2).sum(1).max(initial=0.0)))
         self._far = norm(self._target) + norm(self._centre)
@@ -63,7 +64,7 @@ class QuadraticInner:
         self._free = list(range(room - 1, -1, -1))
         self._used = 0
         self._slot = np.full(pool.size, -1, np.int64)
-        lifted = self._lift(sample) - self._centre
+        lifted = lift(objective, sample) - self._centre
         self._corral = Corral(room, float((lifted * lifted).sum(1).mean()))
         self._new, self._fresh = np.empty(0, np.int64), np.empty((0, width))
         self._close = np.empty(0, np.int64)
@@ -72,12 +73,6 @@ class QuadraticInner:
         self._stop, self._tol, self._budget, self.work = -np.inf, 0.0, 0.0, 0.0
         self._slope = slope
         self._corral.adopt(positions, weights, self)
-
-    def _lift(self, rows: Matrix) -> Vector:
-        lifted = self._objective.lift(rows)
-        if lifted is None:
-            raise TypeError("a quadratic objective must have a lift")
-        return lifted.astype(np.float64, copy=False)
 
     @property
     def positions(self) -> Ints:
@@ -164,7 +159,7 @@ class QuadraticInner:
 
     def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:
         """(cross, gram, linear) of the new positions."""
-        self._fresh = self._lift(self._pool.rows[new].astype(np.float64)) - self._centre
+        self._fresh = lift(self._objective, self._pool.rows[new].astype(np.float64)) - self._centre
         self.work += self._fresh.size * (len(held) + self._pool.rows.shape[1])
         self._new = new
         cross = (self._fresh @ self._lifted[: self._used].T)[:, self._slot[held]]

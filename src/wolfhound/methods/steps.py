@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import abc
 import math
 import sys
 from dataclasses import KW_ONLY, dataclass
@@ -14,8 +15,32 @@ from wolfhound.validate import number, require, within
 _TRIALS = 200
 
 
+class _Memoryless:
+    """A rule with nothing to estimate."""
+
+    __slots__ = ()
+
+    def begin(self) -> float:
+        """Nothing to estimate."""
+        return 0.0
+
+
+class _Schedule(_Memoryless, abc.ABC):
+    """A rule that looks at the time only."""
+
+    __slots__ = ()
+
+    @abc.abstractmethod
+    def at(self, t: int) -> float:
+        """Step of time t = 0, 1, ..."""
+
+    def __call__(self, line: Line, end: float, t: int, estimate: float) -> tuple[float, float]:
+        """Follow the schedule, up to the end of the line."""
+        return min(end, self.at(t)), estimate
+
+
 @dataclass(frozen=True, slots=True)
-class OpenLoop:
+class OpenLoop(_Schedule):
     """The schedule ``ell / (t + ell)``, whatever f does.
 
     ``ell = 1`` makes x the mean of all hits (herding), 2 is the classical
@@ -42,17 +67,9 @@ class OpenLoop:
         """Step of time t = 0, 1, ..."""
         return self.ell / (t + self.ell)
 
-    def begin(self) -> float:
-        """Nothing to estimate."""
-        return 0.0
-
-    def __call__(self, line: Line, end: float, t: int, estimate: float) -> tuple[float, float]:
-        """Follow the schedule, up to the end of the line."""
-        return min(end, self.at(t)), estimate
-
 
 @dataclass(frozen=True, slots=True)
-class Clipped:
+class Clipped(_Schedule):
     """The schedule ``min(1, 2 / (c (t + 2)))`` for a share c of the gap.
 
     As the paper on sublinear Frank-Wolfe has it, but clipped: unclipped, the first
@@ -80,17 +97,9 @@ class Clipped:
         """Step of time t = 0, 1, ..."""
         return min(1.0, 2.0 / (self.ratio * (t + 2)))
 
-    def begin(self) -> float:
-        """Nothing to estimate."""
-        return 0.0
-
-    def __call__(self, line: Line, end: float, t: int, estimate: float) -> tuple[float, float]:
-        """Follow the schedule, up to the end of the line."""
-        return min(end, self.at(t)), estimate
-
 
 @dataclass(frozen=True, slots=True)
-class ShortStep:
+class ShortStep(_Memoryless):
     """Minimiser of the quadratic model, ``-phi'(0) / (L |d|^2)``; f never rises.
 
     If every answer has at least a share c of the best gap, the least of the gaps
@@ -110,10 +119,6 @@ class ShortStep:
     def __post_init__(self) -> None:
         number(self.smoothness, "smoothness", low=0.0, strict=True)
         require(math.isfinite(self.smoothness), "smoothness", "finite", self.smoothness)
-
-    def begin(self) -> float:
-        """Nothing to estimate."""
-        return 0.0
 
     def __call__(self, line: Line, end: float, t: int, estimate: float) -> tuple[float, float]:
         """Minimise the quadratic model on [0, end]."""
@@ -167,7 +172,7 @@ class Adaptive:
 
 
 @dataclass(frozen=True, slots=True)
-class LineSearch:
+class LineSearch(_Memoryless):
     """The minimiser of phi on [0, end], for convex f; f never rises, convex or not.
 
     Finds the root of phi' by the secant rule, which is exact at once for
@@ -185,10 +190,6 @@ class LineSearch:
 
     def __post_init__(self) -> None:
         number(self.rtol, "rtol", low=0.0)
-
-    def begin(self) -> float:
-        """Nothing to estimate."""
-        return 0.0
 
     def __call__(self, line: Line, end: float, t: int, estimate: float) -> tuple[float, float]:
         """Find where f stops falling."""

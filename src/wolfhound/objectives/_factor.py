@@ -20,8 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wolfhound.core import Matrix, Vector
-from wolfhound.objectives._rounding import SAFE, length
-from wolfhound.rounding import TINY, gamma
+from wolfhound.rounding import SAFE, TINY, gamma, length
 
 _BLOCK = 4096
 _MAX_LOSS = 0.25

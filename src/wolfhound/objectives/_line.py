@@ -44,15 +44,12 @@ class PlainLine:
         return self._last[1]
 
 
-class ParabolaLine:
+class ParabolaLine(PlainLine):
     """phi(s) = f(x) + s <grad, d> + s^2/2 |d|^2, for f = 1/2 |x - t|^2."""
 
     def __init__(self, objective: _Evaluates, start: Point, direction: Vector) -> None:
-        self._objective = objective
-        self._direction = direction
+        super().__init__(objective, start, direction)
         self._slope = float(start.grad @ direction)
-        self.start = start
-        self.sq_length = float(direction @ direction)
 
     def value(self, s: float) -> float:
         """phi(s)."""
@@ -61,7 +58,3 @@ class ParabolaLine:
     def slope(self, s: float) -> float:
         """phi'(s)."""
         return self._slope + s * self.sq_length
-
-    def at(self, s: float) -> Point:
-        """Evaluate f at x + s d."""
-        return self._objective.at(self.start.x + s * self._direction)

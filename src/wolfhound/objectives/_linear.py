@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound.core import Ints, Matrix, Point, Vector
-from wolfhound.objectives._rounding import ELEMENTWISE, SAFE, drift_length, length
-from wolfhound.rounding import TINY, UNIT, gamma
+from wolfhound.core import Matrix, Point, Vector
+from wolfhound.objectives._plain import Plain
+from wolfhound.rounding import ELEMENTWISE, SAFE, TINY, UNIT, drift_length, gamma, length
 from wolfhound.validate import matrix, require_moderate
 
 _EXACT_SIDE = 1024
@@ -24,7 +24,7 @@ _STALE = 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
-class LinearModel(abc.ABC):
+class LinearModel(Plain, abc.ABC):
     """A sum of losses of the image z = A x; subclasses give the loss.
 
     Error analysis. The computed image has |z - A x| <= e = gamma_d |A|_F |x| in
@@ -116,14 +116,6 @@ class LinearModel(abc.ABC):
     def line(self, start: Point, direction: Vector) -> _ImageLine:
         """f along a line; one product with A, then O(m) per value and slope."""
         return _ImageLine(self, start, direction)
-
-    def begin(self, rows: Matrix) -> Vector | None:
-        """None: start at the best single row."""
-        return None
-
-    def find_uncovered(self, rows: Matrix) -> Ints:
-        """None: f is finite everywhere."""
-        return np.empty(0, np.int64)
 
     # ------------------------------------------------ inside
 

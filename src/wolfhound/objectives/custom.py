@@ -11,10 +11,10 @@ from typing import NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound.core import Ids, Ints, Matrix, Point, Vector
+from wolfhound.core import Ids, Matrix, Point, Vector
 from wolfhound.objectives._line import PlainLine
-from wolfhound.objectives._rounding import SAFE, drift_length, length
-from wolfhound.rounding import TINY, UNIT
+from wolfhound.objectives._plain import Plain
+from wolfhound.rounding import SAFE, TINY, UNIT, drift_length, length
 from wolfhound.validate import ids, number, require, vector
 
 ValueAndGrad: TypeAlias = Callable[[Vector], tuple[float, ArrayLike]]
@@ -26,7 +26,7 @@ _STEP = (3.0 * UNIT) ** (1.0 / 3.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Custom:
+class Custom(Plain):
     """f from a function that returns its value and gradient.
 
     Nothing can be proved about a foreign function: its rounding errors are taken
@@ -75,16 +75,6 @@ class Custom:
         name = getattr(self.value_and_grad, "__name__", type(self.value_and_grad).__name__)
         kind = "convex" if self.convex else "not convex"
         return f"Custom({name}, {kind}; trusted, not proved)"
-
-    @property
-    def quadratic(self) -> bool:
-        """False."""
-        return False
-
-    @property
-    def dim(self) -> None:
-        """Any: the function decides."""
-        return None
 
     def at(self, x: Vector, drift: Vector | float = 0.0) -> Point:
         """Evaluate f at x; outside the domain the value is inf and the gradient 0.
@@ -142,14 +132,6 @@ class Custom:
     def curvature(self, point: Point) -> NoReturn:
         """Raise: there is no lift."""
         raise TypeError("Custom has no lift, so it has no curvature there.")
-
-    def begin(self, rows: Matrix) -> Vector | None:
-        """None: start at the best single row."""
-        return None
-
-    def find_uncovered(self, rows: Matrix) -> Ints:
-        """None: nothing is known of the domain."""
-        return np.empty(0, np.int64)
 
     def check(self, x: Vector, *, rtol: float = 1e-5, coordinates: Ids | None = None) -> float:
         """Compare the gradient at x with central finite differences.

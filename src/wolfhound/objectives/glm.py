@@ -22,11 +22,6 @@ class _MeanLoss(LinearModel):
     """A mean of losses >= 0, lifted to z = A x."""
 
     @property
-    def quadratic(self) -> bool:
-        """False."""
-        return False
-
-    @property
     def floor(self) -> float:
         """0."""
         return 0.0

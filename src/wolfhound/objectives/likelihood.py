@@ -10,8 +10,8 @@ import numpy as np
 
 from wolfhound.core import Ints, Matrix, Point, Vector
 from wolfhound.objectives._line import PlainLine
-from wolfhound.objectives._rounding import ELEMENTWISE, SAFE, length
-from wolfhound.rounding import TINY, gamma
+from wolfhound.objectives._plain import Plain
+from wolfhound.rounding import ELEMENTWISE, SAFE, TINY, gamma, length
 from wolfhound.validate import real_array, require
 
 _COVERED = 1e-3
@@ -21,7 +21,7 @@ _BLOCK_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MixtureLikelihood:
+class MixtureLikelihood(Plain):
     """Mean negative log-likelihood of a mixture (the mixture NPMLE).
 
     f(x) = -1/d sum_j log x_j. An atom holds the likelihoods of one component at
@@ -44,11 +44,6 @@ class MixtureLikelihood:
         return True
 
     @property
-    def quadratic(self) -> bool:
-        """False."""
-        return False
-
-    @property
     def smoothness(self) -> float:
         """Unbounded near the edge of the domain."""
         return math.inf
@@ -57,11 +52,6 @@ class MixtureLikelihood:
     def floor(self) -> float:
         """Minus inf: x may be anything positive."""
         return -math.inf
-
-    @property
-    def dim(self) -> None:
-        """Any."""
-        return None
 
     def at(self, x: Vector, drift: Vector | float = 0.0) -> Point:
         """Evaluate f at x."""
@@ -90,18 +80,6 @@ class MixtureLikelihood:
     def line(self, start: Point, direction: Vector) -> PlainLine:
         """f along a line."""
         return PlainLine(self, start, direction)
-
-    def lift(self, rows: Matrix) -> Matrix:
-        """Return the rows as float64, without a copy if they are."""
-        return np.asarray(rows, np.float64)
-
-    def slope(self, point: Point) -> Vector:
-        """The gradient."""
-        return point.grad
-
-    def pull(self, slope: Vector) -> Vector:
-        """Return the slope: the lift is the identity."""
-        return slope
 
     def curvature(self, point: Point) -> Vector:
         """1 / (d x^2)."""

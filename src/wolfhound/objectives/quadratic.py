@@ -9,17 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound.core import Ints, Matrix, Point, Vector
+from wolfhound.core import Matrix, Point, Vector
 from wolfhound.objectives._factor import Factor, factor
 from wolfhound.objectives._line import ParabolaLine
 from wolfhound.objectives._linear import LinearModel
-from wolfhound.objectives._rounding import SAFE, drift_length, length
-from wolfhound.rounding import TINY, gamma
+from wolfhound.objectives._plain import Plain
+from wolfhound.rounding import SAFE, TINY, drift_length, gamma, length
 from wolfhound.validate import require, require_moderate, vector
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
-class SquaredDistance:
+class SquaredDistance(Plain):
     """Half the squared distance to a target.
 
     f(x) = 1/2 |x - t|^2: the projection on the hull, moment matching, herding.
@@ -98,29 +98,9 @@ class SquaredDistance:
         """f along a line: two products, then O(1) per value and slope."""
         return ParabolaLine(self, start, direction)
 
-    def lift(self, rows: Matrix) -> Matrix:
-        """Return the rows as float64, without a copy if they are."""
-        return np.asarray(rows, np.float64)
-
-    def slope(self, point: Point) -> Vector:
-        """x - t."""
-        return point.grad
-
-    def pull(self, slope: Vector) -> Vector:
-        """Return the slope: the lift is the identity."""
-        return slope
-
     def curvature(self, point: Point) -> Vector:
         """Ones."""
         return np.ones(len(point.x))
-
-    def begin(self, rows: Matrix) -> Vector | None:
-        """None: start at the best single row."""
-        return None
-
-    def find_uncovered(self, rows: Matrix) -> Ints:
-        """None: f is finite everywhere."""
-        return np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)

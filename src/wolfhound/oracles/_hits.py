@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfhound._files import locked
+from wolfhound._files import lock
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles._question import Question, slacks
@@ -34,7 +34,7 @@ def rescore(rows: Matrix, query: Vector) -> Vector:
     from wolfhound.oracles import _scan_kernels as kernels  # noqa: PLC0415 - numba is slow to load
 
     scores = np.empty(len(rows))
-    kernels.score(locked(rows.view()), query, scores)
+    kernels.score(lock(rows.view()), query, scores)
     return scores
 
 
@@ -44,7 +44,7 @@ def score_ids(atoms: Atoms, ids: Ids, queries: Vector, scores: Vector) -> None:
 
     rows, places = _in_memory(atoms), ids
     if rows is None:
-        rows, places = locked(atoms.take(ids)), np.arange(len(ids))
+        rows, places = lock(atoms.take(ids)), np.arange(len(ids))
     for query, out in zip(queries, scores, strict=True):
         kernels.score_some(rows, places, query, out)
 
@@ -54,7 +54,7 @@ def _in_memory(atoms: Atoms) -> Matrix | None:
     if not isinstance(atoms, ArrayAtoms):
         return None
     plain = atoms.rows.dtype == atoms.dtype and atoms.rows.flags.c_contiguous
-    return locked(atoms.rows.view()) if plain else None
+    return lock(atoms.rows.view()) if plain else None
 
 
 def rescore_pairs(atoms: Atoms, queries: Vector, ids: Ids) -> Vector:
@@ -64,7 +64,7 @@ def rescore_pairs(atoms: Atoms, queries: Vector, ids: Ids) -> Vector:
     rows, slots = _in_memory(atoms), ids
     if rows is None:
         unique, slots = _unique(ids)
-        rows = locked(atoms.take(unique))
+        rows = lock(atoms.take(unique))
     scores = np.empty(ids.shape)
     kernels.score_pairs(rows, slots, queries, scores)
     return scores

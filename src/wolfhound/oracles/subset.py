@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from wolfhound._files import locked
+from wolfhound._files import lock
 from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.oracles._best import highest
@@ -156,7 +156,7 @@ class _Sample:
             ids = self.ids[start : start + rows]
             block = self.atoms.take(ids)
             _check(block, ids)
-            yield start, locked(block)
+            yield start, lock(block)
 
     def places(self, ids: Ids) -> Ids:
         """Where these atoms are in the sample; -1 if they are not."""

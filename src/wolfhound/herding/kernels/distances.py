@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from wolfhound.atoms import widened
+from wolfhound.atoms import widen
 from wolfhound.core import Matrix, Vector
 from wolfhound.herding.kernels import Kernel, KernelRow
 from wolfhound.herding.kernels.features import RandomFourier
@@ -111,7 +111,7 @@ def median_distance(rows: Matrix, *, absolute: bool = False) -> float:
 def floats(rows: Matrix) -> Matrix:
     """Rows as float32 or float64, whatever real numbers they are."""
     table = array(rows, "rows", "an array of real numbers")
-    return table.astype(widened(table.dtype, "rows"), copy=False)
+    return table.astype(widen(table.dtype, "rows"), copy=False)
 
 
 def float_kind(rows: Matrix, single: bool) -> np.dtype[Any]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from wolfhound.core import Ids, Matrix, Vector
-from wolfhound.herding._compiled import squared, squared_distances
+from wolfhound.herding._compiled import distances_squared, pairs_squared
 from wolfhound.herding.kernels import KernelColumns, KernelRow
 from wolfhound.herding.kernels.distances import (
     BEYOND,
@@ -62,7 +62,7 @@ class Gaussian(Scaled):
 
     def row(self, rows: Matrix) -> KernelRow:
         """Prepare the values of k between one row and these for many calls."""
-        return exponential_row(squared_distances, rows, -0.5 / self.length**2)
+        return exponential_row(distances_squared, rows, -0.5 / self.length**2)
 
     def diagonal(self, rows: Matrix) -> Vector:
         """(r,) ones."""
@@ -136,7 +136,7 @@ class GaussianColumns:
         # Two rows that are both far may be close to each other.
         if len(self.left.far) and len(side.far):
             between = np.empty((len(self.left.far), len(side.far)))
-            squared(self.left.longest, side.longest, between)
+            pairs_squared(self.left.longest, side.longest, between)
             with np.errstate(over="ignore"):
                 exponents = -0.5 * between * self.scale * self.scale
             out[np.ix_(self.left.far, side.far)] = np.maximum(exponents, -BEYOND)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from wolfhound.core import Matrix, Vector
-from wolfhound.herding._compiled import absolute, absolute_distances
+from wolfhound.herding._compiled import distances_absolute, pairs_absolute
 from wolfhound.herding.kernels import KernelColumns, KernelRow
 from wolfhound.herding.kernels.distances import (
     BEYOND,
@@ -56,7 +56,7 @@ class Laplace(Scaled):
 
     def row(self, rows: Matrix) -> KernelRow:
         """Prepare the values of k between one row and these for many calls."""
-        return exponential_row(absolute_distances, rows, -1.0 / self.length)
+        return exponential_row(distances_absolute, rows, -1.0 / self.length)
 
     def diagonal(self, rows: Matrix) -> Vector:
         """(r,) ones."""
@@ -103,7 +103,7 @@ class LaplaceColumns:
         found = np.empty((len(self.left), len(right)), self.left.dtype)
         with np.errstate(over="ignore"):  # a row too far for float32 has kernel value 0
             table = np.ascontiguousarray(near, self.left.dtype)
-        absolute(self.left, table, found)
+        pairs_absolute(self.left, table, found)
         found *= -min(self.scale, BEYOND) if found.itemsize == 4 else -self.scale
         with np.errstate(under="ignore"):
             np.exp(found, out=found)

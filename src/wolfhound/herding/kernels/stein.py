@@ -85,7 +85,7 @@ class SteinColumns:
     def of(cls, left: Matrix, lengthscale: float) -> SteinColumns:
         """Prepare the rows on the left."""
         centre = centre_of(left[:, : left.shape[1] // 2])
-        return cls(centre, lengthscale, *_scaled(left, centre, lengthscale))
+        return cls(centre, lengthscale, *_scale_rows(left, centre, lengthscale))
 
     def __call__(self, right: Matrix) -> Matrix:
         """(r, s) values of k.
@@ -94,7 +94,7 @@ class SteinColumns:
         ``(d q^(-3/2) - 3 |r|^2 q^(-5/2) + q^(-3/2) <t_x - t_y, r> + q^(-1/2) <t_x, t_y>) / l^2``.
         """
         d, s = len(self.centre), len(right)
-        rows, squares, products = _scaled(right, self.centre, self.scale)
+        rows, squares, products = _scale_rows(right, self.centre, self.scale)
         # <x, y>, <x, t_y> + <t_x, y> and <t_x, t_y> from one read of the rows on the left.
         asked = np.zeros((3, s, 2 * d))
         asked[0, :, :d] = rows[:, :d]
@@ -107,7 +107,7 @@ class SteinColumns:
         return out
 
 
-def _scaled(rows: Matrix, centre: Vector, lengthscale: float) -> tuple[Vector, Vector, Vector]:
+def _scale_rows(rows: Matrix, centre: Vector, lengthscale: float) -> tuple[Vector, Vector, Vector]:
     """Rows [x, t], |x|^2 and <x, t>."""
     d = len(centre)
     out = np.empty(rows.shape)
