@@ -190,7 +190,7 @@ def solve(
     result = wolfhound.minimize(
         problem.objective(), oracle, method=method, rtol=0.0, atol=GOAL * problem.scale, max_seconds=cap
     )
-    return result, oracle.served if isinstance(oracle, wolfhound.Tiered) else {}
+    return result, oracle.counts if isinstance(oracle, wolfhound.Tiered) else {}
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ line `wolfhound herd rows.parquet -m 200 -o core.parquet`.
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 
-from wolfhound.data import words
 from wolfhound import herd
+from wolfhound.data import words
 
 
 def main() -> None:

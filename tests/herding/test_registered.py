@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+import wolfhound
 from tests.conformance.kernel import check_kernel
 from wolfhound import KERNELS, herd, store
 from wolfhound.core import Matrix, Vector
