@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core import Matrix, Point, Vector
-from wolfhound.objectives._plain import Plain
+from wolfhound.objectives._plain import PlainObjective
 from wolfhound.rounding import ELEMENTWISE, SAFE, TINY, UNIT, drift_length, gamma, length
 from wolfhound.validate import matrix, require_moderate
 
@@ -24,7 +24,7 @@ _STALE = 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
-class LinearModel(Plain, abc.ABC):
+class LinearModel(PlainObjective, abc.ABC):
     """A sum of losses of the image z = A x; subclasses give the loss.
 
     Error analysis. The computed image has |z - A x| <= e = gamma_d |A|_F |x| in

@@ -8,7 +8,7 @@ import numpy as np
 from wolfhound.core import Ints, Matrix, Point, Vector
 
 
-class Plain:
+class PlainObjective:
     """f of all of R^d, whatever d is, not quadratic, and lifted by itself: see `Objective`."""
 
     __slots__ = ()

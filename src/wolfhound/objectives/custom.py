@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import Ids, Matrix, Point, Vector
 from wolfhound.objectives._line import PlainLine
-from wolfhound.objectives._plain import Plain
+from wolfhound.objectives._plain import PlainObjective
 from wolfhound.rounding import SAFE, TINY, UNIT, drift_length, length
 from wolfhound.validate import ids, number, require, vector
 
@@ -26,7 +26,7 @@ _STEP = (3.0 * UNIT) ** (1.0 / 3.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Custom(Plain):
+class Custom(PlainObjective):
     """f from a function that returns its value and gradient.
 
     Nothing can be proved about a foreign function: its rounding errors are taken

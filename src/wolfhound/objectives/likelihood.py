@@ -10,7 +10,7 @@ import numpy as np
 
 from wolfhound.core import Ints, Matrix, Point, Vector
 from wolfhound.objectives._line import PlainLine
-from wolfhound.objectives._plain import Plain
+from wolfhound.objectives._plain import PlainObjective
 from wolfhound.rounding import ELEMENTWISE, SAFE, TINY, gamma, length
 from wolfhound.validate import real_array, require
 
@@ -21,7 +21,7 @@ _BLOCK_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MixtureLikelihood(Plain):
+class MixtureLikelihood(PlainObjective):
     """Mean negative log-likelihood of a mixture (the mixture NPMLE).
 
     f(x) = -1/d sum_j log x_j. An atom holds the likelihoods of one component at

@@ -13,13 +13,13 @@ from wolfhound.core import Matrix, Point, Vector
 from wolfhound.objectives._factor import Factor, factor
 from wolfhound.objectives._line import ParabolaLine
 from wolfhound.objectives._linear import LinearModel
-from wolfhound.objectives._plain import Plain
+from wolfhound.objectives._plain import PlainObjective
 from wolfhound.rounding import SAFE, TINY, drift_length, gamma, length
 from wolfhound.validate import require, require_moderate, vector
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
-class SquaredDistance(Plain):
+class SquaredDistance(PlainObjective):
     """Half the squared distance to a target.
 
     f(x) = 1/2 |x - t|^2: the projection on the hull, moment matching, herding.
