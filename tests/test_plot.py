@@ -25,7 +25,7 @@ def _line(axes: Axes, label: str) -> Line2D:
 
 
 def test_convergence_draws_the_columns() -> None:
-    figure = plot.convergence(passes=PASSES, seconds=SECONDS, value=VALUE, lower=LOWER, goal=1e-2)
+    figure = plot.draw_convergence(passes=PASSES, seconds=SECONDS, value=VALUE, lower=LOWER, goal=1e-2)
     top, right, bottom, _ = figure.axes
     np.testing.assert_array_equal(_line(top, "value").get_xydata(), np.column_stack([PASSES, VALUE]))
     np.testing.assert_array_equal(_line(right, "value").get_xdata(), SECONDS)
@@ -39,7 +39,7 @@ def test_convergence_draws_the_columns() -> None:
 
 
 def test_convergence_labels_the_axes() -> None:
-    figure = plot.convergence(passes=PASSES, seconds=SECONDS, value=VALUE, lower=LOWER, title="a run")
+    figure = plot.draw_convergence(passes=PASSES, seconds=SECONDS, value=VALUE, lower=LOWER, title="a run")
     assert figure.get_suptitle() == "a run"
     assert [axes.get_xlabel() for axes in figure.axes[2:]] == ["passes over all atoms", "seconds"]
     assert [axes.get_ylabel() for axes in figure.axes[::2]] == ["f", "proved gap"]
@@ -57,7 +57,7 @@ def test_convergence_labels_the_axes() -> None:
 def test_convergence_survives_what_is_not_proved(
     value: list[float], lower: list[float], tmp_path: Path
 ) -> None:
-    figure = plot.convergence(
+    figure = plot.draw_convergence(
         passes=PASSES, seconds=SECONDS, value=np.array(value), lower=np.array(lower), goal=0.0
     )
     plot.save(figure, tmp_path / "run.png")
@@ -66,15 +66,15 @@ def test_convergence_survives_what_is_not_proved(
 
 def test_an_empty_trace_is_drawn(tmp_path: Path) -> None:
     none = np.empty(0)
-    plot.save(plot.convergence(passes=none, seconds=none, value=none, lower=none), tmp_path / "a.png")
-    plot.save(plot.compare({"a": plot.Run(none, none, none)}), tmp_path / "b.png")
-    plot.save(plot.compare({"a": plot.Run(SECONDS * 0, SECONDS * 0, PASSES + np.inf)}), tmp_path / "c.png")
+    plot.save(plot.draw_convergence(passes=none, seconds=none, value=none, lower=none), tmp_path / "a.png")
+    plot.save(plot.draw_gaps({"a": plot.Run(none, none, none)}), tmp_path / "b.png")
+    plot.save(plot.draw_gaps({"a": plot.Run(SECONDS * 0, SECONDS * 0, PASSES + np.inf)}), tmp_path / "c.png")
     assert (tmp_path / "c.png").stat().st_size > 0
 
 
 def test_compare_draws_every_run() -> None:
     gaps = {"a": np.array([2.0, 1.0, 0.5]), "b": np.array([np.inf, -1.0, 1e-3])}
-    figure = plot.compare({label: plot.Run(PASSES, SECONDS, gap) for label, gap in gaps.items()}, goal=1e-2)
+    figure = plot.draw_gaps({label: plot.Run(PASSES, SECONDS, gap) for label, gap in gaps.items()}, goal=1e-2)
     left, right = figure.axes
     np.testing.assert_array_equal(_line(left, "a").get_ydata(), gaps["a"])
     np.testing.assert_array_equal(_line(left, "b").get_ydata(), [np.nan, np.nan, 1e-3])
@@ -84,7 +84,7 @@ def test_compare_draws_every_run() -> None:
 
 def test_curves_have_colours_of_their_own() -> None:
     runs = {str(i): plot.Run(PASSES, SECONDS, VALUE) for i in range(len(plot.COLOURS))}
-    lines = plot.compare(runs).axes[0].get_lines()
+    lines = plot.draw_gaps(runs).axes[0].get_lines()
     assert len({str(line.get_color()) for line in lines}) == len(plot.COLOURS)
 
 
@@ -92,11 +92,11 @@ def test_curves_have_colours_of_their_own() -> None:
 def test_compare_refuses_more_runs_than_colours(how_many: int) -> None:
     runs = {str(i): plot.Run(PASSES, SECONDS, VALUE) for i in range(how_many)}
     with pytest.raises(ValueError, match=r"`runs` must be 1 to \d runs\. Got \d"):
-        plot.compare(runs)
+        plot.draw_gaps(runs)
 
 
 def test_the_ending_chooses_the_format(tmp_path: Path) -> None:
-    figure = plot.compare({"a": plot.Run(PASSES, SECONDS, VALUE)})
+    figure = plot.draw_gaps({"a": plot.Run(PASSES, SECONDS, VALUE)})
     plot.save(figure, tmp_path / "a.svg")
     assert "<svg" in (tmp_path / "a.svg").read_text()
     with pytest.raises(ValueError, match="nonsense"):
@@ -106,7 +106,7 @@ def test_the_ending_chooses_the_format(tmp_path: Path) -> None:
 def test_importing_does_not_load_matplotlib_and_drawing_no_pyplot() -> None:
     code = (
         "import sys, numpy as np; from wolfhound import plot; assert 'matplotlib' not in sys.modules;"
-        "a = np.ones(2); plot.convergence(passes=a, seconds=a, value=a, lower=a);"
+        "a = np.ones(2); plot.draw_convergence(passes=a, seconds=a, value=a, lower=a);"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -115,4 +115,4 @@ def test_importing_does_not_load_matplotlib_and_drawing_no_pyplot() -> None:
 @pytest.mark.parametrize(("most", "scale"), [(2.0, "linear"), (2000.0, "symlog")])
 def test_many_passes_are_drawn_on_a_log_scale(most: float, scale: str) -> None:
     run = plot.Run(np.array([0.0, 1.0, most]), SECONDS, VALUE)
-    assert plot.compare({"a": run}).axes[0].get_xscale() == scale
+    assert plot.draw_gaps({"a": run}).axes[0].get_xscale() == scale

@@ -35,7 +35,7 @@ _FEW_PASSES = 12.0  # up to which a linear axis shows them all
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One curve of `compare`.
+    """One curve of `draw_gaps`.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Run:
     gap: Vector
 
 
-def convergence(
+def draw_convergence(
     *,
     passes: Vector,
     seconds: Vector,
@@ -72,7 +72,7 @@ def convergence(
     Examples
     --------
     >>> one = np.array([0.0, 1.0])
-    >>> figure = convergence(passes=one, seconds=one, value=3.0 - one, lower=one)
+    >>> figure = draw_convergence(passes=one, seconds=one, value=3.0 - one, lower=one)
     >>> [axes.get_xlabel() for axes in figure.axes]
     ['', '', 'passes over all atoms', 'seconds']
     """
@@ -94,7 +94,7 @@ def convergence(
     return figure
 
 
-def compare(runs: Mapping[str, Run], *, goal: float | None = None, title: str = "") -> Figure:
+def draw_gaps(runs: Mapping[str, Run], *, goal: float | None = None, title: str = "") -> Figure:
     """Draw the proved gaps of several runs against passes and seconds.
 
     Parameters
@@ -124,7 +124,7 @@ def compare(runs: Mapping[str, Run], *, goal: float | None = None, title: str = 
     return figure
 
 
-def tradeoff(
+def draw_tradeoff(
     *,
     sizes: Vector,
     scored: Mapping[str, Vector],
@@ -175,7 +175,7 @@ def tradeoff(
     return figure
 
 
-def herding(
+def draw_herd(
     *,
     sizes: Vector,
     mmd: Vector,
@@ -206,7 +206,7 @@ def herding(
     Examples
     --------
     >>> sizes = np.array([1.0, 10.0])
-    >>> figure = herding(sizes=sizes, mmd=1.0 / sizes, random=sizes**-0.5)
+    >>> figure = draw_herd(sizes=sizes, mmd=1.0 / sizes, random=sizes**-0.5)
     >>> [axes.get_xlabel() for axes in figure.axes]
     ['rows m']
     """
@@ -328,7 +328,7 @@ def _legend_below(figure: Figure, axes: Axes, columns: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """One curve of `learning`.
+    """One curve of `draw_learning`.
 
     Parameters
     ----------
@@ -342,7 +342,7 @@ class Learning:
     returns: Vector
 
 
-def learning(curves: Mapping[str, Learning], *, levels: Mapping[str, float], title: str = "") -> Figure:
+def draw_learning(curves: Mapping[str, Learning], *, levels: Mapping[str, float], title: str = "") -> Figure:
     """Draw returns against steps: the mean of the seeds, from least to most.
 
     Parameters
@@ -357,7 +357,7 @@ def learning(curves: Mapping[str, Learning], *, levels: Mapping[str, float], tit
     Examples
     --------
     >>> curve = Learning(np.array([0.0, 100.0]), np.array([[1.0, 3.0], [2.0, 4.0]]))
-    >>> figure = learning({"learned": curve}, levels={"random": 0.5})
+    >>> figure = draw_learning({"learned": curve}, levels={"random": 0.5})
     >>> [text.get_text() for text in figure.legends[0].get_texts()]
     ['learned', 'random']
     """

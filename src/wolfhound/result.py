@@ -259,7 +259,7 @@ class Result:
         title
             Heading; by default the method and the gap.
         """
-        figure = plot.convergence(
+        figure = plot.draw_convergence(
             passes=self.trace.passes,
             seconds=self.trace.seconds,
             value=self.trace.value,

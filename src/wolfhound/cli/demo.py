@@ -141,6 +141,6 @@ def _print_races(console: Console, races: list[Race]) -> None:
 def _draw(race: Race, n: int) -> Figure:
     runs = {"wolfhound": race.ours, "classical Frank-Wolfe": race.classical}
     title = f'"{race.name}" as a mixture of {n - 1:,} other words'
-    return plot.compare(
+    return plot.draw_gaps(
         {label: trace_gap(run) for label, run in runs.items()}, goal=race.ours.goal, title=title
     )

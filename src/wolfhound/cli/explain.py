@@ -209,7 +209,7 @@ def _join_weights(done: Sequence[Explanation]) -> Columns:
 def _draw(done: Sequence[Explanation]) -> Figure:
     if len(done) == 1:
         return done[0].result.plot(title=done[0].target)
-    return plot.compare({each.target: trace_gap(each.result) for each in done[: len(plot.COLOURS)]})
+    return plot.draw_gaps({each.target: trace_gap(each.result) for each in done[: len(plot.COLOURS)]})
 
 
 def trace_gap(result: Result) -> plot.Run:

@@ -223,7 +223,7 @@ class HerdResult:
             require(bool(self.ids.max() < n), "atoms", "the atoms that were herded", f"{n} atoms")
             some = np.random.default_rng(0).choice(n, min(n, _DRAWN), replace=False)
             sample, chosen = given.take(some), given.take(self.ids)
-        figure = plot.herding(
+        figure = plot.draw_herd(
             sizes=self.curve.sizes.astype(np.float64),
             mmd=self.curve.mmd,
             last=self.mmd,

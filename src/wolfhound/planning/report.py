@@ -309,7 +309,7 @@ def _draw(plan: Plan) -> Figure:
             weighed = [each for found in grid for each in found if each.name == kind.name]
             totals = [math.nan if each.objection else each.total_seconds for each in weighed]
             seconds[kind.title] = np.array(totals)
-    return plot.tradeoff(
+    return plot.draw_tradeoff(
         sizes=sizes,
         scored=scored,
         n=work.n,

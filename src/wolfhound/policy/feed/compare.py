@@ -164,7 +164,7 @@ class Comparison:
         """Draw the learning curves; what does not learn is a level."""
         curves = {row.name: plot.Learning(row.steps, row.returns) for row in self.standings if row.learns}
         levels = {row.name: row.mean for row in self.standings if not row.learns}
-        return plot.learning(curves, levels=levels, title=title)
+        return plot.draw_learning(curves, levels=levels, title=title)
 
     def __repr__(self) -> str:
         """Return the table."""

@@ -116,7 +116,7 @@ class TabularResult:
         title
             Heading; by default the method and J.
         """
-        figure = plot.convergence(
+        figure = plot.draw_convergence(
             passes=self.trace.passes,
             seconds=self.trace.seconds,
             value=self.trace.value,
