@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from wolfhound import store
-from wolfhound._manifest import sealed
+from wolfhound._manifest import seal
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
 from wolfhound.store import StoreError, check_fingerprint, load, save, write_atomically
 
@@ -133,7 +133,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     manifest = json.loads(path.read_bytes())
     del manifest["checksum"]
     change(manifest)
-    path.write_bytes(sealed(manifest))
+    path.write_bytes(seal(manifest))
 
 
 @pytest.mark.parametrize("version", [0, store.VERSION + 1, None])

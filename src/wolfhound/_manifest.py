@@ -126,14 +126,14 @@ def _agree(wanted: int | None, got: int) -> bool:
 # ---------------------------------------------------------------- the manifest
 
 
-def sealed(manifest: Mapping[str, Any]) -> bytes:
+def seal(manifest: Mapping[str, Any]) -> bytes:
     """Text of a manifest with its own checksum, always the same for the same content."""
     checksum = hashlib.blake2b(json.dumps(manifest, sort_keys=True).encode(), digest_size=32).hexdigest()
     return json.dumps({**manifest, "checksum": checksum}, sort_keys=True, indent=1).encode()
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _open_plain(path: Path) -> Iterator[BinaryIO]:
     """Open a plain file that lies here: no link, and no pipe, which would be waited for."""
 
     def opener(name: str, flags: int) -> int:
@@ -148,7 +148,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 def read_manifest(root: Path) -> dict[str, Any]:
     """Return a manifest all of whose entries are of the right kind, else raise StoreError."""
     try:
-        with _opened(root / MANIFEST) as file:
+        with _open_plain(root / MANIFEST) as file:
             text = file.read()
     except OSError as error:
         raise StoreError(f"`folder` must hold {MANIFEST}. Got {root}: {error.strerror}.") from None
@@ -162,7 +162,7 @@ def read_manifest(root: Path) -> dict[str, Any]:
                 f" Got version {manifest.get('version')} in {root}: save it again."
             )
         manifest.pop("checksum", None)
-        expected = sealed(manifest)
+        expected = seal(manifest)
     except StoreError:
         raise
     except (ValueError, RecursionError):
@@ -213,7 +213,7 @@ def read_array(root: Path, entry: Mapping[str, Any], mmap: bool) -> NDArray[Any]
     """Return the array of an entry of the manifest, else raise StoreError."""
     path = root / entry["file"]
     try:
-        with _opened(path) as file:
+        with _open_plain(path) as file:
             size = os.fstat(file.fileno()).st_size
             if size != entry["bytes"]:
                 raise StoreError(f"{path} is damaged: it has {size} bytes, not {entry['bytes']}.")

@@ -33,7 +33,7 @@ _NUMBERS = "numbers"
 """The array of all single floats: JSON has no inf and nan."""
 
 
-class Plain(enum.Enum):
+class Scalar(enum.Enum):
     """Fields that are one value."""
 
     NUMBER = "a float, nan and inf too"
@@ -98,7 +98,7 @@ class Json(NamedTuple):
     read: Callable[[Any], Any]
 
 
-Field: TypeAlias = Plain | Array | Columns | Json
+Field: TypeAlias = Scalar | Array | Columns | Json
 
 
 @final
@@ -138,11 +138,11 @@ class Codec(Generic[Saved]):
                     arrays |= {f"{name}_{column}": getattr(value, column) for column in field.columns}
                 case Json():
                     params[name] = field.write(value)
-                case Plain.STATUS:
+                case Scalar.STATUS:
                     params[name] = value.name
-                case Plain.TEXTS:
+                case Scalar.TEXTS:
                     params[name] = None if value is None else list(value)
-                case Plain.COUNT | Plain.TEXT:
+                case Scalar.COUNT | Scalar.TEXT:
                     params[name] = value
         store.save(folder, self.kind, arrays, params, getattr(record, "fingerprint"))  # noqa: B009
 
@@ -157,7 +157,7 @@ class Codec(Generic[Saved]):
         return record
 
     def _numbers(self) -> list[str]:
-        return [name for name, field in self.fields.items() if field in (Plain.NUMBER, Plain.COST)]
+        return [name for name, field in self.fields.items() if field in (Scalar.NUMBER, Scalar.COST)]
 
     def _read(self, stored: store.Stored) -> dict[str, Any]:
         sizes: dict[str, int | None] = dict(zip("nd", stored.shape, strict=True))
@@ -174,16 +174,16 @@ class Codec(Generic[Saved]):
                     found[name] = field.make(**parts)
                 case Json():
                     found[name] = field.read(stored.params[name])
-                case Plain.COST:
+                case Scalar.COST:
                     number(found[name], name, low=0.0)
-                case Plain.COUNT:
+                case Scalar.COUNT:
                     found[name] = count(stored.params[name], name)
-                case Plain.TEXT:
+                case Scalar.TEXT:
                     found[name] = str(stored.params[name])
-                case Plain.TEXTS:
+                case Scalar.TEXTS:
                     texts = stored.params[name]
                     found[name] = texts if texts is None else tuple(texts)
-                case Plain.STATUS:
+                case Scalar.STATUS:
                     found[name] = Status[stored.params[name]]
         return found
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound import plot, store
+from wolfhound import plot
 from wolfhound.atoms import Fingerprint
-from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Columns, Plain
+from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Columns, Scalar
 from wolfhound.core import AtomsLike, Ids, Ints, Status, Vector
 from wolfhound.validate import count, require
 
@@ -96,14 +96,6 @@ class Trace:
             ratio=np.array(ratio, np.float64),
             kind=np.array(kind, np.str_),
         )
-
-    @classmethod
-    def read(cls, stored: store.Stored) -> Trace:
-        """Return the trace of what was saved; StoreError if it is none."""
-        states = len(stored.array("trace_t", np.int64, (None,), low=0))
-        kinds: dict[str, Any] = dict.fromkeys(TraceRow._fields, np.float64)
-        kinds |= {"t": np.int64, "scored": np.int64, "kind": "U"}
-        return cls(**{name: stored.array(f"trace_{name}", kinds[name], (states,)) for name in kinds})
 
     def __len__(self) -> int:
         """How many states."""
@@ -331,17 +323,17 @@ CODEC = Codec(
         "x": Array(shape=("d",), low=-FINITE, high=FINITE),
         "ids": Array(shape=("k",), dtype=np.int64, low=0, below="n"),
         "weights": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
-        "value": Plain.NUMBER,
-        "lower": Plain.NUMBER,
-        "goal": Plain.NUMBER,
-        "passes": Plain.COST,
-        "seconds": Plain.COST,
-        "steps": Plain.COUNT,
-        "scored": Plain.COUNT,
-        "status": Plain.STATUS,
-        "names": Plain.TEXTS,
-        "objective": Plain.TEXT,
-        "method": Plain.TEXT,
+        "value": Scalar.NUMBER,
+        "lower": Scalar.NUMBER,
+        "goal": Scalar.NUMBER,
+        "passes": Scalar.COST,
+        "seconds": Scalar.COST,
+        "steps": Scalar.COUNT,
+        "scored": Scalar.COUNT,
+        "status": Scalar.STATUS,
+        "names": Scalar.TEXTS,
+        "objective": Scalar.TEXT,
+        "method": Scalar.TEXT,
         "trace": TRACE,
     },
     _check,

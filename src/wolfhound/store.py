@@ -37,7 +37,7 @@ from wolfhound._manifest import (
     is_part,
     read_array,
     read_manifest,
-    sealed,
+    seal,
 )
 from wolfhound.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
 from wolfhound.core import AtomsLike
@@ -106,7 +106,7 @@ def save(
     if root.exists() and not root.is_dir():
         raise StoreError(f"`folder` must be a folder. Got a file, {root}.")
     root.mkdir(parents=True, exist_ok=True)
-    with _locked(root) as alone:
+    with _lock(root) as alone:
         old = _replaceable(root, kind)
         try:
             _mark(root, token)
@@ -115,10 +115,10 @@ def save(
             for each in old:
                 _mark(root, each)
             manifest = body | {"arrays": entries, "fingerprint": [list(part) for part in fingerprint]}
-            write_atomically(root / MANIFEST, lambda stream: _write(stream, sealed(manifest)))
+            write_atomically(root / MANIFEST, lambda stream: _write(stream, seal(manifest)))
         finally:
             # The old arrays, or the new ones if it failed; and those of saves that were killed.
-            _tidy(root, _marked(root) if alone else {token, *old})
+            _tidy(root, _find_marks(root) if alone else {token, *old})
 
 
 def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True) -> Stored:
@@ -206,7 +206,7 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], N
     target = Path(path)
     aside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with _flushed(aside) as stream:
+        with _open_flushing(aside) as stream:
             write(stream)
         os.replace(aside, target)
     except BaseException:
@@ -233,7 +233,7 @@ class _Hashing:
 
 
 def _write_array(root: Path, file: str, array: NDArray[Any]) -> dict[str, Any]:
-    with _flushed(root / file) as stream:
+    with _open_flushing(root / file) as stream:
         hashing = _Hashing(stream)
         np.lib.format.write_array(cast(BinaryIO, hashing), array, allow_pickle=False)
     return {
@@ -257,7 +257,7 @@ def _write(stream: BinaryIO, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _flushed(path: Path) -> Iterator[BinaryIO]:
+def _open_flushing(path: Path) -> Iterator[BinaryIO]:
     with open(path, "xb") as stream:
         yield stream
         stream.flush()
@@ -273,7 +273,7 @@ def _flush_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[bool]:
+def _lock(folder: Path) -> Iterator[bool]:
     """Keep other saves out; False if the file system has no locks.
 
     Without one, saves at the same time leave arrays behind that nobody needs, no more.
@@ -294,7 +294,7 @@ def _mark(root: Path, token: str) -> None:
     (root / f".{MANIFEST}.{token}.tmp").touch()
 
 
-def _marked(root: Path) -> set[str]:
+def _find_marks(root: Path) -> set[str]:
     """Numbers of the saves that are under way, were cut off, or are being replaced."""
     return {found[1] for path in root.iterdir() if (found := _MARK.fullmatch(path.name))}
 
@@ -302,7 +302,7 @@ def _marked(root: Path) -> set[str]:
 def _replaceable(root: Path, kind: str) -> set[str]:
     """Numbers of the arrays that a save may replace; StoreError if it may not."""
     rule = f"`folder` must be new or empty, or hold a saved {kind}."
-    marked = _marked(root)
+    marked = _find_marks(root)
     for path in root.iterdir():
         found = _MARK.fullmatch(path.name) or ARRAY_FILE.fullmatch(path.name)
         if not (found and found[1] in marked):

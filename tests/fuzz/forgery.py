@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._manifest import sealed
+from wolfhound._manifest import seal
 
 Forged = dict[str, bytes]
 """Files of a folder."""
@@ -227,14 +227,14 @@ def _manifest(files: Forged) -> dict[str, Any]:
 
 
 def _seal(files: Forged, manifest: dict[str, Any]) -> None:
-    files["manifest.json"] = sealed(manifest)
+    files["manifest.json"] = seal(manifest)
 
 
-def _resealed(text: str) -> bytes:
+def _seal_again(text: str) -> bytes:
     try:
         manifest = json.loads(text)
         manifest.pop("checksum", None)
-        return sealed(manifest)
+        return seal(manifest)
     except (ValueError, AttributeError, RecursionError):  # it was damaged before
         return text.encode()
 
@@ -264,7 +264,7 @@ def write(folder: Path, files: Forged, rng: Rng) -> str:
     if how == "outside" and path.suffix == ".npy" and "manifest.json" in files:
         os.replace(path, folder.parent / "outside.npy")
         text = files["manifest.json"].decode(errors="replace").replace(path.name, "../outside.npy")
-        (folder / "manifest.json").write_bytes(_resealed(text))
+        (folder / "manifest.json").write_bytes(_seal_again(text))
     elif how == "link":
         path.unlink()
         path.symlink_to("/dev/zero")

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import plot
 from wolfhound.atoms import Fingerprint, as_atoms
-from wolfhound.codec import WEIGHTS, Array, Codec, Columns, Json, Plain, check_weights
+from wolfhound.codec import WEIGHTS, Array, Codec, Columns, Json, Scalar, check_weights
 from wolfhound.core import Atoms, AtomsLike, Ids, Status, Vector
 from wolfhound.herding.evaluation import Curve
 from wolfhound.herding.kernels import Kernel
@@ -319,16 +319,16 @@ CODEC = Codec(
         "weights": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
         "labels": Array(shape=("k",), dtype=None, optional=True),
         "mmd_by": Array(shape=("labels",), low=0.0, optional=True),
-        "mmd": Plain.NUMBER,
-        "mmd_random": Plain.NUMBER,
-        "mmd_random_spread": Plain.NUMBER,
-        "seconds": Plain.COST,
-        "evaluation_seconds": Plain.COST,
-        "passes": Plain.COST,
-        "scored": Plain.COUNT,
-        "status": Plain.STATUS,
-        "reference": Plain.TEXT,
-        "space": Plain.TEXT,
+        "mmd": Scalar.NUMBER,
+        "mmd_random": Scalar.NUMBER,
+        "mmd_random_spread": Scalar.NUMBER,
+        "seconds": Scalar.COST,
+        "evaluation_seconds": Scalar.COST,
+        "passes": Scalar.COST,
+        "scored": Scalar.COUNT,
+        "status": Scalar.STATUS,
+        "reference": Scalar.TEXT,
+        "space": Scalar.TEXT,
         "trace": TRACE,
         "curve": Columns(
             Curve,

@@ -12,7 +12,7 @@ import numpy as np
 
 from wolfhound import plot
 from wolfhound.atoms import Fingerprint
-from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Plain
+from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Scalar
 from wolfhound.core import AtomsLike, Ids, Status, Vector
 from wolfhound.result import TRACE, Trace
 from wolfhound.validate import require
@@ -191,17 +191,17 @@ CODEC = Codec(
         "values": Array(shape=("S",)),
         "gaps": Array(shape=("S",), low=0.0),
         "bounds": Array(shape=("S",), low=0.0),
-        "score": Plain.NUMBER,
-        "upper": Plain.NUMBER,
-        "goal": Plain.NUMBER,
-        "atol": Plain.NUMBER,
-        "passes": Plain.COST,
-        "seconds": Plain.COST,
-        "steps": Plain.COUNT,
-        "scored": Plain.COUNT,
-        "status": Plain.STATUS,
-        "problem": Plain.TEXT,
-        "method": Plain.TEXT,
+        "score": Scalar.NUMBER,
+        "upper": Scalar.NUMBER,
+        "goal": Scalar.NUMBER,
+        "atol": Scalar.NUMBER,
+        "passes": Scalar.COST,
+        "seconds": Scalar.COST,
+        "steps": Scalar.COUNT,
+        "scored": Scalar.COUNT,
+        "status": Scalar.STATUS,
+        "problem": Scalar.TEXT,
+        "method": Scalar.TEXT,
         "trace": TRACE,
         "measures": Array(shape=("states",)),
     },
