@@ -25,7 +25,7 @@ def main() -> None:
         rtol=1e-4,
     )
     print(result)
-    print("queries answered by", ", ".join(f"{tier}: {times}" for tier, times in oracle.served.items()))
+    print("queries answered by", ", ".join(f"{tier}: {times}" for tier, times in oracle.counts.items()))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def describe(value: object) -> str:
 
     Examples
     --------
-    >>> shown(dict), shown(np.zeros((2, 3))), describe("5")
+    >>> describe(dict), describe(np.zeros((2, 3))), describe("5")
     ('the class dict', 'an array of float64, shape (2, 3)', "'5'")
     """
     if isinstance(value, type):

@@ -348,7 +348,7 @@ REST: list[tuple[str, Callable[[], object], tuple[str, ...]]] = [
     ("measure(n='a')", lambda: measure(n="a"), ("`n`", "'a'")),
     ("measure(rounds=0)", lambda: measure(rounds=0), ("`rounds`", ">= 1")),
     ("measure(say=5)", lambda: measure(say=5), ("`say`", "function", "5")),
-    ("rho('a')", lambda: theory.rho("a", 0.5), ("`ratio`", "(0, 1]", "'a'")),
+    ("rho('a')", lambda: theory.rho("a", 0.5), ("`c`", "(0, 1]", "'a'")),
     ("rho(tau='a')", lambda: theory.rho(0.5, "a"), ("`tau`", "(0, 1)", "'a'")),
     ("rho(regime='a')", lambda: theory.rho(0.5, 0.5, "a"), ("`regime`", "Regime", "'a'")),
     ("distance_ratio(here)", lambda: theory.distance_ratio(0.5, 0.5, here="a"), ("`here`", "'a'")),
