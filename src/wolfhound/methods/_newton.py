@@ -58,6 +58,94 @@ GAIN = 0.7
 VIRTUAL = -1
 
 
+class NearAtoms:
+    """The pool's best atoms, and some of all: priced alone between two pricings of the whole pool.
+
+    Parameters
+    ----------
+    pool
+        Shared with the caller.
+    point
+        The first.
+    care
+        How many times more atoms are near.
+    """
+
+    def __init__(self, pool: AtomPool, point: Point, *, care: int) -> None:
+        self._pool = pool
+        self._care = care
+        self._scores, self._scored = np.empty(0), point
+        self.positions, self.rows = np.empty(0, np.int64), pool.rows[:0]
+        self._worn = 0.0
+        self.turns = 0
+
+    def forget(self) -> None:
+        """Forget all scores: the pool's positions changed."""
+        self._scores = self._scores[:0]
+
+    def find(self, active: Ints) -> tuple[Ints, Ints]:
+        """Return which near atoms are active, and as which."""
+        at = np.minimum(np.searchsorted(self.positions, active), len(self.positions) - 1)
+        labels = np.flatnonzero(self.positions[at] == active)
+        return at[labels], labels
+
+    def price(self, point: Point, active: int, tol: float) -> tuple[Vector, bool]:
+        """Return violations of the near atoms, and whether the largest is the pool's.
+
+        Between two pricings of all only the near atoms are priced, a few times
+        and while they promise a good share of what all did.
+        """
+        grad, here = point.grad, float(point.grad @ point.x)
+        if self.turns > 0:
+            self.turns -= 1
+            violation = here - rescore(self.rows, grad)
+            if violation.max() >= max(self._worn, tol):
+                return violation, False
+        # A pass only adds atoms: the others were scored at this point before.
+        known = self._scores if self._scored is point else self._scores[:0]
+        fresh = rescore(self._pool.rows[len(known) :], grad)
+        self._scores, self._scored = np.concatenate([known, fresh]), point
+        violation = here - self._scores
+        best, size = max(self._care * NEAR, active), len(violation)
+        if size <= 2 * max(best + SPREAD, self._care * (NEAR + SPREAD)):
+            self.positions, self.rows = np.arange(size), self._pool.rows
+            return violation, True
+        self.positions = np.union1d(best_of(violation, best), np.arange(0, size, -(-size // SPREAD)))
+        self.rows = self._pool.rows[self.positions]
+        self._worn, self.turns = self._care * WORN * float(violation.max()), TURNS
+        return violation[self.positions], True
+
+
+class PoolLifts:
+    """Lifted rows of the pool, each lifted once, when it is first taken."""
+
+    def __init__(self, pool: AtomPool, curved: CurvedSpace, width: int) -> None:
+        self._pool = pool
+        self._curved = curved
+        # Only rows that are used take memory: room for many costs nothing.
+        self._store = np.empty((0 if curved.cheap else 64 * HOT, width))
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew: the pool's positions changed."""
+        self._slot = np.full(self._pool.size, -1, np.int64)
+        self._used = 0
+
+    def take(self, positions: Ints) -> Vector:
+        """(r, p) lifted rows of these pool positions."""
+        if len(self._slot) < self._pool.size:
+            fresh = np.full(self._pool.size - len(self._slot), -1, np.int64)
+            self._slot = np.concatenate([self._slot, fresh])
+        new = positions[self._slot[positions] < 0]
+        end = self._used + len(new)
+        if end > len(self._store):
+            self._store = np.concatenate([self._store[: self._used], np.empty((end, self._store.shape[1]))])
+        self._store[self._used : end] = self._curved.lift(self._pool.rows[new])
+        self._slot[new] = np.arange(self._used, end)
+        self._used = end
+        return self._store[self._slot[positions]]
+
+
 class NewtonInner:
     """Minimises f over the hull of the pool by Newton models.
 
@@ -80,10 +168,8 @@ class NewtonInner:
         lifts = objective.lift(pool.rows[:1]) is not None
         self._curved: CurvedSpace = Curved(objective, point.x) if lifts else Secant(point, pool.rows)
         lifted = self._curved.lift(point.x[None])
-        # Only rows that are used take memory: room for many costs nothing.
-        self._store = np.empty((0 if self._curved.cheap else 64 * HOT, lifted.shape[1]))
-        self._stored = 0
-        self._slot = np.full(pool.size, -1, np.int64)
+        self._lifts = PoolLifts(pool, self._curved, lifted.shape[1])
+        self._near = NearAtoms(pool, point, care=1 if self._curved.diagonal else CAREFUL)
         self._corral = Corral(min(len(point.x), lifted.shape[1]) + 2 + BLOCK, 1.0)
         # Several atoms start as one virtual atom: the first models choose among the pool.
         single = len(positions) == 1
@@ -94,10 +180,7 @@ class NewtonInner:
         self._lifted = lifted
         self._known = np.empty((0, 0))
         self._stale = True
-        self._scores, self._scored = np.empty(0), point
-        self._near, self._near_rows = positions, pool.rows[:0]
         self._span = float(np.linalg.norm(pool.rows[:SAMPLE].astype(np.float64), axis=1).max())
-        self._worn, self._turns = 0.0, 0
         self.work = 0.0
 
     @property
@@ -126,9 +209,8 @@ class NewtonInner:
         self._active[real] = where[self._active[real]]
         if self._virtual is not None:
             self._virtual = where[self._virtual[0]], self._virtual[1]
-        self._slot = np.full(self._pool.size, -1, np.int64)
-        self._stored = 0
-        self._scores = self._scores[:0]
+        self._lifts.clear()
+        self._near.forget()
 
     @property
     def point(self) -> Point:
@@ -143,13 +225,11 @@ class NewtonInner:
         joined : int
             Atoms added since the last one.
         """
-        fresh = np.full(self._pool.size - len(self._slot), -1, np.int64)
-        self._slot = np.concatenate([self._slot, fresh])
-        idle, least = 0, np.inf
-        self._turns, self.work = 0, 0.0
+        idle, least, self.work = 0, np.inf, 0.0
+        self._near.turns = 0
         while True:
             pulse(0)
-            violation, full = self._price(tol)
+            violation, full = self._near.price(self._point, len(self._active), tol)
             gap = float(violation.max())
             if full:
                 idle = idle + 1 if gap > GAIN * least else 0
@@ -163,44 +243,6 @@ class NewtonInner:
             joined = self._step(violation, gap, tol)
             self.work += joined * len(violation) * len(self._point.x)
             yield joined
-
-    def _price(self, tol: float) -> tuple[Vector, bool]:
-        """Return violations of the near atoms, and whether the largest is the pool's.
-
-        Between two pricings of all only the near atoms are priced, a few times
-        and while they promise a good share of what all did.
-        """
-        grad, here = self._point.grad, float(self._point.grad @ self._point.x)
-        if self._turns > 0:
-            self._turns -= 1
-            violation = here - rescore(self._near_rows, grad)
-            if violation.max() >= max(self._worn, tol):
-                return violation, False
-        # A pass only adds atoms: the others were scored at this point before.
-        known = self._scores if self._scored is self._point else self._scores[:0]
-        fresh = rescore(self._pool.rows[len(known) :], grad)
-        self._scores, self._scored = np.concatenate([known, fresh]), self._point
-        violation = here - self._scores
-        care = 1 if self._curved.diagonal else CAREFUL
-        best, size = max(care * NEAR, len(self._active)), len(violation)
-        if size <= 2 * max(best + SPREAD, care * (NEAR + SPREAD)):
-            self._near, self._near_rows = np.arange(size), self._pool.rows
-            return violation, True
-        self._near = np.union1d(best_of(violation, best), np.arange(0, size, -(-size // SPREAD)))
-        self._near_rows = self._pool.rows[self._near]
-        self._worn, self._turns = care * WORN * float(violation.max()), TURNS
-        return violation[self._near], True
-
-    def _hot_lifts(self, hot: Ints) -> Vector:
-        """Lifted rows of these pool positions, each lifted once."""
-        new = hot[self._slot[hot] < 0]
-        end = self._stored + len(new)
-        if end > len(self._store):
-            self._store = np.concatenate([self._store[: self._stored], np.empty((end, self._store.shape[1]))])
-        self._store[self._stored : end] = self._curved.lift(self._pool.rows[new])
-        self._slot[new] = np.arange(self._stored, end)
-        self._stored = end
-        return self._store[self._slot[hot]]
 
     def _step(self, violation: Vector, gap: float, tol: float) -> int:
         """One model and one line search; returns how many atoms joined."""
@@ -221,36 +263,30 @@ class NewtonInner:
     def _model(self, violation: Vector, tol: float, accepted: float) -> tuple[Ints, Hot | Near]:
         """Return the other atoms of a model, and the model."""
         if self._curved.cheap:
-            return self._near, self._near_model(accepted)
-        violation[self._twins()[0]] = -np.inf
+            return self._near.positions, self._near_model(accepted)
+        violation[self._near.find(self._active)[0]] = -np.inf
         hot = best_of(violation, HOT)
-        others = self._near[hot[violation[hot] > tol]]
+        others = self._near.positions[hot[violation[hot] > tol]]
         return others, self._hot_model(others, accepted)
 
     def _near_model(self, tol: float) -> Near:
         point = self._point
         # Both sides of a violation are sums that may cancel.
         size = norm(point.grad) * (norm(point.x) + self._span)
-        places, labels = self._twins()
-        twins = np.full(len(self._near), -1)
+        places, labels = self._near.find(self._active)
+        twins = np.full(len(self._near.positions), -1)
         twins[places] = labels
         return Near(
             self._curved,
             point,
             active=self._lifted,
-            others=self._near_rows,
+            others=self._near.rows,
             twins=twins,
             tol=max(tol, 16.0 * UNIT * size),
         )
 
-    def _twins(self) -> tuple[Ints, Ints]:
-        """Return which near atoms are active, and as which."""
-        at = np.minimum(np.searchsorted(self._near, self._active), len(self._near) - 1)
-        labels = np.flatnonzero(self._near[at] == self._active)
-        return at[labels], labels
-
     def _hot_model(self, hot: Ints, tol: float) -> Hot:
-        z, slope, lifts = self._z, self._objective.slope(self._point), self._hot_lifts(hot)
+        z, slope, lifts = self._z, self._objective.slope(self._point), self._lifts.take(hot)
         return Hot(self._curved, z, slope, active=self._lifted, others=lifts, known=self._known, tol=tol)
 
     @property
