@@ -4,42 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import wolfhound
 from tests.conformance.kernel import check_kernel
+from tests.outside import Rational
 from wolfhound import KERNELS, herd, store
-from wolfhound.core import Matrix, Vector
 from wolfhound.herding import Kernel, mmd
 from wolfhound.herding.result import HerdResult
 
 ROWS = np.random.default_rng(0).normal(size=(300, 3))
-
-
-@dataclass(frozen=True, repr=False)
-class Rational(Kernel):
-    """``1 / (1 + |x - y|^2 / l^2)^power``, by what a kernel must have and no more."""
-
-    power: float = 1.0
-    length: float | None = None
-
-    name: ClassVar[str] = "rational"
-
-    def fit(self, rows: Matrix) -> Rational:
-        return self if self.length else Rational(self.power, float(np.std(rows)))
-
-    def gram(self, left: Matrix, right: Matrix) -> Matrix:
-        apart = ((left[:, None, :] - right) ** 2).sum(axis=2)
-        out: Matrix = (1.0 + apart / (self.length or 1.0) ** 2) ** -self.power
-        return out
-
-    def diagonal(self, rows: Matrix) -> Vector:
-        return np.ones(len(rows))
 
 
 @pytest.fixture

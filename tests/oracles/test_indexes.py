@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,72 +12,13 @@ import pytest
 
 import wolfhound as wh
 from tests.conformance.oracle import check_oracle
+from tests.outside import COPY, CopyIndex
 from wolfhound import store
-from wolfhound.atoms import as_atoms, fingerprint
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.machine import Calibration
-from wolfhound.oracles.indexes import INDEXES, Estimate, IndexKind, Workload, find_saved
+from wolfhound.oracles.indexes import INDEXES, find_saved
 from wolfhound.planning.plan import plan
 
 ROWS = np.random.default_rng(0).standard_normal((600, 5)).astype(np.float32)
-
-
-class CopyIndex:
-    """Scans a copy of the atoms; proves nothing."""
-
-    def __init__(self, atoms: Atoms, rows: Matrix) -> None:
-        self.atoms = atoms
-        self._rows = rows
-        self._scan = wh.Scan(rows, screen=False)
-
-    @classmethod
-    def build(cls, atoms: AtomsLike, *, seed: int = 0) -> CopyIndex:
-        known = as_atoms(atoms)
-        return cls(known, known.take(np.arange(known.shape[0])))
-
-    @property
-    def nbytes(self) -> int:
-        return self._rows.nbytes
-
-    def query(
-        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
-    ) -> Hits:
-        hits = self._scan.query(queries, k=k, exclude=exclude)
-        return replace(hits, bounds=np.full(len(hits.bounds), np.inf))
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        store.save(folder, "index", {"rows": self._rows}, {"index": "copy"}, fingerprint(self.atoms))
-
-    @classmethod
-    def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> CopyIndex:
-        stored = store.load(folder, "index")
-        store.check_fingerprint(stored, atoms)
-        return cls(as_atoms(atoms), stored.arrays["rows"])
-
-
-def expected(work: Workload) -> Estimate:
-    """Nearly nothing: it is chosen."""
-    return Estimate(
-        recipe="CopyIndex.build(atoms)",
-        make=CopyIndex.build,
-        build=1e-9,
-        query=1e-9,
-        reads=work.nbytes,
-        scored=work.n,
-        nbytes=work.nbytes,
-        ratio=0.995,
-    )
-
-
-COPY = IndexKind(
-    name="copy",
-    title="CopyIndex",
-    build=CopyIndex.build,
-    load=CopyIndex.load,
-    expected=expected,
-    passes=1,
-    speeds=lambda speed, few, many: {},
-)
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ import pytest
 
 import wolfhound
 from tests.conformance.rule import check_rule
+from tests.outside import Cautious
 from tests.policy.deep import QUICK, Bandit, corners, observations
 from wolfhound.policy import EXECUTIONS, RULES
 from wolfhound.policy.answers import HullPoints, Rows
-from wolfhound.policy.deep._torch import Tensor
 from wolfhound.policy.deep.agent import Agent, Hull, HullDecision, Settings
-from wolfhound.policy.deep.rules import Brain, Described, Execution, Rule
+from wolfhound.policy.deep.rules import Described, Execution
 from wolfhound.policy.feed import Feed
 from wolfhound.policy.feed.contenders import feed_learners
 
@@ -31,29 +31,6 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     wolfhound.set_threads(1)
     yield
     wolfhound.set_threads(None)
-
-
-ONCE = HullDecision(refine=1)
-
-
-@dataclass(frozen=True)
-class Cautious(Described):
-    """The policy gradient, and a part of the way to it."""
-
-    name: ClassVar[str] = "cautious"
-    reach: float = 0.5
-    decision: HullDecision = ONCE
-
-    def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
-        out: Tensor = brain.slow_actor(obs)
-        return out
-
-    def loss(self, brain: Brain, obs: Tensor) -> Tensor:
-        return -self.reach * brain.critic.first(obs, brain.actor(obs)).mean()
-
-    @classmethod
-    def variants(cls) -> dict[str, Rule]:
-        return {"cautious": cls(), "bold": cls(reach=1.0)}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,86 @@
+"""A package that is installed beside ours: what it adds is known everywhere, the command line included."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+GO_ON = """
+import wolfhound
+herd = wolfhound.load("herd", "atoms.npy")
+assert herd.kernel.name == "rational", herd.kernel
+assert len(herd.extend(12, atoms="atoms.npy").ids) == 12
+assert type(wolfhound.load("index", "atoms.npy")).__name__ == "CopyIndex"
+assert wolfhound.choose_oracle("atoms.npy", queries=10**6, ratio=0.9, proof=False).chosen.name == "copy"
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of packages with one that names a plugin, and atoms to work on."""
+    facts = tmp_path / "site" / "outside-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[wolfhound.plugins]\noutside = tests.outside:register\n")
+    paths = [str(facts.parent), str(ROOT), str(ROOT / "src")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    monkeypatch.setenv("WOLFHOUND_CALIBRATION", str(tmp_path / "none.json"))
+    np.save(tmp_path / "atoms.npy", np.random.default_rng(0).standard_normal((400, 4)).astype(np.float32))
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> str:
+    """What a command prints."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def ask(folder: Path, command: str) -> Any:
+    """The document that a command of ours prints."""
+    return json.loads(run(folder, "-m", "wolfhound", *command.split(), "--json"))
+
+
+def test_the_command_line_knows_what_a_plugin_adds(installed: Path) -> None:
+    herd = ask(installed, "herd atoms.npy -m 8 --kernel rational -o picks.csv --save herd")
+    assert "Rational(power=1" in json.dumps(herd)
+    assert ask(installed, "index build atoms.npy -o index --kind copy")["folder"] == "index"
+    assert ask(installed, "index info index")["params"] == {"index": "copy"}
+    assert ask(installed, "index check index atoms.npy --queries 5")["passed"]
+    plan = ask(installed, "plan atoms.npy --queries 1000000")
+    assert "copy" in [option["name"] for option in plan["options"]]
+    compared = ask(installed, "policy compare --only bold --steps 64 --seeds 1 --points 1 --episodes 1")
+    assert "bold" in json.dumps(compared)
+    run(installed, "-c", GO_ON)
+
+
+def test_without_it_the_names_are_not_known(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    command = [
+        sys.executable,
+        "-m",
+        "wolfhound",
+        "index",
+        "build",
+        "atoms.npy",
+        "-o",
+        "index",
+        "--kind",
+        "copy",
+    ]
+    done = subprocess.run(command, cwd=installed, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 2
+    assert "clusters" in done.stderr
+    assert not (installed / "index").exists()
