@@ -46,6 +46,7 @@ def test_all_claims_are_here() -> None:
     assert [f"claim_{kind}" for kind in kinds.split()] == CLAIMS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLAIMS)
 def test_tiny_claim_holds(name: str, tmp_path: Path) -> None:
     out = tmp_path / "out.json"

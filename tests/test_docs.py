@@ -111,6 +111,7 @@ def test_every_page_with_python_is_run() -> None:
     assert with_python == set(PAGES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / name).read_text()
