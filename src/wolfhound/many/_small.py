@@ -1,0 +1,81 @@
+"""The small dictionary: its Gram matrix once, then one product per chunk of targets."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wolfhound.core import Ids, Ints, Matrix, Vector
+from wolfhound.many import _small_kernels as kernels
+from wolfhound.many._small_kernels import Answers, Dictionary, Rules
+from wolfhound.many._tableau import pad
+from wolfhound.many._units import Units, choose_units, measure_norms
+
+
+class Small(NamedTuple):
+    """A dictionary, its units, and room for as many active atoms as there can be."""
+
+    units: Units
+    atoms: Dictionary
+    cap: int
+
+    def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
+        """Solve a chunk of targets in these units.
+
+        Parameters
+        ----------
+        targets : (m, d)
+            As `Units.convert_targets` gives them.
+        starts, banned
+            As in `Chunk`.
+        rules
+            In these units.
+        """
+        m, d = targets.shape
+        n, wide = self.atoms.gram.shape
+        cross = np.zeros((m, wide))
+        np.matmul(targets, self.atoms.rows.T, out=cross[:, :n])
+        chunk = kernels.Chunk(targets, measure_norms(targets), cross, starts, banned)
+        room = kernels.make_room(self.cap, n, d)
+        out = kernels.make_answers(m, self.cap)
+        kernels.solve_chunk(self.atoms, room, chunk, rules, out)
+        return out
+
+
+def build_small(rows: Matrix, pool: Ids, *, zero: bool) -> Small:
+    """Make the Gram matrix.
+
+    Parameters
+    ----------
+    rows : (n, d)
+        All atoms.
+    pool
+        Random atoms that give the scale of rtol.
+    zero
+        Whether the last atom is the origin, whose weight is left out of the answer.
+    """
+    units = choose_units(rows)
+    inside = units.convert(rows)
+    n, d = inside.shape
+    gram = np.zeros((n, pad(n)))
+    np.matmul(inside, inside.T, out=gram[:, :n])
+    squares, norms = np.zeros(pad(n)), np.zeros(pad(n))
+    squares[:n] = np.einsum("ij,ij->i", inside, inside)
+    np.fill_diagonal(gram, squares[:n])
+    norms[:n] = measure_norms(inside)
+    mean = float(squares[:n].mean())
+    atoms = Dictionary(
+        inside,
+        gram,
+        gram.astype(np.float32),
+        squares,
+        norms,
+        pool,
+        float(norms.max()),
+        mean if mean > 0.0 else 1.0,
+        # Without the origin's weight the others sum to what they do, not to 1.
+        float(norms[n - 1]) if zero else 0.0,
+    )
+    return Small(units, atoms, min(n, d + 1) + 1)

@@ -1,0 +1,398 @@
+"""Compiled: one target after the other over a small dictionary with its Gram matrix."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core import TINY, UNIT, Ids, Ints, Vector
+from wolfhound.jit import fast_kernel, kernel
+from wolfhound.many import _proof_kernels as proofs
+from wolfhound.many import _tableau as table
+from wolfhound.many._proof_kernels import Proof, Residual
+from wolfhound.many._tableau import (
+    ALPHA,
+    COLUMNS,
+    LEAST,
+    LINEAR,
+    PIVOT,
+    PRICE,
+    SIZE,
+    SPARE,
+    WEIGHT,
+    Singles,
+    Tableau,
+)
+
+SHUT = 0.03
+"""Atoms with less than this share of the largest violation are not looked at."""
+
+CLOSE = 0.7
+"""Share of the goal at which float32 prices are left."""
+
+PATIENCE = 6
+"""Exact steps in a row that need not make the gap smaller."""
+
+TRIED = 256
+"""Pool atoms among which the cold start is chosen, as `minimize` does."""
+
+SAMPLE = 64
+"""Pool atoms whose values of f give the scale of rtol, as `minimize` does."""
+
+PROVED, ROUNDING, STALLED = 0, 1, 2
+
+
+class Dictionary(NamedTuple):
+    """Few atoms, centred and scaled, and all their products.
+
+    Attributes
+    ----------
+    rows : (n, d) float64
+    gram, singles : (n, wide) float64 and float32
+        Products of the rows, padded with zeros.
+    squares, norms : (wide,)
+        |row|^2, and |row| rounded up.
+    pool : (p,) int64
+        Random atoms that give the scale of rtol.
+    radius, alpha, shift : float
+        Largest norm; mean square; what `measure` adds.
+    """
+
+    rows: Vector
+    gram: Vector
+    singles: Singles
+    squares: Vector
+    norms: Vector
+    pool: Ids
+    radius: float
+    alpha: float
+    shift: float
+
+
+class Chunk(NamedTuple):
+    """Some targets, centred and scaled.
+
+    Attributes
+    ----------
+    targets, norms : (m, d), (m,)
+        The targets, and their norms rounded up.
+    cross : (m, wide)
+        Their products with all rows, padded with zeros.
+    starts, banned : (m + 1,), (e,)
+        Atoms that target i must not use are ``banned[starts[i]:starts[i + 1]]``.
+    """
+
+    targets: Vector
+    norms: Vector
+    cross: Vector
+    starts: Ints
+    banned: Ids
+
+
+class Rules(NamedTuple):
+    """When a target is done, in the units of the dictionary; at most `limit` atoms."""
+
+    rtol: float
+    atol: float
+    limit: int
+
+
+class Answers(NamedTuple):
+    """Per target: (m, cap) ids and weights, of which `count`; (m,) all others."""
+
+    ids: Ids
+    weights: Vector
+    count: Ints
+    value: Vector
+    lower: Vector
+    goal: Vector
+    code: NDArray[np.int8]
+    passes: Ints
+
+
+def make_answers(m: int, cap: int) -> Answers:
+    """Return room for m answers."""
+    return Answers(
+        np.zeros((m, cap), np.int64),
+        np.zeros((m, cap)),
+        np.zeros(m, np.int64),
+        np.full(m, np.inf),
+        np.zeros(m),
+        np.zeros(m),
+        np.zeros(m, np.int8),
+        np.zeros(m, np.int64),
+    )
+
+
+class Room(NamedTuple):
+    """What one thread works on."""
+
+    tab: Tableau
+    here: Residual
+    prices: Vector
+    ids: Ids
+    weights: Vector
+
+
+def make_room(cap: int, columns: int, d: int) -> Room:
+    """Return room for one target after the other."""
+    tab = table.make_tableau(cap, columns)
+    return Room(
+        tab,
+        proofs.make_residual(d),
+        np.zeros(table.pad(columns)),
+        np.zeros(cap, np.int64),
+        np.zeros(cap),
+    )
+
+
+# ---------------------------------------------------------------- a target begins
+
+
+@fast_kernel
+def _load(atoms: Dictionary, tab: Tableau, cross: Vector, q: int) -> None:
+    """Set linear terms, pivots and what is added to them."""
+    alpha = atoms.alpha
+    exact, linear, pivot, least, squares = tab.exact, tab.lines[LINEAR], tab.lines[PIVOT], tab.lines[LEAST], atoms.squares
+    for j in range(q):
+        exact[j] = cross[j]
+        linear[j] = np.float32(cross[j] + alpha)
+        pivot[j] = np.float32(squares[j] + alpha)
+        least[j] = np.float32(1e-5 * squares[j] + TINY)
+
+
+@kernel
+def _ban(tab: Tableau, n: int, banned: Ids) -> None:
+    """Shut the padding, and atoms that must not be used."""
+    for j in range(n, tab.sizes[COLUMNS]):
+        tab.lines[LINEAR, j] = table.FAR
+    for j in banned:
+        tab.lines[LINEAR, j] = table.FAR
+
+
+@fast_kernel
+def _set_values(prices: Vector, squares: Vector, cross: Vector, q: int) -> None:
+    """f at every atom, less a constant."""
+    for j in range(q):
+        prices[j] = 0.5 * squares[j] - cross[j]
+
+
+@kernel
+def _best_of_pool(atoms: Dictionary, prices: Vector) -> int:
+    """The pool atom of least f among the first that are not banned, -1 if none."""
+    best, seen = -1, 0
+    for p in atoms.pool:
+        if prices[p] < np.inf:
+            best = p if best < 0 or prices[p] < prices[best] else best
+            seen += 1
+            if seen == TRIED:
+                break
+    return best
+
+
+@kernel
+def _spread(atoms: Dictionary, prices: Vector, sample: Vector) -> float:
+    """Median less minimum of f over the first pool atoms that are not banned."""
+    count = 0
+    for p in atoms.pool:
+        if prices[p] < np.inf:
+            sample[count] = prices[p]
+            count += 1
+            if count == SAMPLE:
+                break
+    if count == 0:
+        return 0.0
+    part = np.sort(sample[:count])
+    return 0.5 * (part[(count - 1) // 2] + part[count // 2]) - part[0]
+
+
+@kernel
+def measure_scale(atoms: Dictionary, prices: Vector, cross: Vector) -> float:
+    """Scale of rtol as in `minimize`, from the values of f at all atoms."""
+    best = _best_of_pool(atoms, prices)
+    if best < 0:
+        return 0.0
+    line, least = atoms.gram[best], np.inf
+    for p in atoms.pool:
+        if prices[p] < np.inf:
+            least = min(least, line[p] - cross[p])
+    gap = atoms.squares[best] - cross[best] - least
+    return max(gap, _spread(atoms, prices, np.empty(SAMPLE)), 0.0)
+
+
+@kernel
+def begin(atoms: Dictionary, room: Room, cross: Vector, banned: Ids) -> float:
+    """Start at the best single atom; return the scale of rtol, -1 if no atom is left."""
+    tab, n, q = room.tab, len(atoms.rows), atoms.gram.shape[1]
+    table.clear(tab, q, atoms.alpha)
+    _load(atoms, tab, cross, q)
+    _ban(tab, n, banned)
+    prices = room.prices
+    _set_values(prices, atoms.squares, cross, q)
+    prices[n:] = np.inf
+    for j in banned:
+        prices[j] = np.inf
+    least = table.lowest(prices, q)
+    if not least < np.inf:
+        return -1.0
+    first = table.find(prices, least, n)
+    scale = measure_scale(atoms, prices, cross)
+    table.join(tab, first, atoms.gram[first], atoms.singles[first], atoms.squares[first] + atoms.alpha)
+    tab.active[WEIGHT, 0] = 1.0
+    table.take_aim(tab)
+    return scale
+
+
+# ---------------------------------------------------------------- it moves
+
+
+@kernel
+def walk(atoms: Dictionary, tab: Tableau, square: float, goal: float, limit: int) -> None:
+    """Move by float32 prices, until they see no gap or f falls no more.
+
+    Parameters
+    ----------
+    square
+        |target|^2.
+    limit
+        No atom joins that many.
+    """
+    q, last = tab.sizes[COLUMNS], np.inf
+    while tab.sizes[SIZE] < limit:
+        now = table.model_value(tab)
+        if not now < last:
+            return
+        last = now
+        table.set_prices(tab, q)
+        low = table.lowest(tab.lines[PRICE], q)
+        here = 0.0
+        for i in range(tab.sizes[SIZE]):
+            here += tab.active[WEIGHT, i] * tab.lines[PRICE, tab.at[i]]
+        gap = max(here - low, 0.0)
+        value = max(0.5 * (now - tab.numbers[ALPHA] + square), 0.0)
+        if not proofs.cut_gap(gap, 2.0 * value + TINY) > CLOSE * goal:
+            return
+        table.set_gains(tab, np.float32(here - SHUT * gap), q)
+        score = table.lowest(tab.lines[SPARE], q)
+        if not score < 0.0:
+            return
+        b = table.find(tab.lines[SPARE], score, q)
+        table.step_to(tab, b, atoms.gram[b], atoms.singles[b], here - tab.lines[PRICE, b])
+
+
+@fast_kernel
+def _add_rows(atoms: Dictionary, tab: Tableau, k: int, prices: Vector) -> None:
+    """Add the Gram rows of the active atoms by their weights, four at a time."""
+    gram, at, weights = atoms.gram, tab.at, tab.active[WEIGHT]
+    i = 0
+    while i + 4 <= k:
+        a, b, c, d = gram[at[i]], gram[at[i + 1]], gram[at[i + 2]], gram[at[i + 3]]
+        wa, wb, wc, wd = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        for j in range(len(prices)):
+            prices[j] += (wa * a[j] + wb * b[j]) + (wc * c[j] + wd * d[j])
+        i += 4
+    while i < k:
+        proofs.add_scaled(prices, weights[i], gram[at[i]])
+        i += 1
+
+
+@kernel
+def _shut(prices: Vector, n: int, banned: Ids) -> float:
+    """Give excluded atoms and the padding the price inf; return the least price."""
+    prices[n:] = np.inf
+    for j in banned:
+        prices[j] = np.inf
+    return table.lowest(prices, len(prices))
+
+
+@kernel
+def prove(atoms: Dictionary, room: Room, target: Vector, norm: float, banned: Ids, goal: float) -> Proof:
+    """Prove the point of the tableau's weights; `room.prices` are then those of all atoms.
+
+    First by the Gram matrix, whose rounding is relative to the radius; where that hides
+    the goal, by fresh products with the residual.
+    """
+    tab, here, prices, n = room.tab, room.here, room.prices, len(atoms.rows)
+    k, d = tab.sizes[SIZE], len(target)
+    proofs.normalise(tab.active[WEIGHT], k)
+    proofs.mix(atoms.rows, atoms.norms, tab.at[:k], tab.active[WEIGHT], here)
+    proofs.measure(here, target, norm, k, atoms.shift)
+    for j in range(len(prices)):
+        prices[j] = -tab.exact[j]
+    _add_rows(atoms, tab, k, prices)
+    least = _shut(prices, n, banned)
+    error = proofs.gamma(d + k + 8) * atoms.radius * (here.sizes[proofs.RHO] + norm)
+    proof = proofs.certify(here, least, atoms.radius, error + (d + k) * TINY)
+    if proof.value - proof.lower <= goal or 32.0 * proof.slack < goal:
+        return proof
+    for j in range(n):
+        prices[j] = proofs.dot(atoms.rows[j], here.r)
+    least = _shut(prices, n, banned)
+    error = proofs.gamma(d + 4) * atoms.radius * here.sizes[proofs.R]
+    return proofs.certify(here, least, atoms.radius, error + d * TINY)
+
+
+@kernel
+def _keep(room: Room) -> int:
+    """Copy the active atoms and weights."""
+    k = room.tab.sizes[SIZE]
+    for i in range(k):
+        room.ids[i], room.weights[i] = room.tab.at[i], room.tab.active[WEIGHT, i]
+    return k
+
+
+@kernel
+def _step_exactly(atoms: Dictionary, room: Room) -> bool:
+    """Let the atom of least price join; False if that is an active one, or nothing moves."""
+    tab, prices = room.tab, room.prices
+    b = table.find(prices, table.lowest(prices, len(prices)), len(prices))
+    here = 0.0
+    for i in range(tab.sizes[SIZE]):
+        here += tab.active[WEIGHT, i] * prices[tab.at[i]]
+        if tab.at[i] == b:
+            return False
+    return table.step_to(tab, b, atoms.gram[b], atoms.singles[b], here - prices[b])
+
+
+@kernel
+def _solve_target(atoms: Dictionary, room: Room, chunk: Chunk, rules: Rules, out: Answers, t: int) -> None:
+    """Solve target t: float32 prices, a proof, then exact steps where that does not reach the goal."""
+    target, norm, tab = chunk.targets[t], chunk.norms[t], room.tab
+    banned = chunk.banned[chunk.starts[t] : chunk.starts[t + 1]]
+    scale = begin(atoms, room, chunk.cross[t], banned)
+    if scale < 0.0:
+        return
+    goal = max(rules.atol, rules.rtol * scale)
+    walk(atoms, tab, norm * norm, goal, rules.limit)
+    value, lower, slack, best, idle, k, passes = np.inf, 0.0, 0.0, np.inf, 0, 0, 0
+    while True:
+        proof = prove(atoms, room, target, norm, banned, goal)
+        passes += 1
+        lower = max(lower, proof.lower)
+        if proof.value < value:
+            value, slack, k = proof.value, proof.slack, _keep(room)
+        if value - lower <= goal or tab.sizes[SIZE] >= rules.limit:
+            break
+        idle = 0 if value - lower < 0.99 * best else idle + 1
+        best = min(best, value - lower)
+        if idle > PATIENCE or not _step_exactly(atoms, room):
+            break
+    out.count[t], out.value[t], out.lower[t], out.goal[t] = k, value, min(lower, value), goal
+    out.passes[t] = passes
+    for i in range(k):
+        out.ids[t, i], out.weights[t, i] = room.ids[i], room.weights[i]
+    # A move of the weights by a few units in the last place moves the gap by this.
+    grain = 128.0 * UNIT * atoms.radius * (atoms.radius + norm)
+    left = value - lower
+    out.code[t] = PROVED if left <= goal else ROUNDING if left <= max(8.0 * slack, grain) else STALLED
+
+
+@kernel
+def solve_chunk(atoms: Dictionary, room: Room, chunk: Chunk, rules: Rules, out: Answers) -> None:
+    """Solve all targets of a chunk."""
+    for t in range(len(chunk.targets)):
+        _solve_target(atoms, room, chunk, rules, out, t)
+
