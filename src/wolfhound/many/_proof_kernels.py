@@ -29,7 +29,7 @@ SAFE = 1.01
 """Factor on an error bound that covers the rounding of the bound itself."""
 
 
-class Proof(NamedTuple):
+class Bracket(NamedTuple):
     """What is known of a point: ``lower <= min f``, ``f <= value``.
 
     `slack` is the part of `value - lower` that is rounding.
@@ -107,7 +107,8 @@ def normalise(weights: Vector, k: int) -> None:
 def mix(rows: Matrix, norms: Vector, at: Ints, weights: Vector, out: Residual) -> None:
     """Set the point of these weights, (k,) as `at`; `norms` are rounded up."""
     x, rho = out.x, 0.0
-    x[:] = 0.0
+    for i in range(len(x)):
+        x[i] = 0.0
     for i in range(len(at)):
         add_scaled(x, weights[i], rows[at[i]])
         rho += weights[i] * norms[at[i]]
@@ -140,10 +141,10 @@ def measure(out: Residual, target: Vector, target_norm: float, k: int, shift: fl
 
 
 @kernel
-def bound_value(out: Residual) -> tuple[float, float]:
+def bound_value(sizes: Vector, d: int) -> tuple[float, float]:
     """Return the computed f, and at most how far the true f is from it."""
-    value = 0.5 * out.sizes[SQUARE]
-    lost, size, d = out.sizes[LOST], out.sizes[R], len(out.x)
+    value = 0.5 * sizes[SQUARE]
+    lost, size = sizes[LOST], sizes[R]
     return value, SAFE * (gamma(d + 4) * value + d * TINY + lost * (size + 0.5 * lost))
 
 
@@ -156,37 +157,32 @@ def cut_gap(gap: float, excess: float) -> float:
 
 
 @kernel
-def certify(out: Residual, least: float, radius: float, error: float) -> Proof:
+def certify(sizes: Vector, d: int, inner: float, least: float, radius: float, error: float) -> Bracket:
     """Prove what a pricing shows.
 
     Parameters
     ----------
+    sizes, d
+        Of a `Residual`, and its dimension.
+    inner
+        The computed <r, x>.
     least
         Least computed <r, a> over all atoms.
     radius
         At least every |a|.
     error
-        Of `least`, against the product of the computed r with the true rows.
+        Of `least`, against the product of the computed r with the computed rows.
     """
-    value, off = bound_value(out)
-    sizes, d = out.sizes, len(out.x)
+    value, off = bound_value(sizes, d)
     far = max(radius, sizes[X]) * (1.0 + 8.0 * UNIT)
     rounding = 2.0 * sizes[LOST] * far + sizes[R] * (sizes[AWAY] + 2.0 * UNIT * far)
     rounding += gamma(d + 2) * sizes[R] * sizes[X] + error + (d + 2) * TINY
     rounding *= SAFE
-    gap = dot(out.r, out.x) - least + rounding
+    # Rounding of the difference: a unit of either part.
+    gap = inner - least + rounding + 4.0 * UNIT * (abs(inner) + abs(least))
     excess = 2.0 * (value + off) * (1.0 + 4.0 * UNIT) + TINY
-    # Rounding of the difference above: a unit of either part.
-    gap = max(0.0, gap + 2.0 * UNIT * (abs(gap) + abs(least)))
-    proved = value - off - cut_gap(gap, excess)
-    proved = proved - 4.0 * UNIT * abs(value) - TINY
+    proved = value - off - cut_gap(max(gap, 0.0), excess)
+    proved = proved - 4.0 * UNIT * value - TINY
     upper = (value + off) * (1.0 + 2.0 * UNIT)
     slack = 2.0 * (off + rounding) + 4.0 * UNIT * value
-    return Proof(upper, min(max(proved, 0.0), upper), slack)
-
-
-@kernel
-def prove_by_floor(out: Residual) -> Proof:
-    """Prove the value, and that f >= 0."""
-    value, off = bound_value(out)
-    return Proof((value + off) * (1.0 + 2.0 * UNIT), 0.0, 2.0 * off)
+    return Bracket(upper, min(max(proved, 0.0), upper), slack)

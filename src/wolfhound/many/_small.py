@@ -13,6 +13,9 @@ from wolfhound.many._small_kernels import Answers, Dictionary, Rules
 from wolfhound.many._tableau import pad
 from wolfhound.many._units import Units, choose_units, measure_norms
 
+CHUNK = 256
+"""Targets that are solved in one go."""
+
 
 class Small(NamedTuple):
     """A dictionary, its units, and room for as many active atoms as there can be."""
@@ -20,6 +23,10 @@ class Small(NamedTuple):
     units: Units
     atoms: Dictionary
     cap: int
+
+    def chunk(self, m: int) -> int:
+        """How many of m targets are solved in one go."""
+        return CHUNK
 
     def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
         """Solve a chunk of targets in these units.
@@ -38,7 +45,7 @@ class Small(NamedTuple):
         cross = np.zeros((m, wide))
         np.matmul(targets, self.atoms.rows.T, out=cross[:, :n])
         chunk = kernels.Chunk(targets, measure_norms(targets), cross, starts, banned)
-        room = kernels.make_room(self.cap, n, d)
+        room = kernels.make_workspace(self.cap, n, d)
         out = kernels.make_answers(m, self.cap)
         kernels.solve_chunk(self.atoms, room, chunk, rules, out)
         return out

@@ -10,28 +10,21 @@ from numpy.typing import NDArray
 
 from wolfhound.core import TINY, UNIT, Ids, Ints, Vector
 from wolfhound.jit import fast_kernel, kernel
+from wolfhound.many import _moves as moves
 from wolfhound.many import _proof_kernels as proofs
 from wolfhound.many import _tableau as table
-from wolfhound.many._proof_kernels import Proof, Residual
+from wolfhound.many._proof_kernels import Bracket, Residual
 from wolfhound.many._tableau import (
-    ALPHA,
     COLUMNS,
+    GAIN,
     LEAST,
     LINEAR,
     PIVOT,
-    PRICE,
     SIZE,
-    SPARE,
     WEIGHT,
     Singles,
     Tableau,
 )
-
-SHUT = 0.03
-"""Atoms with less than this share of the largest violation are not looked at."""
-
-CLOSE = 0.7
-"""Share of the goal at which float32 prices are left."""
 
 PATIENCE = 6
 """Exact steps in a row that need not make the gap smaller."""
@@ -42,7 +35,7 @@ TRIED = 256
 SAMPLE = 64
 """Pool atoms whose values of f give the scale of rtol, as `minimize` does."""
 
-PROVED, ROUNDING, STALLED = 0, 1, 2
+PROVED, ROUNDING, STALLED, OUT_OF_TIME = range(4)
 
 
 class Dictionary(NamedTuple):
@@ -127,7 +120,7 @@ def make_answers(m: int, cap: int) -> Answers:
     )
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """What one thread works on."""
 
     tab: Tableau
@@ -137,10 +130,10 @@ class Room(NamedTuple):
     weights: Vector
 
 
-def make_room(cap: int, columns: int, d: int) -> Room:
+def make_workspace(cap: int, columns: int, d: int) -> Workspace:
     """Return room for one target after the other."""
     tab = table.make_tableau(cap, columns)
-    return Room(
+    return Workspace(
         tab,
         proofs.make_residual(d),
         np.zeros(table.pad(columns)),
@@ -156,7 +149,8 @@ def make_room(cap: int, columns: int, d: int) -> Room:
 def _load(atoms: Dictionary, tab: Tableau, cross: Vector, q: int) -> None:
     """Set linear terms, pivots and what is added to them."""
     alpha = atoms.alpha
-    exact, linear, pivot, least, squares = tab.exact, tab.lines[LINEAR], tab.lines[PIVOT], tab.lines[LEAST], atoms.squares
+    exact, squares = tab.exact, atoms.squares
+    linear, pivot, least = tab.lines[LINEAR], tab.lines[PIVOT], tab.lines[LEAST]
     for j in range(q):
         exact[j] = cross[j]
         linear[j] = np.float32(cross[j] + alpha)
@@ -194,6 +188,18 @@ def _best_of_pool(atoms: Dictionary, prices: Vector) -> int:
 
 
 @kernel
+def median_of(values: Vector, count: int) -> float:
+    """Median of the first numbers, which are sorted by it."""
+    for i in range(1, count):
+        x, j = values[i], i
+        while j > 0 and values[j - 1] > x:
+            values[j] = values[j - 1]
+            j -= 1
+        values[j] = x
+    return 0.5 * (values[(count - 1) // 2] + values[count // 2])
+
+
+@kernel
 def _spread(atoms: Dictionary, prices: Vector, sample: Vector) -> float:
     """Median less minimum of f over the first pool atoms that are not banned."""
     count = 0
@@ -205,8 +211,7 @@ def _spread(atoms: Dictionary, prices: Vector, sample: Vector) -> float:
                 break
     if count == 0:
         return 0.0
-    part = np.sort(sample[:count])
-    return 0.5 * (part[(count - 1) // 2] + part[count // 2]) - part[0]
+    return median_of(sample, count) - sample[0]
 
 
 @kernel
@@ -224,25 +229,32 @@ def measure_scale(atoms: Dictionary, prices: Vector, cross: Vector) -> float:
 
 
 @kernel
-def begin(atoms: Dictionary, room: Room, cross: Vector, banned: Ids) -> float:
+def _shut(prices: Vector, n: int, banned: Ids) -> float:
+    """Give excluded atoms and the padding the price inf; return the least price."""
+    for j in range(n, len(prices)):
+        prices[j] = np.inf
+    for j in banned:
+        prices[j] = np.inf
+    return table.lowest(prices, len(prices))
+
+
+@kernel
+def begin(atoms: Dictionary, room: Workspace, cross: Vector, banned: Ids) -> float:
     """Start at the best single atom; return the scale of rtol, -1 if no atom is left."""
     tab, n, q = room.tab, len(atoms.rows), atoms.gram.shape[1]
-    table.clear(tab, q, atoms.alpha)
+    moves.clear(tab, q, atoms.alpha)
     _load(atoms, tab, cross, q)
     _ban(tab, n, banned)
     prices = room.prices
     _set_values(prices, atoms.squares, cross, q)
-    prices[n:] = np.inf
-    for j in banned:
-        prices[j] = np.inf
-    least = table.lowest(prices, q)
+    least = _shut(prices, n, banned)
     if not least < np.inf:
         return -1.0
     first = table.find(prices, least, n)
     scale = measure_scale(atoms, prices, cross)
-    table.join(tab, first, atoms.gram[first], atoms.singles[first], atoms.squares[first] + atoms.alpha)
+    moves.join(tab, first, atoms.gram[first], atoms.singles[first], atoms.squares[first] + atoms.alpha)
     tab.active[WEIGHT, 0] = 1.0
-    table.take_aim(tab)
+    moves.take_aim(tab)
     return scale
 
 
@@ -251,36 +263,12 @@ def begin(atoms: Dictionary, room: Room, cross: Vector, banned: Ids) -> float:
 
 @kernel
 def walk(atoms: Dictionary, tab: Tableau, square: float, goal: float, limit: int) -> None:
-    """Move by float32 prices, until they see no gap or f falls no more.
-
-    Parameters
-    ----------
-    square
-        |target|^2.
-    limit
-        No atom joins that many.
-    """
-    q, last = tab.sizes[COLUMNS], np.inf
+    """Move by float32 prices, until they see no gap, f falls no more, or `limit` atoms are active."""
     while tab.sizes[SIZE] < limit:
-        now = table.model_value(tab)
-        if not now < last:
+        b = table.choose_column(tab, square, goal)
+        if b < 0:
             return
-        last = now
-        table.set_prices(tab, q)
-        low = table.lowest(tab.lines[PRICE], q)
-        here = 0.0
-        for i in range(tab.sizes[SIZE]):
-            here += tab.active[WEIGHT, i] * tab.lines[PRICE, tab.at[i]]
-        gap = max(here - low, 0.0)
-        value = max(0.5 * (now - tab.numbers[ALPHA] + square), 0.0)
-        if not proofs.cut_gap(gap, 2.0 * value + TINY) > CLOSE * goal:
-            return
-        table.set_gains(tab, np.float32(here - SHUT * gap), q)
-        score = table.lowest(tab.lines[SPARE], q)
-        if not score < 0.0:
-            return
-        b = table.find(tab.lines[SPARE], score, q)
-        table.step_to(tab, b, atoms.gram[b], atoms.singles[b], here - tab.lines[PRICE, b])
+        moves.step_to(tab, b, atoms.gram[b], atoms.singles[b], tab.numbers[GAIN])
 
 
 @fast_kernel
@@ -300,16 +288,9 @@ def _add_rows(atoms: Dictionary, tab: Tableau, k: int, prices: Vector) -> None:
 
 
 @kernel
-def _shut(prices: Vector, n: int, banned: Ids) -> float:
-    """Give excluded atoms and the padding the price inf; return the least price."""
-    prices[n:] = np.inf
-    for j in banned:
-        prices[j] = np.inf
-    return table.lowest(prices, len(prices))
-
-
-@kernel
-def prove(atoms: Dictionary, room: Room, target: Vector, norm: float, banned: Ids, goal: float) -> Proof:
+def prove(
+    atoms: Dictionary, room: Workspace, target: Vector, norm: float, banned: Ids, goal: float
+) -> Bracket:
     """Prove the point of the tableau's weights; `room.prices` are then those of all atoms.
 
     First by the Gram matrix, whose rounding is relative to the radius; where that hides
@@ -325,18 +306,19 @@ def prove(atoms: Dictionary, room: Room, target: Vector, norm: float, banned: Id
     _add_rows(atoms, tab, k, prices)
     least = _shut(prices, n, banned)
     error = proofs.gamma(d + k + 8) * atoms.radius * (here.sizes[proofs.RHO] + norm)
-    proof = proofs.certify(here, least, atoms.radius, error + (d + k) * TINY)
+    inner = proofs.dot(here.r, here.x)
+    proof = proofs.certify(here.sizes, d, inner, least, atoms.radius, error + (d + k) * TINY)
     if proof.value - proof.lower <= goal or 32.0 * proof.slack < goal:
         return proof
     for j in range(n):
         prices[j] = proofs.dot(atoms.rows[j], here.r)
     least = _shut(prices, n, banned)
     error = proofs.gamma(d + 4) * atoms.radius * here.sizes[proofs.R]
-    return proofs.certify(here, least, atoms.radius, error + d * TINY)
+    return proofs.certify(here.sizes, d, inner, least, atoms.radius, error + d * TINY)
 
 
 @kernel
-def _keep(room: Room) -> int:
+def _keep(room: Workspace) -> int:
     """Copy the active atoms and weights."""
     k = room.tab.sizes[SIZE]
     for i in range(k):
@@ -345,7 +327,18 @@ def _keep(room: Room) -> int:
 
 
 @kernel
-def _step_exactly(atoms: Dictionary, room: Room) -> bool:
+def write_sorted(ids: Ids, weights: Vector, k: int, to_ids: Ids, to_weights: Vector) -> None:
+    """Copy k atoms by decreasing weight, equal weights by id."""
+    for i in range(k):
+        a, w, j = ids[i], weights[i], i
+        while j > 0 and (to_weights[j - 1] < w or (to_weights[j - 1] == w and to_ids[j - 1] > a)):
+            to_ids[j], to_weights[j] = to_ids[j - 1], to_weights[j - 1]
+            j -= 1
+        to_ids[j], to_weights[j] = a, w
+
+
+@kernel
+def _step_exactly(atoms: Dictionary, room: Workspace) -> bool:
     """Let the atom of least price join; False if that is an active one, or nothing moves."""
     tab, prices = room.tab, room.prices
     b = table.find(prices, table.lowest(prices, len(prices)), len(prices))
@@ -354,11 +347,13 @@ def _step_exactly(atoms: Dictionary, room: Room) -> bool:
         here += tab.active[WEIGHT, i] * prices[tab.at[i]]
         if tab.at[i] == b:
             return False
-    return table.step_to(tab, b, atoms.gram[b], atoms.singles[b], here - prices[b])
+    return moves.step_to(tab, b, atoms.gram[b], atoms.singles[b], here - prices[b])
 
 
 @kernel
-def _solve_target(atoms: Dictionary, room: Room, chunk: Chunk, rules: Rules, out: Answers, t: int) -> None:
+def _solve_target(
+    atoms: Dictionary, room: Workspace, chunk: Chunk, rules: Rules, out: Answers, t: int
+) -> None:
     """Solve target t: float32 prices, a proof, then exact steps where that does not reach the goal."""
     target, norm, tab = chunk.targets[t], chunk.norms[t], room.tab
     banned = chunk.banned[chunk.starts[t] : chunk.starts[t + 1]]
@@ -382,8 +377,7 @@ def _solve_target(atoms: Dictionary, room: Room, chunk: Chunk, rules: Rules, out
             break
     out.count[t], out.value[t], out.lower[t], out.goal[t] = k, value, min(lower, value), goal
     out.passes[t] = passes
-    for i in range(k):
-        out.ids[t, i], out.weights[t, i] = room.ids[i], room.weights[i]
+    write_sorted(room.ids, room.weights, k, out.ids[t], out.weights[t])
     # A move of the weights by a few units in the last place moves the gap by this.
     grain = 128.0 * UNIT * atoms.radius * (atoms.radius + norm)
     left = value - lower
@@ -391,8 +385,7 @@ def _solve_target(atoms: Dictionary, room: Room, chunk: Chunk, rules: Rules, out
 
 
 @kernel
-def solve_chunk(atoms: Dictionary, room: Room, chunk: Chunk, rules: Rules, out: Answers) -> None:
+def solve_chunk(atoms: Dictionary, room: Workspace, chunk: Chunk, rules: Rules, out: Answers) -> None:
     """Solve all targets of a chunk."""
     for t in range(len(chunk.targets)):
         _solve_target(atoms, room, chunk, rules, out, t)
-

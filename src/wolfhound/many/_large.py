@@ -1,0 +1,396 @@
+"""The large dictionary: passes for all targets of a chunk, and proofs by list.
+
+A ladder of random subsets brings every point near its place. Then a pass lists, for
+the query q of each target, about 750 atoms of largest key <q, a> + rho |a|. The target
+is solved on its list; for its new query p every atom outside has, with any s >= 0,
+
+    <p, a> <= s (level + error) + max(|p - s q| - s rho, 0) max |a|,
+
+so that most targets are proved without a pass of their own.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound._files import locked
+from wolfhound.atoms import ArrayAtoms, finite_rows
+from wolfhound.core import UNIT, Atoms, Ids, Ints, Vector, gamma
+from wolfhound.many import _pool_kernels as pool_kernels
+from wolfhound.many._pool_kernels import Ask, Found, Points, Pools, Source
+from wolfhound.many._sheet import Banned, Sheet, build_sheet, measure_sheet, order_banned, scan
+from wolfhound.many._small_kernels import (
+    OUT_OF_TIME,
+    PROVED,
+    ROUNDING,
+    SAMPLE,
+    STALLED,
+    TRIED,
+    Answers,
+    Rules,
+    make_answers,
+)
+from wolfhound.many._tableau import Singles
+from wolfhound.many._units import Units, measure_norms
+from wolfhound.validate import moderate
+
+LADDER = ((32, 2), (6, 1))
+"""Shares of the atoms that are looked at first, and how often."""
+
+LEAST_STEP = 4096
+"""Least number of atoms of such a share."""
+
+LIST = 1024
+"""Most atoms that a pass lists for a target; a level lets about three quarters of it pass."""
+
+JOIN = 32
+"""Most atoms that join a pool at once."""
+
+RHO = (0.1, 0.04, 0.02)
+"""How far the query of a target may turn, relative to its length, after the first pass, the second, ..."""
+
+CHUNK = 1024
+"""Most targets that share a pass."""
+
+PASSES = 40
+"""Most passes."""
+
+FLAT = 3
+"""Passes in a row without progress after which a target is given up."""
+
+
+class Step(NamedTuple):
+    """A subset of the atoms: their sheet and ids."""
+
+    sheet: Sheet
+    ids: Ids
+
+
+@dataclass(slots=True)
+class _State:
+    """Where the targets of a chunk are."""
+
+    ask: Ask
+    pools: Pools
+    points: Points
+    value: Vector
+    lower: Vector
+    slack: Vector
+    passes: Ints
+    best: Vector
+    flat: Ints
+
+    def pick(self, rows: Ints) -> _State:
+        """Copy some targets."""
+        ask = Ask(self.ask.targets[rows], self.ask.norms[rows], self.ask.goals[rows], self.ask.limit)
+        pools, points = (type(part)(*(column[rows] for column in part)) for part in (self.pools, self.points))
+        rest = (getattr(self, name)[rows] for name in ("value", "lower", "slack", "passes", "best", "flat"))
+        return _State(ask, pools, points, *rest)  # type: ignore[arg-type]
+
+    def put(self, rows: Ints, part: _State) -> None:
+        """Write some targets back."""
+        for mine, theirs in ((self.pools, part.pools), (self.points, part.points)):
+            for column, other in zip(mine, theirs, strict=True):
+                column[rows] = other
+        for name in ("value", "lower", "slack", "passes", "best", "flat"):
+            getattr(self, name)[rows] = getattr(part, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Large:
+    """All atoms as a sheet, and subsets of it.
+
+    Attributes
+    ----------
+    units, cap
+        As in `Small`.
+    sheet, steps
+        All atoms, and the ladder.
+    pool : (p, d)
+        Random atoms that give the scale of rtol, in these units; `pool_ids` are theirs.
+    shift : float
+        What `measure` adds.
+    over
+        Tells whether time is over.
+    """
+
+    units: Units
+    cap: int
+    sheet: Sheet
+    steps: tuple[Step, ...]
+    pool_ids: Ids
+    pool: Vector
+    shift: float
+    over: Callable[[], bool] = field(default=lambda: False)
+
+    def chunk(self, m: int) -> int:
+        """How many of m targets share a pass: many, but some chunks for the threads."""
+        return min(CHUNK, max(64, -(-m // 8)))
+
+    def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
+        """Solve a chunk of targets in these units; arguments are those of `Small.solve`."""
+        goals = np.maximum(rules.atol, rules.rtol * self._scales(targets, starts, banned))
+        state = self._begin(Ask(targets, measure_norms(targets), goals, self.cap + 1))
+        pairs = order_banned(starts, banned)
+        left = np.arange(len(targets))
+        late = False
+        for step in self.steps:
+            late = late or not self._climb(state, step, pairs)
+        left = np.flatnonzero(~_settle(state))
+        for turn in range(PASSES):
+            if late or not len(left):
+                break
+            part = state.pick(left)
+            late = not self._pass(part, _only(pairs, left, len(targets)), turn)
+            state.put(left, part)
+            left = np.flatnonzero(~_settle(state))
+        return self._answers(state, late)
+
+    # ------------------------------------------------ begin and end
+
+    def _begin(self, ask: Ask) -> _State:
+        m, d = ask.targets.shape
+        size = max(384, 3 * (d + 2))
+        pools = Pools(
+            np.zeros((m, size), np.int64),
+            np.zeros(m, np.int64),
+            np.zeros(m, np.int64),
+            np.zeros((m, self.cap)),
+        )
+        points = Points(ask.targets.copy(), np.full(m, -np.inf), np.zeros((m, 6)))
+        return _State(
+            ask,
+            pools,
+            points,
+            np.full(m, np.inf),
+            np.zeros(m),
+            np.zeros(m),
+            np.zeros(m, np.int64),
+            np.full(m, np.inf),
+            np.zeros(m, np.int64),
+        )
+
+    def _scales(self, targets: Vector, starts: Ints, banned: Ids) -> Vector:
+        """Scale of rtol as in `minimize`, from the pool."""
+        m = len(targets)
+        squares = np.einsum("ij,ij->i", self.pool, self.pool)
+        values = 0.5 * squares - targets @ self.pool.T
+        order = np.argsort(self.pool_ids)
+        at = np.minimum(np.searchsorted(self.pool_ids, banned, sorter=order), len(order) - 1)
+        which = np.repeat(np.arange(m), np.diff(starts))
+        inside = self.pool_ids[order[at]] == banned
+        out = (which[inside], order[at[inside]])
+        values[out] = np.inf
+        near = values[:, :TRIED].argmin(axis=1)
+        slope = self.pool[near] - targets
+        prices = slope @ self.pool.T
+        prices[out] = np.inf
+        gap = np.einsum("ij,ij->i", slope, self.pool[near]) - prices.min(axis=1)
+        sample = np.sort(values[:, :SAMPLE], axis=1)
+        count = np.maximum(np.isfinite(sample).sum(axis=1), 1)
+        each = np.arange(m)
+        median = 0.5 * (sample[each, (count - 1) // 2] + sample[each, count // 2])
+        with np.errstate(invalid="ignore"):
+            spread = median - sample[:, 0]
+        return np.maximum(np.nan_to_num(gap, posinf=0.0, neginf=0.0), np.nan_to_num(spread, posinf=0.0))
+
+    def _answers(self, state: _State, late: bool) -> Answers:
+        m, wide = len(state.value), state.pools.weights.shape[1]
+        out = make_answers(m, wide)
+        gap = state.value - state.lower
+        for t in range(m):
+            k = int(state.pools.active[t])
+            order = np.lexsort((state.pools.ids[t, :k], -state.pools.weights[t, :k]))
+            out.ids[t, :k] = state.pools.ids[t, order]
+            out.weights[t, :k] = state.pools.weights[t, order]
+        out.count[:] = state.pools.active
+        out.value[:], out.lower[:], out.goal[:] = state.value, state.lower, state.ask.goals
+        out.passes[:] = state.passes
+        rounding = gap <= np.maximum(
+            8.0 * state.slack, 128.0 * UNIT * self.sheet.radius * (self.sheet.radius + state.ask.norms)
+        )
+        open_ = np.where(rounding, ROUNDING, np.where(late & (state.flat < FLAT), OUT_OF_TIME, STALLED))
+        out.code[:] = np.where(gap <= state.ask.goals, PROVED, open_)
+        return out
+
+    # ------------------------------------------------ passes
+
+    def _climb(self, state: _State, step: Step, banned: Banned) -> bool:
+        """One look at a subset; False if time is over."""
+        queries = _as_single(state.points.query, np.zeros(len(state.value)))[0]
+        lists = scan(step.sheet, queries, _inside(banned, step.ids), 2 * JOIN, over=self.over)
+        if lists is None:
+            return False
+        best = self._work(state, step.ids[lists.ids], lists.fill)
+        self._prove(state, best, np.full(len(state.value), np.inf))
+        return True
+
+    def _pass(self, state: _State, banned: Banned, turn: int) -> bool:
+        """One pass over all atoms, then each target on its list; False if time is over."""
+        m = len(state.value)
+        rho = np.full(m, RHO[min(turn, len(RHO) - 1)])
+        queries, exact, rho = _as_single(state.points.query, rho)
+        level = self._level(queries, banned)
+        lists = scan(self.sheet, queries, banned, LIST, level=level, over=self.over)
+        if lists is None:
+            return False
+        best = self._work(state, lists.ids, lists.fill)
+        state.passes += 1
+        self._prove(state, best, self._bound_rest(state.points.query, exact, rho, lists.level))
+        gap = state.value - state.lower
+        state.flat = np.where(gap < 0.99 * state.best, 0, state.flat + 1)
+        state.best = np.minimum(state.best, gap)
+        return True
+
+    def _level(self, queries: Singles, banned: Banned) -> Singles | None:
+        """Level that about three quarters of a list pass, from the smallest subset."""
+        if not self.steps:
+            return None
+        step = self.steps[0]
+        share = self.sheet.atoms.shape[0] // len(step.ids)
+        lists = scan(step.sheet, queries, _inside(banned, step.ids), max(8, 3 * LIST // (4 * share)))
+        return None if lists is None else lists.level
+
+    def _work(self, state: _State, ids: Ids, fill: Ints) -> Vector:
+        """Solve every target on its list; return the best score of each list then."""
+        pools, (m, d) = state.pools, state.ask.targets.shape
+        table = _gather(self.sheet.atoms, ids, fill, pools)
+        exponent = -self.units.exponent
+        scales = np.array([2.0 ** (exponent // 2), 2.0 ** (exponent - exponent // 2)])
+        source = Source(table.rows, self.units.centre, scales, self.shift)
+        inside = pools._replace(ids=table.find(pools.ids))
+        found = Found(table.find(ids), fill, JOIN, np.empty(m), np.empty(JOIN, np.int64), np.empty(JOIN))
+        bench = pool_kernels.make_bench(self.cap, pools.ids.shape[1], d)
+        pool_kernels.work_lists(source, bench, inside, state.ask, found, state.points)
+        pools.ids[:] = table.name(inside.ids)
+        return found.best
+
+    def _prove(self, state: _State, best: Vector, rest: Vector) -> None:
+        """Note what the scores of the lists and the bound on all others prove."""
+        proved = np.zeros((3, len(best)))
+        pool_kernels.certify_all(state.points, best, rest, self.sheet.radius, proved)
+        state.value[:], state.slack[:] = proved[0], proved[2]
+        state.lower[:] = np.minimum(np.maximum(state.lower, proved[1]), state.value)
+
+    def _bound_rest(self, queries: Vector, asked: Vector, rho: Vector, level: Singles) -> Vector:
+        """Bound on <query, a> for all atoms outside the lists of the queries that were asked."""
+        d = queries.shape[1]
+        share = np.einsum("ij,ij->i", queries, asked) / np.einsum("ij,ij->i", asked, asked).clip(min=0.5)
+        share = np.maximum(share, 0.0)
+        turn = queries - share[:, None] * asked
+        up = 1.0 + gamma(d + 8)
+        size = np.sqrt(np.einsum("ij,ij->i", queries, queries)) * up
+        turned = np.sqrt(np.einsum("ij,ij->i", turn, turn)) * up + 4.0 * UNIT * (size + 2.0 * share)
+        edge = level.astype(np.float64) + self.sheet.error(rho)
+        with np.errstate(invalid="ignore"):
+            out = (
+                share * edge + np.maximum(turned - share * rho * (1.0 - 4.0 * UNIT), 0.0) * self.sheet.radius
+            )
+        out += 8.0 * UNIT * (np.abs(out) + size * self.sheet.radius)
+        # Without a level every atom was listed that may be.
+        return np.where(level == -np.inf, -np.inf, out)
+
+
+def build_large(
+    atoms: Atoms, pool_ids: Ids, rng: np.random.Generator, *, zero: bool, keep: bool, over: Callable[[], bool]
+) -> Large:
+    """Read the atoms and lay them out.
+
+    Parameters
+    ----------
+    atoms
+        All of them.
+    pool_ids
+        Random atoms that give the scale of rtol.
+    rng
+        Draws the subsets.
+    zero
+        Whether the last atom is the origin, whose weight is left out of the answer.
+    keep
+        Whether the float32 rows are kept, n (d + 1) 4 bytes, or made anew in each pass.
+    over
+        Tells whether time is over.
+    """
+    n, d = atoms.shape
+    rows = finite_rows(atoms, pool_ids).astype(np.float64)
+    moderate(rows, "atoms")
+    units = measure_sheet(atoms, rows.mean(axis=0))
+    sheet = build_sheet(atoms, units, keep=keep)
+    steps: list[Step] = []
+    for share, times in LADDER:
+        if n // share >= LEAST_STEP:
+            ids = np.sort(rng.choice(n, n // share, replace=False).astype(np.int64))
+            steps += [Step(sheet.take(ids), ids)] * times
+    shift = float(measure_norms(units.convert(np.zeros((1, d))))[0]) if zero else 0.0
+    cap = min(n, d + 1) + 1
+    return Large(units, cap, sheet, tuple(steps), pool_ids, units.convert(rows), shift, over)
+
+
+# ---------------------------------------------------------------- rows of lists and pools
+
+
+class Table(NamedTuple):
+    """Rows at hand: those of `ids`, or of all atoms if these are None."""
+
+    rows: NDArray[Any]
+    ids: Ids | None
+
+    def find(self, ids: Ids) -> Ids:
+        """Places of atoms that are here; anything for others."""
+        if self.ids is None:
+            return ids
+        return np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+
+    def name(self, places: Ids) -> Ids:
+        """Atoms at these places."""
+        return places if self.ids is None else self.ids[places]
+
+
+def _gather(atoms: Atoms, ids: Ids, fill: Ints, pools: Pools) -> Table:
+    """Rows in memory as they are; of others, those that lists and pools name."""
+    if isinstance(atoms, ArrayAtoms) and atoms.rows.dtype == atoms.dtype and atoms.rows.flags.c_contiguous:
+        return Table(locked(atoms.rows.view()), None)
+    listed = ids[np.arange(ids.shape[1]) < fill[:, None]]
+    pooled = pools.ids[np.arange(pools.ids.shape[1]) < pools.size[:, None]]
+    wanted = np.union1d(listed, pooled)
+    wanted = wanted if len(wanted) else np.zeros(1, np.int64)
+    return Table(locked(atoms.take(wanted)), wanted)
+
+
+# ---------------------------------------------------------------- queries and bans
+
+
+def _as_single(queries: Vector, rho: Vector) -> tuple[Singles, Vector, Vector]:
+    """Queries scaled to norm 1 with their rho, as float32; and what that is in float64."""
+    m, d = queries.shape
+    size = np.sqrt(np.einsum("ij,ij->i", queries, queries))
+    out = np.zeros((m, d + 1), np.float32)
+    out[:, :d] = queries / np.where(size > 0.0, size, 1.0)[:, None] * (1.0 - 2.0**-20)
+    out[:, d] = rho
+    return out, out[:, :d].astype(np.float64), out[:, d].astype(np.float64)
+
+
+def _inside(banned: Banned, ids: Ids) -> Banned:
+    """The same for a subset of the atoms."""
+    at = np.minimum(np.searchsorted(ids, banned.places), len(ids) - 1)
+    here = ids[at] == banned.places
+    return Banned(banned.targets[here], at[here])
+
+
+def _only(banned: Banned, rows: Ints, m: int) -> Banned:
+    """The same for some of m targets."""
+    new = np.full(m, -1)
+    new[rows] = np.arange(len(rows))
+    targets = new[banned.targets]
+    return Banned(targets[targets >= 0], banned.places[targets >= 0])
+
+
+def _settle(state: _State) -> NDArray[np.bool_]:
+    """Which targets need no more passes."""
+    return np.asarray((state.value - state.lower <= state.ask.goals) | (state.flat >= FLAT))
