@@ -13,7 +13,7 @@ so that most targets are proved without a pass of their own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +24,10 @@ from wolfhound.atoms import ArrayAtoms, finite_rows
 from wolfhound.core import UNIT, Atoms, Ids, Ints, Vector, gamma
 from wolfhound.many import _pool_kernels as pool_kernels
 from wolfhound.many._pool_kernels import Ask, Found, Points, Pools, Source
-from wolfhound.many._sheet import Banned, Sheet, build_sheet, measure_sheet, order_banned, scan
+from wolfhound.many._sheet import TILE, Banned, Sheet, build_sheet, measure_sheet, order_banned, scan
+from wolfhound.many._small import fit_chunk
 from wolfhound.many._small_kernels import (
+    LIMITED,
     OUT_OF_TIME,
     PROVED,
     ROUNDING,
@@ -35,6 +37,7 @@ from wolfhound.many._small_kernels import (
     Answers,
     Rules,
     make_answers,
+    write_sorted,
 )
 from wolfhound.many._tableau import Singles
 from wolfhound.many._units import Units, measure_norms
@@ -58,6 +61,9 @@ RHO = (0.1, 0.04, 0.02)
 CHUNK = 1024
 """Most targets that share a pass."""
 
+READ_CHUNK = 4096
+"""The same where atoms are read anew in each pass."""
+
 PASSES = 40
 """Most passes."""
 
@@ -70,6 +76,9 @@ class Step(NamedTuple):
 
     sheet: Sheet
     ids: Ids
+
+
+_COLUMNS = ("value", "lower", "slack", "passes", "best", "flat")
 
 
 @dataclass(slots=True)
@@ -89,16 +98,15 @@ class _State:
     def pick(self, rows: Ints) -> _State:
         """Copy some targets."""
         ask = Ask(self.ask.targets[rows], self.ask.norms[rows], self.ask.goals[rows], self.ask.limit)
-        pools, points = (type(part)(*(column[rows] for column in part)) for part in (self.pools, self.points))
-        rest = (getattr(self, name)[rows] for name in ("value", "lower", "slack", "passes", "best", "flat"))
-        return _State(ask, pools, points, *rest)  # type: ignore[arg-type]
+        pools, points = Pools._make(c[rows] for c in self.pools), Points._make(c[rows] for c in self.points)
+        return _State(ask, pools, points, **{name: getattr(self, name)[rows] for name in _COLUMNS})
 
     def put(self, rows: Ints, part: _State) -> None:
         """Write some targets back."""
         for mine, theirs in ((self.pools, part.pools), (self.points, part.points)):
             for column, other in zip(mine, theirs, strict=True):
                 column[rows] = other
-        for name in ("value", "lower", "slack", "passes", "best", "flat"):
+        for name in _COLUMNS:
             getattr(self, name)[rows] = getattr(part, name)
 
 
@@ -116,6 +124,8 @@ class Large:
         Random atoms that give the scale of rtol, in these units; `pool_ids` are theirs.
     shift : float
         What `measure` adds.
+    most : int
+        Most targets per chunk.
     over
         Tells whether time is over.
     """
@@ -127,11 +137,12 @@ class Large:
     pool_ids: Ids
     pool: Vector
     shift: float
-    over: Callable[[], bool] = field(default=lambda: False)
+    most: int
+    over: Callable[[], bool]
 
     def chunk(self, m: int) -> int:
         """How many of m targets share a pass: many, but some chunks for the threads."""
-        return min(CHUNK, max(64, -(-m // 8)))
+        return min(self.most, max(64, -(-m // 8)))
 
     def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
         """Solve a chunk of targets in these units; arguments are those of `Small.solve`."""
@@ -150,15 +161,14 @@ class Large:
             late = not self._pass(part, _only(pairs, left, len(targets)), turn)
             state.put(left, part)
             left = np.flatnonzero(~_settle(state))
-        return self._answers(state, late)
+        return self._limit(state, rules.limit, self._answers(state, late))
 
     # ------------------------------------------------ begin and end
 
     def _begin(self, ask: Ask) -> _State:
         m, d = ask.targets.shape
-        size = max(384, 3 * (d + 2))
         pools = Pools(
-            np.zeros((m, size), np.int64),
+            np.zeros((m, pool_size(d)), np.int64),
             np.zeros(m, np.int64),
             np.zeros(m, np.int64),
             np.zeros((m, self.cap)),
@@ -198,18 +208,15 @@ class Large:
         median = 0.5 * (sample[each, (count - 1) // 2] + sample[each, count // 2])
         with np.errstate(invalid="ignore"):
             spread = median - sample[:, 0]
-        return np.maximum(np.nan_to_num(gap, posinf=0.0, neginf=0.0), np.nan_to_num(spread, posinf=0.0))
+        return np.asarray(
+            np.maximum(np.nan_to_num(gap, posinf=0.0, neginf=0.0), np.nan_to_num(spread, posinf=0.0))
+        )
 
     def _answers(self, state: _State, late: bool) -> Answers:
         m, wide = len(state.value), state.pools.weights.shape[1]
         out = make_answers(m, wide)
         gap = state.value - state.lower
-        for t in range(m):
-            k = int(state.pools.active[t])
-            order = np.lexsort((state.pools.ids[t, :k], -state.pools.weights[t, :k]))
-            out.ids[t, :k] = state.pools.ids[t, order]
-            out.weights[t, :k] = state.pools.weights[t, order]
-        out.count[:] = state.pools.active
+        _write(state, out, np.arange(m))
         out.value[:], out.lower[:], out.goal[:] = state.value, state.lower, state.ask.goals
         out.passes[:] = state.passes
         rounding = gap <= np.maximum(
@@ -257,17 +264,36 @@ class Large:
         lists = scan(step.sheet, queries, _inside(banned, step.ids), max(8, 3 * LIST // (4 * share)))
         return None if lists is None else lists.level
 
+    def _limit(self, state: _State, limit: int, out: Answers) -> Answers:
+        """Solve again, greedily with few atoms of its pool, what has more; its bound stays."""
+        many = np.flatnonzero(out.support > limit)
+        if not len(many):
+            return out
+        part = state.pick(many)
+        part.ask = part.ask._replace(limit=limit)
+        self._work(part, np.zeros((len(many), 1), np.int64), np.zeros(len(many), np.int64))
+        full = out.value[many]
+        self._prove(part, np.full(len(many), np.inf), np.full(len(many), np.inf))
+        _write(part, out, many)
+        out.price[many], out.value[many] = part.value - full, part.value
+        open_ = many[part.value - out.lower[many] > out.goal[many]]
+        out.code[open_] = LIMITED
+        return out
+
     def _work(self, state: _State, ids: Ids, fill: Ints) -> Vector:
-        """Solve every target on its list; return the best score of each list then."""
+        """Solve every target on its list, or again with few atoms; return the best score of each list."""
         pools, (m, d) = state.pools, state.ask.targets.shape
         table = _gather(self.sheet.atoms, ids, fill, pools)
         exponent = -self.units.exponent
         scales = np.array([2.0 ** (exponent // 2), 2.0 ** (exponent - exponent // 2)])
         source = Source(table.rows, self.units.centre, scales, self.shift)
         inside = pools._replace(ids=table.find(pools.ids))
-        found = Found(table.find(ids), fill, JOIN, np.empty(m), np.empty(JOIN, np.int64), np.empty(JOIN))
         bench = pool_kernels.make_bench(self.cap, pools.ids.shape[1], d)
-        pool_kernels.work_lists(source, bench, inside, state.ask, found, state.points)
+        found = Found(table.find(ids), fill, JOIN, np.empty(m), np.empty(JOIN, np.int64), np.empty(JOIN))
+        if state.ask.limit <= self.cap:
+            pool_kernels.limit_all(source, bench, inside, state.ask, state.points)
+        else:
+            pool_kernels.work_lists(source, bench, inside, state.ask, found, state.points)
         pools.ids[:] = table.name(inside.ids)
         return found.best
 
@@ -298,7 +324,13 @@ class Large:
 
 
 def build_large(
-    atoms: Atoms, pool_ids: Ids, rng: np.random.Generator, *, zero: bool, keep: bool, over: Callable[[], bool]
+    atoms: Atoms,
+    pool_ids: Ids,
+    rng: np.random.Generator,
+    *,
+    zero: bool,
+    memory: float,
+    over: Callable[[], bool],
 ) -> Large:
     """Read the atoms and lay them out.
 
@@ -312,8 +344,9 @@ def build_large(
         Draws the subsets.
     zero
         Whether the last atom is the origin, whose weight is left out of the answer.
-    keep
-        Whether the float32 rows are kept, n (d + 1) 4 bytes, or made anew in each pass.
+    memory
+        Bytes to work in. The float32 rows, n (d + 1) 4 bytes, are kept if they take up to half of it,
+        else made anew in each pass.
     over
         Tells whether time is over.
     """
@@ -321,7 +354,7 @@ def build_large(
     rows = finite_rows(atoms, pool_ids).astype(np.float64)
     moderate(rows, "atoms")
     units = measure_sheet(atoms, rows.mean(axis=0))
-    sheet = build_sheet(atoms, units, keep=keep)
+    sheet = build_sheet(atoms, units, keep=4 * n * (d + 1) <= memory / 2)
     steps: list[Step] = []
     for share, times in LADDER:
         if n // share >= LEAST_STEP:
@@ -329,7 +362,22 @@ def build_large(
             steps += [Step(sheet.take(ids), ids)] * times
     shift = float(measure_norms(units.convert(np.zeros((1, d))))[0]) if zero else 0.0
     cap = min(n, d + 1) + 1
-    return Large(units, cap, sheet, tuple(steps), pool_ids, units.convert(rows), shift, over)
+    each = 12 * (2 * LIST + 64) + 4 * TILE + 8 * (pool_size(d) + cap + 8 * d + 2 * len(pool_ids))
+    most = fit_chunk(CHUNK if len(sheet.kept) else READ_CHUNK, each, memory)
+    return Large(units, cap, sheet, tuple(steps), pool_ids, units.convert(rows), shift, most, over)
+
+
+def pool_size(d: int) -> int:
+    """Most atoms in the pool of a target: three times as many as can be active."""
+    return max(384, 3 * (d + 2))
+
+
+def _write(state: _State, out: Answers, where: Ints) -> None:
+    """Write atoms by decreasing weight, equal weights by id."""
+    for t, place in enumerate(where):
+        k = int(state.pools.active[t])
+        write_sorted(state.pools.ids[t], state.pools.weights[t], k, out.ids[place], out.weights[place])
+        out.support[place] = k
 
 
 # ---------------------------------------------------------------- rows of lists and pools

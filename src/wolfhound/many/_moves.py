@@ -56,7 +56,7 @@ def solve_row(tab: Tableau, b: int, gram: Vector) -> float:
     """Row k of L for column b, but for its diagonal; returns the pivot."""
     k, alpha, factor, at = tab.sizes[SIZE], tab.numbers[ALPHA], tab.factor, tab.at
     line = factor[k]
-    pivot = gram[b] + alpha
+    pivot: float = gram[b] + alpha
     for i in range(k):
         z = gram[at[i]] + alpha
         other = factor[i]
@@ -218,7 +218,7 @@ def exchange(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], gain: fl
 def _set_shares(tab: Tableau, b: int, gram: Vector) -> float:
     """Shares of the active atoms in column b, in `aim`; returns what of it they leave, squared."""
     k, alpha, share, factor = tab.sizes[SIZE], tab.numbers[ALPHA], tab.active[AIM], tab.factor
-    left = gram[b] + alpha
+    left: float = gram[b] + alpha
     for i in range(k):
         z = gram[tab.at[i]] + alpha
         line = factor[i]

@@ -96,7 +96,7 @@ def partition(keys: Singles, ids: Ids, count: int, h: int) -> np.float32:
             low = i
         else:
             break
-    top = keys[0]
+    top: np.float32 = keys[0]
     for i in range(1, h):
         top = max(top, keys[i])
     return top

@@ -206,7 +206,7 @@ def _walk(bench: Bench, q: int, goal: float, limit: int) -> None:
         _set_gram(bench, b, q)
         moves.step_to(tab, b, bench.gram, bench.gram, tab.numbers[GAIN])
     best = np.inf
-    for _ in range(EXACT):
+    for _ in range(EXACT if tab.sizes[SIZE] < limit else 0):
         b, gap, value = _price(bench, q)
         fell = value < best
         best = min(best, value)
@@ -325,6 +325,14 @@ def work_lists(source: Source, bench: Bench, pools: Pools, ask: Ask, found: Foun
             add_new(pools, t, found.new[:new])
             improve(source, bench, pools, t, ask, out)
             floor = out.here[t] + INNER * ask.goals[t]
+
+
+@kernel
+def limit_all(source: Source, bench: Bench, pools: Pools, ask: Ask, out: Points) -> None:
+    """Solve every target again over its pool, greedily with at most `ask.limit` atoms."""
+    for t in range(len(ask.targets)):
+        pools.active[t] = 0
+        improve(source, bench, pools, t, ask, out)
 
 
 @kernel

@@ -10,15 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Ints, Status, Vector
-from wolfhound.many._small_kernels import OUT_OF_TIME, PROVED, ROUNDING, STALLED, Answers, Rules
+from wolfhound.many._small_kernels import (
+    LIMITED,
+    OUT_OF_TIME,
+    PROVED,
+    ROUNDING,
+    STALLED,
+    Answers,
+    Rules,
+)
 from wolfhound.many._units import Units
 from wolfhound.many.result import CODES
 
-_CODES = np.zeros(4, np.int8)
+_CODES = np.zeros(5, np.int8)
 _CODES[PROVED] = CODES[Status.GAP_REACHED]
 _CODES[ROUNDING] = CODES[Status.ROUNDING]
 _CODES[STALLED] = CODES[Status.STALLED]
 _CODES[OUT_OF_TIME] = CODES[Status.MAX_SECONDS]
+_CODES[LIMITED] = CODES[Status.FINISHED]
 
 
 class Portion(NamedTuple):
@@ -47,7 +56,7 @@ class Regime(Protocol):
         """Most atoms that an answer can have."""
 
     def chunk(self, m: int) -> int:
-        """How many of m targets are solved in one go; whatever the threads."""
+        """How many of m targets are solved in one go, whatever the threads."""
 
     def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
         """Solve a chunk of targets in these units."""
@@ -77,43 +86,17 @@ def solve_portion(regime: Regime, rows: Vector, starts: Ints, banned: Ids, wante
         For all of them.
     """
     targets, over = regime.units.convert_targets(rows)
-    rules = Rules(wanted.rtol, regime.units.square_in(wanted.atol), regime.cap + 1)
-    full = regime.solve(targets, starts, banned, rules)
-    price = np.zeros(len(rows))
-    if wanted.max_atoms is not None:
-        full, price = _limit(regime, targets, starts, banned, (rules, wanted.max_atoms, full))
-    return _convert(regime.units, full, price, over, rows, wanted)
+    limit = regime.cap + 1 if wanted.max_atoms is None else wanted.max_atoms
+    rules = Rules(wanted.rtol, regime.units.square_in(wanted.atol), limit)
+    return _convert(regime.units, regime.solve(targets, starts, banned, rules), over, rows, wanted)
 
 
-def _limit(
-    regime: Regime, targets: Vector, starts: Ints, banned: Ids, given: tuple[Rules, int, Answers]
-) -> tuple[Answers, Vector]:
-    """Solve again, greedily with few atoms, what has more; the bound of the first solve stays."""
-    rules, most, full = given
-    price, many = np.zeros(len(targets)), np.flatnonzero(full.count > most)
-    if not len(many):
-        return full, price
-    sizes = np.diff(starts)[many]
-    picked = np.concatenate([banned[starts[i] : starts[i + 1]] for i in many])
-    own = np.concatenate([[0], np.cumsum(sizes)])
-    few = regime.solve(np.ascontiguousarray(targets[many]), own, picked, rules._replace(limit=most))
-    price[many] = few.value - full.value[many]
-    for name in ("ids", "weights", "count", "value"):
-        getattr(full, name)[many] = getattr(few, name)
-    return full, price
-
-
-def _convert(
-    units: Units, found: Answers, price: Vector, over: Ints, rows: Vector, wanted: Wanted
-) -> Portion:
-    held = (np.arange(found.ids.shape[1]) < found.count[:, None]) & (found.weights > 0.0)
+def _convert(units: Units, found: Answers, over: Ints, rows: Vector, wanted: Wanted) -> Portion:
+    held = (np.arange(found.ids.shape[1]) < found.support[:, None]) & (found.weights > 0.0)
     held &= found.ids != wanted.zero
     value, lower = units.square_up(found.value), units.square_down(found.lower)
     goal = units.square_up(found.goal)
     codes = _CODES[found.code]
-    if wanted.max_atoms is not None:
-        open_ = (found.value - found.lower > found.goal) & (codes == CODES[Status.GAP_REACHED])
-        codes[open_] = CODES[Status.FINISHED]
     if over.any():
         _widen(units, over, rows, value, lower)
         codes[over > 0] = CODES[Status.ROUNDING]
@@ -126,7 +109,7 @@ def _convert(
         goal,
         codes,
         found.passes,
-        np.where(np.isfinite(found.value), units.square_up(np.maximum(price, 0.0)), 0.0),
+        units.square_up(np.maximum(found.price, 0.0)),
     )
 
 

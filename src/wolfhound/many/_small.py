@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -18,15 +19,16 @@ CHUNK = 256
 
 
 class Small(NamedTuple):
-    """A dictionary, its units, and room for as many active atoms as there can be."""
+    """A dictionary, its units, room for as many active atoms as there can be, and targets per chunk."""
 
     units: Units
     atoms: Dictionary
     cap: int
+    most: int
 
     def chunk(self, m: int) -> int:
         """How many of m targets are solved in one go."""
-        return CHUNK
+        return self.most
 
     def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
         """Solve a chunk of targets in these units.
@@ -51,7 +53,12 @@ class Small(NamedTuple):
         return out
 
 
-def build_small(rows: Matrix, pool: Ids, *, zero: bool) -> Small:
+def fit_chunk(most: int, each: int, memory: float) -> int:
+    """At most `most` targets of `each` bytes, of which some chunks fit into a part of the memory."""
+    return int(max(16, min(most, memory / 16.0 / each)))
+
+
+def build_small(rows: Matrix, pool: Ids, *, zero: bool, memory: float = math.inf) -> Small:
     """Make the Gram matrix.
 
     Parameters
@@ -62,6 +69,8 @@ def build_small(rows: Matrix, pool: Ids, *, zero: bool) -> Small:
         Random atoms that give the scale of rtol.
     zero
         Whether the last atom is the origin, whose weight is left out of the answer.
+    memory
+        Bytes to work in.
     """
     units = choose_units(rows)
     inside = units.convert(rows)
@@ -85,4 +94,5 @@ def build_small(rows: Matrix, pool: Ids, *, zero: bool) -> Small:
         # Without the origin's weight the others sum to what they do, not to 1.
         float(norms[n - 1]) if zero else 0.0,
     )
-    return Small(units, atoms, min(n, d + 1) + 1)
+    cap = min(n, d + 1) + 1
+    return Small(units, atoms, cap, fit_chunk(CHUNK, 8 * (n + 2 * d + 2 * cap), memory))

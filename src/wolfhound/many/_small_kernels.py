@@ -35,7 +35,7 @@ TRIED = 256
 SAMPLE = 64
 """Pool atoms whose values of f give the scale of rtol, as `minimize` does."""
 
-PROVED, ROUNDING, STALLED, OUT_OF_TIME = range(4)
+PROVED, ROUNDING, STALLED, OUT_OF_TIME, LIMITED = range(5)
 
 
 class Dictionary(NamedTuple):
@@ -86,7 +86,7 @@ class Chunk(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """When a target is done, in the units of the dictionary; at most `limit` atoms."""
+    """When a target is done, in the units of the dictionary; most atoms that it may have."""
 
     rtol: float
     atol: float
@@ -94,16 +94,17 @@ class Rules(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """Per target: (m, cap) ids and weights, of which `count`; (m,) all others."""
+    """Per target: (m, cap) ids and weights, of which `support`; (m,) all others."""
 
     ids: Ids
     weights: Vector
-    count: Ints
+    support: Ints
     value: Vector
     lower: Vector
     goal: Vector
     code: NDArray[np.int8]
     passes: Ints
+    price: Vector
 
 
 def make_answers(m: int, cap: int) -> Answers:
@@ -117,6 +118,7 @@ def make_answers(m: int, cap: int) -> Answers:
         np.zeros(m),
         np.zeros(m, np.int8),
         np.zeros(m, np.int64),
+        np.zeros(m),
     )
 
 
@@ -196,7 +198,8 @@ def median_of(values: Vector, count: int) -> float:
             values[j] = values[j - 1]
             j -= 1
         values[j] = x
-    return 0.5 * (values[(count - 1) // 2] + values[count // 2])
+    middle: float = 0.5 * (values[(count - 1) // 2] + values[count // 2])
+    return middle
 
 
 @kernel
@@ -211,7 +214,8 @@ def _spread(atoms: Dictionary, prices: Vector, sample: Vector) -> float:
                 break
     if count == 0:
         return 0.0
-    return median_of(sample, count) - sample[0]
+    spread: float = median_of(sample, count) - sample[0]
+    return spread
 
 
 @kernel
@@ -224,7 +228,7 @@ def measure_scale(atoms: Dictionary, prices: Vector, cross: Vector) -> float:
     for p in atoms.pool:
         if prices[p] < np.inf:
             least = min(least, line[p] - cross[p])
-    gap = atoms.squares[best] - cross[best] - least
+    gap: float = atoms.squares[best] - cross[best] - least
     return max(gap, _spread(atoms, prices, np.empty(SAMPLE)), 0.0)
 
 
@@ -235,7 +239,8 @@ def _shut(prices: Vector, n: int, banned: Ids) -> float:
         prices[j] = np.inf
     for j in banned:
         prices[j] = np.inf
-    return table.lowest(prices, len(prices))
+    least: float = table.lowest(prices, len(prices))
+    return least
 
 
 @kernel
@@ -320,7 +325,7 @@ def prove(
 @kernel
 def _keep(room: Workspace) -> int:
     """Copy the active atoms and weights."""
-    k = room.tab.sizes[SIZE]
+    k: int = room.tab.sizes[SIZE]
     for i in range(k):
         room.ids[i], room.weights[i] = room.tab.at[i], room.tab.active[WEIGHT, i]
     return k
@@ -361,7 +366,7 @@ def _solve_target(
     if scale < 0.0:
         return
     goal = max(rules.atol, rules.rtol * scale)
-    walk(atoms, tab, norm * norm, goal, rules.limit)
+    walk(atoms, tab, norm * norm, goal, len(tab.at) + 1)
     value, lower, slack, best, idle, k, passes = np.inf, 0.0, 0.0, np.inf, 0, 0, 0
     while True:
         proof = prove(atoms, room, target, norm, banned, goal)
@@ -369,15 +374,13 @@ def _solve_target(
         lower = max(lower, proof.lower)
         if proof.value < value:
             value, slack, k = proof.value, proof.slack, _keep(room)
-        if value - lower <= goal or tab.sizes[SIZE] >= rules.limit:
-            break
         idle = 0 if value - lower < 0.99 * best else idle + 1
         best = min(best, value - lower)
-        if idle > PATIENCE or not _step_exactly(atoms, room):
+        if value - lower <= goal or idle > PATIENCE or not _step_exactly(atoms, room):
             break
-    out.count[t], out.value[t], out.lower[t], out.goal[t] = k, value, min(lower, value), goal
-    out.passes[t] = passes
     write_sorted(room.ids, room.weights, k, out.ids[t], out.weights[t])
+    out.support[t], out.value[t], out.lower[t], out.goal[t] = k, value, min(lower, value), goal
+    out.passes[t] = passes
     # A move of the weights by a few units in the last place moves the gap by this.
     grain = 128.0 * UNIT * atoms.radius * (atoms.radius + norm)
     left = value - lower
@@ -385,7 +388,27 @@ def _solve_target(
 
 
 @kernel
+def _limit_target(
+    atoms: Dictionary, room: Workspace, chunk: Chunk, rules: Rules, out: Answers, t: int
+) -> None:
+    """Solve target t again, greedily with few atoms; its bound stays."""
+    target, norm, tab = chunk.targets[t], chunk.norms[t], room.tab
+    banned = chunk.banned[chunk.starts[t] : chunk.starts[t + 1]]
+    begin(atoms, room, chunk.cross[t], banned)
+    walk(atoms, tab, norm * norm, out.goal[t], rules.limit)
+    proof = prove(atoms, room, target, norm, banned, np.inf)
+    k = _keep(room)
+    write_sorted(room.ids, room.weights, k, out.ids[t], out.weights[t])
+    out.price[t] = proof.value - out.value[t]
+    out.support[t], out.value[t] = k, proof.value
+    if out.value[t] - out.lower[t] > out.goal[t]:
+        out.code[t] = LIMITED
+
+
+@kernel
 def solve_chunk(atoms: Dictionary, room: Workspace, chunk: Chunk, rules: Rules, out: Answers) -> None:
     """Solve all targets of a chunk."""
     for t in range(len(chunk.targets)):
         _solve_target(atoms, room, chunk, rules, out, t)
+        if out.support[t] > rules.limit:
+            _limit_target(atoms, room, chunk, rules, out, t)

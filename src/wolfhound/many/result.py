@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -215,9 +216,7 @@ class ManyResult:
             ratio = np.where(self.gap > 0.0, self.gap / self.goal, 0.0)[solved]
         edges = (-np.inf, *_BINS, np.inf)
         names = (f"<= {_BINS[0]:g}", *(f"<= {edge:g}" for edge in _BINS[1:]), f"> {_BINS[-1]:g}")
-        shares = [
-            ((ratio > low) & (ratio <= high)).sum() for low, high in zip(edges, edges[1:], strict=False)
-        ]
+        shares = [((ratio > low) & (ratio <= high)).sum() for low, high in itertools.pairwise(edges)]
         return "  ".join(f"{name}: {number:,}" for name, number in zip(names, shares, strict=True) if number)
 
 
