@@ -153,7 +153,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     result.save(tmp_path / "saved")
     back = wh.load(tmp_path / "saved", ATOMS)
     assert same(result, back)
-    assert np.array_equal(back.price, result.price)
+    np.testing.assert_array_equal(back.price, result.price)
     np.testing.assert_allclose(back.x(3), result.x(3))
     plain = ManyResult.load(tmp_path / "saved")
     with pytest.raises(ValueError, match="`atoms` must be given to `load`"):

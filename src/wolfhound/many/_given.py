@@ -82,7 +82,7 @@ def _gather(targets: Any, d: int, skip: bool) -> tuple[NDArray[Any], tuple[int, 
         return _gather_ragged(targets, d, skip)
     found = validate.array(targets, "targets", "an array of real numbers")
     if found.dtype.kind not in "fiub" or found.dtype.itemsize > 8:
-        raise TypeError(f"`targets` must be an array of real numbers. Got {validate.shown(targets)}.")
+        raise TypeError(f"`targets` must be an array of real numbers. Got {validate.describe(targets)}.")
     rule = f"an array (m, {d}) or (rows, columns, {d}): as wide as the atoms"
     require(found.ndim >= 2 and found.shape[-1] == d, "targets", rule, f"shape {found.shape}")
     rows = found.reshape(-1, d)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from wolfhound._files import locked
 from wolfhound.atoms import ArrayAtoms, finite_rows
-from wolfhound.core import UNIT, Atoms, Ids, Ints, Vector, gamma
+from wolfhound.core import Atoms, Ids, Ints, Vector
 from wolfhound.many import _pool_kernels as pool_kernels
 from wolfhound.many._pool_kernels import Ask, Found, Points, Pools, Source
 from wolfhound.many._sheet import TILE, Banned, Sheet, build_sheet, measure_sheet, order_banned, scan
@@ -41,7 +41,8 @@ from wolfhound.many._small_kernels import (
 )
 from wolfhound.many._tableau import Singles
 from wolfhound.many._units import Units, measure_norms
-from wolfhound.validate import moderate
+from wolfhound.rounding import UNIT, gamma
+from wolfhound.validate import require_moderate
 
 LADDER = ((32, 2), (6, 1))
 """Shares of the atoms that are looked at first, and how often."""
@@ -352,7 +353,7 @@ def build_large(
     """
     n, d = atoms.shape
     rows = finite_rows(atoms, pool_ids).astype(np.float64)
-    moderate(rows, "atoms")
+    require_moderate(rows, "atoms")
     units = measure_sheet(atoms, rows.mean(axis=0))
     sheet = build_sheet(atoms, units, keep=4 * n * (d + 1) <= memory / 2)
     steps: list[Step] = []

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfhound.core import TINY, Ids, Ints, Matrix, Vector
+from wolfhound.core import Ids, Ints, Matrix, Vector
 from wolfhound.jit import fast_kernel, kernel
 from wolfhound.many import _moves as moves
 from wolfhound.many import _proof_kernels as proofs
 from wolfhound.many import _tableau as table
 from wolfhound.many._proof_kernels import Residual
 from wolfhound.many._tableau import ALPHA, GAIN, LEAST, LINEAR, PIVOT, SIZE, WEIGHT, Tableau
+from wolfhound.rounding import TINY
 
 INNER = 0.25
 """Share of the goal to which a pool is solved."""

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import TINY, UNIT, Ints, Matrix, Vector
+from wolfhound.core import Ints, Matrix, Vector
 from wolfhound.jit import fast_kernel, kernel
+from wolfhound.rounding import TINY, UNIT
 
 SAFE = 1.01
 """Factor on an error bound that covers the rounding of the bound itself."""

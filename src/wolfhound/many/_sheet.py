@@ -13,12 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.atoms import block_rows, check_finite
-from wolfhound.core import Atoms, Ids, Ints, Vector, gamma
+from wolfhound.core import Atoms, Ids, Ints, Vector
 from wolfhound.many import _pass_kernels as kernels
 from wolfhound.many._pass_kernels import Lists
 from wolfhound.many._tableau import Singles
 from wolfhound.many._units import Units, measure_norms
-from wolfhound.validate import moderate
+from wolfhound.rounding import gamma
+from wolfhound.validate import require_moderate
 
 SINGLE = 2.0**-24
 """Unit roundoff of float32."""
@@ -86,7 +87,7 @@ def measure_sheet(atoms: Atoms, centre: Vector) -> Units:
     top = 0.0
     for first, block in atoms.blocks(block_rows(atoms)):
         check_finite(block, first)
-        moderate(block, "atoms")
+        require_moderate(block, "atoms")
         top = max(top, float(np.abs(block - centre).max()))
     return Units(centre, int(np.frexp(top)[1]) if top > 0.0 else 0)
 

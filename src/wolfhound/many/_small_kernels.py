@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import TINY, UNIT, Ids, Ints, Vector
+from wolfhound.core import Ids, Ints, Vector
 from wolfhound.jit import fast_kernel, kernel
 from wolfhound.many import _moves as moves
 from wolfhound.many import _proof_kernels as proofs
@@ -25,6 +25,7 @@ from wolfhound.many._tableau import (
     Singles,
     Tableau,
 )
+from wolfhound.rounding import TINY, UNIT
 
 PATIENCE = 6
 """Exact steps in a row that need not make the gap smaller."""

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfhound.core import TINY, Ints, Matrix, Vector, gamma
+from wolfhound.core import Ints, Matrix, Vector
+from wolfhound.rounding import TINY, gamma
 
 HIGHEST = 500
 """Targets are scaled down to this power of two: beyond it, rounding hides the atoms."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from wolfhound import store
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS, Array, Codec, Json, Plain
-from wolfhound.core import Atoms, Ids, Ints, Status, Vector
+from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Status, Vector
 from wolfhound.validate import count, require
 
 STATUSES = (
@@ -167,7 +167,7 @@ class ManyResult:
         CODEC.save(self, folder)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], atoms: object = None) -> ManyResult:
+    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> ManyResult:
         """Read what `save` wrote, or what a run with ``out=folder`` has written so far.
 
         What was proved in the run is read, not proved again.

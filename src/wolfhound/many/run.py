@@ -26,7 +26,7 @@ from wolfhound.many._portion import (
 )
 from wolfhound.many.result import CODES
 from wolfhound.many.stream import Stream, digest, open_stream
-from wolfhound.threads import ordered
+from wolfhound.threads import map_ordered
 
 GROUPED = 16384
 """About so many targets over a small dictionary are written at once."""
@@ -154,7 +154,7 @@ def run(job: Job, clock: Clock, callback: Callable[[ManyState], bool | None] | N
     done = sum(len(portion.value) for portion in groups.values())
     proved = sum(int((portion.codes == 0).sum()) for portion in groups.values())
     status = Status.INTERRUPTED
-    with contextlib.suppress(KeyboardInterrupt), _stop(ordered(job.solve, spans), clock) as solved:
+    with contextlib.suppress(KeyboardInterrupt), _stop(map_ordered(job.solve, spans), clock) as solved:
         for span, portion in zip(spans, solved, strict=False):
             parts[span.group].append(portion)
             if span == job.spans(span.group)[-1]:

@@ -7,14 +7,13 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, fingerprint, finite_rows
-from wolfhound.core import Atoms, Ids, Oracle, Status
+from wolfhound.core import Atoms, AtomsLike, Ids, Oracle, Status
 from wolfhound.many._given import Excluded, Targets, read_exclude, read_targets
 from wolfhound.many._portion import Portion, Regime, Wanted, join_portions, make_unsolved
 from wolfhound.many._small import build_small
@@ -34,7 +33,7 @@ POOL = 1300
 
 def minimize_many(
     targets: ArrayLike | Sequence[ArrayLike],
-    atoms: Oracle | Atoms | ArrayLike | str | PathLike[str] | Sequence[Any],
+    atoms: Oracle | AtomsLike,
     *,
     rtol: float = 1e-6,
     atol: float = 0.0,
@@ -148,7 +147,7 @@ def _choose(source: Atoms, rng: np.random.Generator, *, origin: bool, memory: fl
     pool = _draw_pool(n, d, rng)
     if n <= SMALL and 16 * n * n <= memory:
         rows = finite_rows(source, np.arange(n))
-        validate.moderate(rows, "atoms")
+        validate.require_moderate(rows, "atoms")
         if origin:
             rows = np.concatenate([rows, np.zeros((1, d), rows.dtype)])
         return build_small(rows, pool, zero=origin, memory=memory)

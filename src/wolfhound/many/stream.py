@@ -19,7 +19,7 @@ import numpy as np
 from wolfhound import store
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import WEIGHTS
-from wolfhound.core import Status, Vector
+from wolfhound.core import AtomsLike, Status, Vector
 from wolfhound.many._portion import Portion, join_portions, make_unsolved
 from wolfhound.many.result import STATUSES, ManyResult
 from wolfhound.validate import count, path, require
@@ -108,7 +108,7 @@ def read_group(folder: Path) -> tuple[Portion | None, Mapping[str, Any]]:
     return portion, stored.params
 
 
-def read_stream(folder: str | PathLike[str], atoms: object = None) -> ManyResult:
+def read_stream(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> ManyResult:
     """Read what a run has written so far; targets that are not there yet are INTERRUPTED.
 
     Parameters
