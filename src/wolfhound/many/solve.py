@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from os import PathLike
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -106,7 +107,7 @@ def minimize_many(
     if callback is not None:
         validate.function(callback, "callback", "a function of a ManyState")
     most = None if max_atoms is None else validate.count(max_atoms, "max_atoms", low=1)
-    source = atoms.atoms if validate.is_oracle(atoms) else as_atoms(atoms)
+    source = atoms.atoms if validate.is_oracle(atoms) else as_atoms(cast(AtomsLike, atoms))
     n, d = source.shape
     given = read_targets(targets, d, skip=validate.flag(skip, "skip"))
     excluded = read_exclude(exclude, len(given.rows), n)
