@@ -14,31 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._files import locked
-from wolfhound.atoms import ArrayAtoms, finite_rows
+from wolfhound.atoms import finite_rows
 from wolfhound.core import Atoms, Ids, Ints, Vector
 from wolfhound.many import _pool_kernels as pool_kernels
-from wolfhound.many._pool_kernels import Ask, Found, Points, Pools, Source
-from wolfhound.many._sheet import TILE, Banned, Sheet, build_sheet, measure_sheet, order_banned, scan
-from wolfhound.many._small import fit_chunk
-from wolfhound.many._small_kernels import (
+from wolfhound.many._answers import (
     LIMITED,
     OUT_OF_TIME,
     PROVED,
     ROUNDING,
-    SAMPLE,
     STALLED,
-    TRIED,
     Answers,
     Rules,
     make_answers,
     write_sorted,
 )
+from wolfhound.many._pool_kernels import Ask, Found, Points, Pools, Source
+from wolfhound.many._rows import gather
+from wolfhound.many._scale import ScalePool, measure_scales
+from wolfhound.many._sheet import TILE, Banned, Sheet, build_sheet, measure_sheet, order_banned, scan
+from wolfhound.many._small import fit_chunk
 from wolfhound.many._tableau import Singles
 from wolfhound.many._units import Units, measure_norms
 from wolfhound.rounding import UNIT, gamma
@@ -121,8 +120,8 @@ class Large:
         As in `Small`.
     sheet, steps
         All atoms, and the ladder.
-    pool : (p, d)
-        Random atoms that give the scale of rtol, in these units; `pool_ids` are theirs.
+    pool : ScalePool
+        Random atoms that give the scale of rtol.
     shift : float
         What `measure` adds.
     most : int
@@ -135,8 +134,7 @@ class Large:
     cap: int
     sheet: Sheet
     steps: tuple[Step, ...]
-    pool_ids: Ids
-    pool: Vector
+    pool: ScalePool
     shift: float
     most: int
     over: Callable[[], bool]
@@ -147,7 +145,7 @@ class Large:
 
     def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
         """Solve a chunk of targets in these units; arguments are those of `Small.solve`."""
-        goals = np.maximum(rules.atol, rules.rtol * self._scales(targets, starts, banned))
+        goals = np.maximum(rules.atol, rules.rtol * measure_scales(self.pool, targets, starts, banned))
         state = self._begin(Ask(targets, measure_norms(targets), goals, self.cap + 1))
         pairs = order_banned(starts, banned)
         left = np.arange(len(targets))
@@ -185,32 +183,6 @@ class Large:
             np.zeros(m, np.int64),
             np.full(m, np.inf),
             np.zeros(m, np.int64),
-        )
-
-    def _scales(self, targets: Vector, starts: Ints, banned: Ids) -> Vector:
-        """Scale of rtol as in `minimize`, from the pool."""
-        m = len(targets)
-        squares = np.einsum("ij,ij->i", self.pool, self.pool)
-        values = 0.5 * squares - targets @ self.pool.T
-        order = np.argsort(self.pool_ids)
-        at = np.minimum(np.searchsorted(self.pool_ids, banned, sorter=order), len(order) - 1)
-        which = np.repeat(np.arange(m), np.diff(starts))
-        inside = self.pool_ids[order[at]] == banned
-        out = (which[inside], order[at[inside]])
-        values[out] = np.inf
-        near = values[:, :TRIED].argmin(axis=1)
-        slope = self.pool[near] - targets
-        prices = slope @ self.pool.T
-        prices[out] = np.inf
-        gap = np.einsum("ij,ij->i", slope, self.pool[near]) - prices.min(axis=1)
-        sample = np.sort(values[:, :SAMPLE], axis=1)
-        count = np.maximum(np.isfinite(sample).sum(axis=1), 1)
-        each = np.arange(m)
-        median = 0.5 * (sample[each, (count - 1) // 2] + sample[each, count // 2])
-        with np.errstate(invalid="ignore"):
-            spread = median - sample[:, 0]
-        return np.asarray(
-            np.maximum(np.nan_to_num(gap, posinf=0.0, neginf=0.0), np.nan_to_num(spread, posinf=0.0))
         )
 
     def _answers(self, state: _State, late: bool) -> Answers:
@@ -284,10 +256,8 @@ class Large:
     def _work(self, state: _State, ids: Ids, fill: Ints) -> Vector:
         """Solve every target on its list, or again with few atoms; return the best score of each list."""
         pools, (m, d) = state.pools, state.ask.targets.shape
-        table = _gather(self.sheet.atoms, ids, fill, pools)
-        exponent = -self.units.exponent
-        scales = np.array([2.0 ** (exponent // 2), 2.0 ** (exponent - exponent // 2)])
-        source = Source(table.rows, self.units.centre, scales, self.shift)
+        table = gather(self.sheet.atoms, ids, fill, pools)
+        source = Source(table.rows, self.units.centre, 2.0**-self.units.exponent, self.shift)
         inside = pools._replace(ids=table.find(pools.ids))
         bench = pool_kernels.make_bench(self.cap, pools.ids.shape[1], d)
         found = Found(table.find(ids), fill, JOIN, np.empty(m), np.empty(JOIN, np.int64), np.empty(JOIN))
@@ -314,14 +284,13 @@ class Large:
         up = 1.0 + gamma(d + 8)
         size = np.sqrt(np.einsum("ij,ij->i", queries, queries)) * up
         turned = np.sqrt(np.einsum("ij,ij->i", turn, turn)) * up + 4.0 * UNIT * (size + 2.0 * share)
-        edge = level.astype(np.float64) + self.sheet.error(rho)
-        with np.errstate(invalid="ignore"):
-            out = (
-                share * edge + np.maximum(turned - share * rho * (1.0 - 4.0 * UNIT), 0.0) * self.sheet.radius
-            )
+        listed = level > -np.inf
+        edge = np.where(listed, level, 0.0).astype(np.float64) + self.sheet.error(rho)
+        more = np.maximum(turned - share * rho * (1.0 - 4.0 * UNIT), 0.0)
+        out = share * edge + more * self.sheet.radius
         out += 8.0 * UNIT * (np.abs(out) + size * self.sheet.radius)
         # Without a level every atom was listed that may be.
-        return np.where(level == -np.inf, -np.inf, out)
+        return np.where(listed, out, -np.inf)
 
 
 def build_large(
@@ -365,7 +334,7 @@ def build_large(
     cap = min(n, d + 1) + 1
     each = 12 * (2 * LIST + 64) + 4 * TILE + 8 * (pool_size(d) + cap + 8 * d + 2 * len(pool_ids))
     most = fit_chunk(CHUNK if len(sheet.kept) else READ_CHUNK, each, memory)
-    return Large(units, cap, sheet, tuple(steps), pool_ids, units.convert(rows), shift, most, over)
+    return Large(units, cap, sheet, tuple(steps), ScalePool(pool_ids, units.convert(rows)), shift, most, over)
 
 
 def pool_size(d: int) -> int:
@@ -379,37 +348,6 @@ def _write(state: _State, out: Answers, where: Ints) -> None:
         k = int(state.pools.active[t])
         write_sorted(state.pools.ids[t], state.pools.weights[t], k, out.ids[place], out.weights[place])
         out.support[place] = k
-
-
-# ---------------------------------------------------------------- rows of lists and pools
-
-
-class Table(NamedTuple):
-    """Rows at hand: those of `ids`, or of all atoms if these are None."""
-
-    rows: NDArray[Any]
-    ids: Ids | None
-
-    def find(self, ids: Ids) -> Ids:
-        """Places of atoms that are here; anything for others."""
-        if self.ids is None:
-            return ids
-        return np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
-
-    def name(self, places: Ids) -> Ids:
-        """Atoms at these places."""
-        return places if self.ids is None else self.ids[places]
-
-
-def _gather(atoms: Atoms, ids: Ids, fill: Ints, pools: Pools) -> Table:
-    """Rows in memory as they are; of others, those that lists and pools name."""
-    if isinstance(atoms, ArrayAtoms) and atoms.rows.dtype == atoms.dtype and atoms.rows.flags.c_contiguous:
-        return Table(locked(atoms.rows.view()), None)
-    listed = ids[np.arange(ids.shape[1]) < fill[:, None]]
-    pooled = pools.ids[np.arange(pools.ids.shape[1]) < pools.size[:, None]]
-    wanted = np.union1d(listed, pooled)
-    wanted = wanted if len(wanted) else np.zeros(1, np.int64)
-    return Table(locked(atoms.take(wanted)), wanted)
 
 
 # ---------------------------------------------------------------- queries and bans

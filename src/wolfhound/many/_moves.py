@@ -106,10 +106,8 @@ def leave(tab: Tableau, where: int) -> None:
         tab.at[i], tab.active[WEIGHT, i] = tab.at[i + 1], tab.active[WEIGHT, i + 1]
         for j in range(i + 2):
             factor[i, j] = factor[i + 1, j]
-    carry, line = tab.lines[SPARE, :q], tab.rest[where]
-    for j in range(q):
-        carry[j] = line[j]
     uc, vc = u[where], v[where]
+    turns = tab.turns
     for j in range(where, k - 1):
         a, b = factor[j, j], factor[j, j + 1]
         r = np.sqrt(a * a + b * b)
@@ -118,11 +116,28 @@ def leave(tab: Tableau, where: int) -> None:
             x, y = factor[i, j], factor[i, j + 1]
             factor[i, j] = c * x + s * y
             factor[i, j + 1] = c * y - s * x
-        table.rotate(tab.rest[j + 1, :q], carry, np.float32(c), np.float32(s), tab.rest[j, :q])
         u[j], uc = c * uc + s * u[j + 1], c * u[j + 1] - s * uc
         v[j], vc = c * vc + s * v[j + 1], c * v[j + 1] - s * vc
+        turns[2 * j], turns[2 * j + 1] = c, s
+    _rotate_rows(tab, where, k, q)
     table.take_along(tab, q, np.float32(uc), np.float32(vc))
     tab.sizes[SIZE] = k - 1
+
+
+@kernel
+def _rotate_rows(tab: Tableau, where: int, k: int, q: int) -> None:
+    """Carry the row that leaves through the rows of Z below it, by the turns of `leave`."""
+    carry, rest, turns = tab.lines[SPARE, :q], tab.rest, tab.turns
+    first = rest[where]
+    for i in range(q):
+        carry[i] = first[i]
+    j = where
+    while j + 2 < k:
+        table.rotate_twice((rest[j], rest[j + 1], rest[j + 2]), carry, turns[2 * j : 2 * j + 4])
+        j += 2
+    if j + 1 < k:
+        c, s = np.float32(turns[2 * j]), np.float32(turns[2 * j + 1])
+        table.rotate(rest[j], rest[j + 1], carry, c, s)
 
 
 # ---------------------------------------------------------------- moving

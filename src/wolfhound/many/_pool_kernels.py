@@ -38,15 +38,15 @@ class Source(NamedTuple):
     ----------
     rows : (r, d)
     centre : (d,)
-    scales : (2,)
-        Two powers of two: one alone may overflow.
+    scale : float
+        A power of two.
     shift : float
         What `measure` adds.
     """
 
     rows: Matrix
     centre: Vector
-    scales: Vector
+    scale: float
     shift: float
 
 
@@ -114,18 +114,18 @@ def make_bench(cap: int, pool: int, d: int) -> Bench:
 @fast_kernel
 def load_row(source: Source, which: int, out: Vector) -> None:
     """Set `out` to a row in our units: each entry is off by a unit of itself."""
-    row, centre, one, two = source.rows[which], source.centre, source.scales[0], source.scales[1]
+    row, centre, scale = source.rows[which], source.centre, source.scale
     for i in range(len(out)):
-        out[i] = (np.float64(row[i]) - centre[i]) * one * two
+        out[i] = (np.float64(row[i]) - centre[i]) * scale
 
 
 @fast_kernel
 def score_row(source: Source, which: int, query: Vector) -> float:
     """<query, row> in our units."""
-    row, centre, one, two = source.rows[which], source.centre, source.scales[0], source.scales[1]
+    row, centre, scale = source.rows[which], source.centre, source.scale
     total = 0.0
     for i in range(len(query)):
-        total += query[i] * ((np.float64(row[i]) - centre[i]) * one * two)
+        total += query[i] * ((np.float64(row[i]) - centre[i]) * scale)
     return total
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Ints, Status, Vector
-from wolfhound.many._small_kernels import (
+from wolfhound.many._answers import (
     LIMITED,
     OUT_OF_TIME,
     PROVED,

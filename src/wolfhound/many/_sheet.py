@@ -17,7 +17,7 @@ from wolfhound.core import Atoms, Ids, Ints, Vector
 from wolfhound.many import _pass_kernels as kernels
 from wolfhound.many._pass_kernels import Lists
 from wolfhound.many._tableau import Singles
-from wolfhound.many._units import Units, measure_norms
+from wolfhound.many._units import Units, exponent_of, measure_norms
 from wolfhound.rounding import gamma
 from wolfhound.validate import require_moderate
 
@@ -89,7 +89,7 @@ def measure_sheet(atoms: Atoms, centre: Vector) -> Units:
         check_finite(block, first)
         require_moderate(block, "atoms")
         top = max(top, float(np.abs(block - centre).max()))
-    return Units(centre, int(np.frexp(top)[1]) if top > 0.0 else 0)
+    return Units(centre, exponent_of(top))
 
 
 def build_sheet(atoms: Atoms, units: Units, *, keep: bool) -> Sheet:

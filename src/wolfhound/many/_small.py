@@ -10,7 +10,8 @@ import numpy as np
 
 from wolfhound.core import Ids, Ints, Matrix, Vector
 from wolfhound.many import _small_kernels as kernels
-from wolfhound.many._small_kernels import Answers, Dictionary, Rules
+from wolfhound.many._answers import Answers, Rules, make_answers
+from wolfhound.many._small_kernels import Dictionary
 from wolfhound.many._tableau import pad
 from wolfhound.many._units import Units, choose_units, measure_norms
 
@@ -48,7 +49,7 @@ class Small(NamedTuple):
         np.matmul(targets, self.atoms.rows.T, out=cross[:, :n])
         chunk = kernels.Chunk(targets, measure_norms(targets), cross, starts, banned)
         room = kernels.make_workspace(self.cap, n, d)
-        out = kernels.make_answers(m, self.cap)
+        out = make_answers(m, self.cap)
         kernels.solve_chunk(self.atoms, room, chunk, rules, out)
         return out
 

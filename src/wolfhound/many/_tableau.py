@@ -62,6 +62,8 @@ class Tableau(NamedTuple):
         slope towards the column that was chosen.
     sizes : (2,) int64
         k and q.
+    turns : (2 cap,)
+        Cosines and sines of the last rotations.
     """
 
     factor: Vector
@@ -72,6 +74,7 @@ class Tableau(NamedTuple):
     at: Ints
     numbers: Vector
     sizes: Ints
+    turns: Vector
 
 
 def make_tableau(cap: int, columns: int) -> Tableau:
@@ -86,6 +89,7 @@ def make_tableau(cap: int, columns: int) -> Tableau:
         np.zeros(cap, np.int64),
         np.zeros(4),
         np.zeros(2, np.int64),
+        np.zeros(2 * cap),
     )
 
 
@@ -178,12 +182,29 @@ def add_along(tab: Tableau, k: int, q: int, scale: Any) -> None:
 
 
 @fast_kernel
-def rotate(line: Singles, carry: Singles, c: Any, s: Any, out: Singles) -> None:
-    """out, carry = c carry + s line, c line - s carry."""
-    for i in range(len(line)):
+def rotate(out: Singles, line: Singles, carry: Singles, c: Any, s: Any) -> None:
+    """Set out, carry = c carry + s line, c line - s carry."""
+    for i in range(len(carry)):
         x, y = carry[i], line[i]
         out[i] = c * x + s * y
         carry[i] = c * y - s * x
+
+
+@fast_kernel
+def rotate_twice(lines: tuple[Singles, Singles, Singles], carry: Singles, turns: Vector) -> None:
+    """Rotate as twice `rotate`, of three lines one below the other: one sweep where memory is the cost.
+
+    `turns` holds the cosine and sine of the first rotation, then of the second.
+    """
+    out, middle, last = lines
+    c, s = np.float32(turns[0]), np.float32(turns[1])
+    e, t = np.float32(turns[2]), np.float32(turns[3])
+    for i in range(len(carry)):
+        x, y, z = carry[i], middle[i], last[i]
+        out[i] = c * x + s * y
+        y = c * y - s * x
+        middle[i] = e * y + t * z
+        carry[i] = e * z - t * y
 
 
 @fast_kernel

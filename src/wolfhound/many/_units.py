@@ -14,6 +14,9 @@ import numpy as np
 from wolfhound.core import Ints, Matrix, Vector
 from wolfhound.rounding import TINY, gamma
 
+LOWEST = -1000
+"""Least power of two that is 1: smaller atoms stay small."""
+
 HIGHEST = 500
 """Targets are scaled down to this power of two: beyond it, rounding hides the atoms."""
 
@@ -67,7 +70,12 @@ def choose_units(rows: Matrix) -> Units:
     """Centre at the mean of some rows, and make the largest entry less than 1."""
     centre = rows.mean(axis=0, dtype=np.float64)
     top = float(np.abs(rows - centre).max())
-    return Units(centre, int(np.frexp(top)[1]) if top > 0.0 else 0)
+    return Units(centre, exponent_of(top))
+
+
+def exponent_of(top: float) -> int:
+    """The power of two just above a size, but so that its inverse does not overflow."""
+    return max(int(np.frexp(top)[1]), LOWEST) if top > 0.0 else 0
 
 
 def measure_norms(rows: Vector) -> Vector:
