@@ -48,9 +48,8 @@ def test_fractions_as_a_table(run: Run, cube: Array) -> None:
 
 def test_pixels_of_a_table(run: Run, cube: Array) -> None:
     np.savetxt("pixels.csv", cube.reshape(12, 5), delimiter=",")
-    ran = run(
-        "unmix", "pixels.csv", "--library", "atoms.npy", "--out", "out.json", "--plot", "line.svg", "--json"
-    )
+    options = ("--out", "out.json", "--plot", "line.svg", "--json")
+    ran = run("unmix", "pixels.csv", "--library", "atoms.npy", *options)
     document = json.loads(ran.out)
     assert (document["targets"], document["shape"], document["success"]) == (12, [12], True)
     assert {"pixel", "id", "name", "fraction"} == set(json.loads(Path("out.json").read_text())[0])

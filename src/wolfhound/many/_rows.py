@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._files import locked
+from wolfhound._files import lock
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Atoms, Ids, Ints
 from wolfhound.many._pool_kernels import Pools
@@ -34,9 +34,9 @@ class RowTable(NamedTuple):
 def gather(atoms: Atoms, ids: Ids, fill: Ints, pools: Pools) -> RowTable:
     """Rows in memory as they are; of others, those that lists and pools name."""
     if isinstance(atoms, ArrayAtoms) and atoms.rows.dtype == atoms.dtype and atoms.rows.flags.c_contiguous:
-        return RowTable(locked(atoms.rows.view()), None)
+        return RowTable(lock(atoms.rows.view()), None)
     listed = ids[np.arange(ids.shape[1]) < fill[:, None]]
     pooled = pools.ids[np.arange(pools.ids.shape[1]) < pools.size[:, None]]
     wanted = np.union1d(listed, pooled)
     wanted = wanted if len(wanted) else np.zeros(1, np.int64)
-    return RowTable(locked(atoms.take(wanted)), wanted)
+    return RowTable(lock(atoms.take(wanted)), wanted)
