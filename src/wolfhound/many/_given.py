@@ -145,8 +145,8 @@ def read_exclude(exclude: Any, m: int, n: int) -> Excluded:
     """
     if exclude is None:
         return Excluded(np.zeros(2, np.int64), np.empty(0, np.int64), True)
-    if isinstance(exclude, np.ndarray) and exclude.ndim == 2:
-        exclude = [row[row >= 0] if row.dtype.kind in "iu" else row for row in exclude]
+    if isinstance(exclude, np.ndarray) and exclude.ndim == 2 and exclude.dtype.kind in "iu":
+        return _read_padded(exclude.astype(np.int64), m, n)
     nested = isinstance(exclude, (list, tuple)) and any(np.ndim(each) for each in exclude)
     if not nested:
         ids = validate.ids(exclude, "exclude", n)
@@ -155,3 +155,15 @@ def read_exclude(exclude: Any, m: int, n: int) -> Excluded:
     parts = [validate.ids(each, f"exclude[{i}]", n) for i, each in enumerate(exclude)]
     starts = np.cumsum([0, *map(len, parts)]).astype(np.int64)
     return Excluded(starts, np.concatenate(parts), False)
+
+
+def _read_padded(exclude: Ids, m: int, n: int) -> Excluded:
+    """Ids (m, e) padded with -1: one check for all rows."""
+    require(len(exclude) == m, "exclude", f"ids for all targets, or {m} vectors of ids", f"{len(exclude)}")
+    low, high = exclude.min(initial=0), exclude.max(initial=-1)
+    require(low >= -1 and high < n, "exclude", f"ids in [0, {n}), padded with -1", f"{low} .. {high}")
+    rows = np.sort(exclude, axis=1)
+    repeated = bool(((rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] >= 0)).any())
+    require(not repeated, "exclude", "distinct ids for each target", "repeated ids")
+    held = exclude >= 0
+    return Excluded(np.concatenate([[0], np.cumsum(held.sum(axis=1))]), exclude[held], False)

@@ -46,7 +46,7 @@ from wolfhound.validate import require_moderate
 LADDER = ((32, 2), (6, 1))
 """Shares of the atoms that are looked at first, and how often."""
 
-LEAST_STEP = 4096
+LEAST_STEP = 2048
 """Least number of atoms of such a share."""
 
 LIST = 1024
@@ -217,7 +217,7 @@ class Large:
         rho = np.full(m, RHO[min(turn, len(RHO) - 1)])
         queries, exact, rho = _as_single(state.points.query, rho)
         level = self._level(queries, banned)
-        lists = scan(self.sheet, queries, banned, LIST, level=level, over=self.over)
+        lists = scan(self.sheet, queries, banned, self._list, level=level, over=self.over)
         if lists is None:
             return False
         best = self._work(state, lists.ids, lists.fill)
@@ -228,13 +228,18 @@ class Large:
         state.best = np.minimum(state.best, gap)
         return True
 
+    @property
+    def _list(self) -> int:
+        """Atoms per list: fewer where there are few."""
+        return min(LIST, max(LIST // 4, self.sheet.atoms.shape[0] // 64))
+
     def _level(self, queries: Singles, banned: Banned) -> Singles | None:
         """Level that about three quarters of a list pass, from the smallest subset."""
         if not self.steps:
             return None
         step = self.steps[0]
         share = self.sheet.atoms.shape[0] // len(step.ids)
-        lists = scan(step.sheet, queries, _inside(banned, step.ids), max(8, 3 * LIST // (4 * share)))
+        lists = scan(step.sheet, queries, _inside(banned, step.ids), max(8, 3 * self._list // (4 * share)))
         return None if lists is None else lists.level
 
     def _limit(self, state: _State, limit: int, out: Answers) -> Answers:
