@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wolfhound import store
 from wolfhound.atoms import Fingerprint, as_atoms
-from wolfhound.codec import WEIGHTS, Array, Codec, Json, Plain
+from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar
 from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Status, Vector
 from wolfhound.validate import count, require
 
@@ -250,7 +250,7 @@ CODEC = Codec(
         "codes": Array(shape=("m",), dtype=np.int8, low=0, high=len(STATUSES) - 1),
         "passes": Array(shape=("m",), dtype=np.int64, low=0),
         "price": Array(shape=("m",), optional=True),
-        "seconds": Plain.COST,
+        "seconds": Scalar.COST,
         "shape": Json(list, _read_shape),
     },
     _check,
