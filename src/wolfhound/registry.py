@@ -132,6 +132,7 @@ def load_plugins() -> None:
             if callable(found):
                 found()
         except Exception as error:
+            _loaded.discard(entry.value)  # said again by the next call, rather than a name that is not known
             raise ImportError(
                 f"the plugin {entry.name!r} ({entry.value}) cannot be loaded: {error}"
             ) from error

@@ -1,4 +1,4 @@
-"""A kernel from outside the package: herds, is saved, loaded and extended, in this process and by plugins."""
+"""A kernel from outside the package: herds, is saved, loaded and extended."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
