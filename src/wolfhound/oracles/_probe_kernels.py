@@ -9,8 +9,8 @@ import numpy as np
 
 from wolfhound.core import Ids, Ints, Singles
 from wolfhound.jit import kernel
+from wolfhound.oracles._heap_kernels import Heaps, is_listed, push
 from wolfhound.oracles._order_kernels import Promises, order, order_pairs
-from wolfhound.oracles._scan_kernels import Heaps, is_listed, push
 from wolfhound.oracles.int8._instructions import lowest_bit, prefetch, rows_of_one
 from wolfhound.oracles.int8.layout import ROWS, Address, PackedQueries, PackedRows, address, move
 
