@@ -6,7 +6,7 @@ STAMP := $(VENV)/.stamp
 CODE := $(wildcard src tests benchmarks examples tools)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench docs clean
+.PHONY: help demo check test lint format bench docs clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)  ## explain one word by a mixture of others, with proof
 	@$(BIN)/wolfhound demo
+
+check: lint  ## lint, then the quick tests: the inner loop of development
+	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
 test: lint  ## lint, then all tests and doctests; warnings are errors
 	$(BIN)/python -m pytest -q -n 2

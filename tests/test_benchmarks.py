@@ -41,11 +41,12 @@ def claim(*argv: str) -> Any:
 
 
 def test_all_claims_are_here() -> None:
-    kinds = "adaptive clusters growth herding import int8 lsh no_stall paper_herding paper_tables passes "
-    kinds += "policy policy_search policy_tabular ratio scan smooth sound"
+    kinds = "adaptive clusters growth herding import int8 lsh many no_stall paper_herding paper_tables "
+    kinds += "passes policy policy_search policy_tabular ratio scan smooth sound"
     assert [f"claim_{kind}" for kind in kinds.split()] == CLAIMS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLAIMS)
 def test_tiny_claim_holds(name: str, tmp_path: Path) -> None:
     out = tmp_path / "out.json"

@@ -154,6 +154,7 @@ def check_quadratic(result: Result, rows: Array, points: Exact, target: Array) -
 # ---------------------------------------------------------------- quadratics
 
 
+@pytest.mark.slow
 @settings(max_examples=250)
 @given(clouds(), st.sampled_from(FRANK_WOLFE), st.sampled_from(RTOLS))
 def test_distance_by_frank_wolfe(cloud: Cloud, method: Method, rtol: float) -> None:
@@ -161,6 +162,7 @@ def test_distance_by_frank_wolfe(cloud: Cloud, method: Method, rtol: float) -> N
     check_quadratic(result, cloud.rows, images(cloud.rows), cloud.target)
 
 
+@pytest.mark.slow
 @settings(max_examples=250)
 @given(clouds(), st.sampled_from(RTOLS))
 def test_distance_by_fully_corrective(cloud: Cloud, rtol: float) -> None:
@@ -204,6 +206,7 @@ def regressions(draw: st.DrawFn) -> tuple[Cloud, Array, Array]:
     return cloud, design, draw(st.sampled_from([image, image + noise]))
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(regressions(), st.sampled_from(FRANK_WOLFE), st.sampled_from(RTOLS))
 def test_least_squares_by_frank_wolfe(
@@ -214,6 +217,7 @@ def test_least_squares_by_frank_wolfe(
     check_quadratic(result, cloud.rows, images(cloud.rows, design), response)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(regressions(), st.sampled_from(RTOLS))
 def test_least_squares_by_fully_corrective(problem: tuple[Cloud, Array, Array], rtol: float) -> None:
@@ -259,6 +263,7 @@ def losses(draw: st.DrawFn) -> tuple[Objective, Evaluate, Array]:
     return choices[draw(st.integers(0, 2))]
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(losses(), st.sampled_from([1e-2, 1e-4, 1e-6, 1e-8]))
 def test_losses_by_fully_corrective(problem: tuple[Objective, Evaluate, Array], rtol: float) -> None:
@@ -268,6 +273,7 @@ def test_losses_by_fully_corrective(problem: tuple[Objective, Evaluate, Array], 
     assert result.success
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(losses(), st.sampled_from(FRANK_WOLFE), st.sampled_from(RTOLS))
 def test_losses_by_frank_wolfe(

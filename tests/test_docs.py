@@ -72,6 +72,15 @@ def herding() -> Given:
     }
 
 
+def many() -> Given:
+    return {
+        "words": normal(1200, 8),
+        "cube": 0.3 * np.abs(normal(4, 5, 8)),
+        "spectra": np.abs(normal(30, 8)),
+        "units": normal(20, 12),
+    }
+
+
 def oracles() -> Given:
     atoms = normal(2000, 8)
     return {"atoms": atoms, "queries": normal(20, 8), "f": SquaredDistance(np.full(8, 0.1))}
@@ -97,6 +106,7 @@ PAGES: dict[str, Page] = {
     "README.md": Page(readme, (("agent.learn(10_000)", "agent.learn(64)"),)),
     "docs/minimize.md": Page(minimise, (("1_000_000, 64", "20_000, 64"),)),
     "docs/herding.md": Page(herding),
+    "docs/many.md": Page(many),
     "docs/oracles.md": Page(oracles),
     "docs/threads.md": Page(threads),
     "docs/policies.md": Page(
@@ -111,6 +121,7 @@ def test_every_page_with_python_is_run() -> None:
     assert with_python == set(PAGES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / name).read_text()

@@ -104,7 +104,7 @@ def test_drive_says_why_it_ended(
 
 
 def test_every_status_has_its_own_sentence_and_four_are_success() -> None:
-    assert len({status.value for status in Status}) == len(Status) == 12
+    assert len({status.value for status in Status}) == len(Status) == 13
     good = [status for status in Status if status.success]
     assert good == [Status.GAP_REACHED, Status.ROUNDING, Status.STATIONARY, Status.FINISHED]
 
@@ -453,6 +453,7 @@ def steps_of(objective: Objective, atoms: Any, **options: Any) -> Result:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", [WAVES, FOURTH, MixtureLikelihood(), DISTANCE])
 @pytest.mark.parametrize("method", WALKS)
 def test_runs_without_a_proof_end(objective: Objective, method: Method) -> None:
@@ -465,6 +466,7 @@ def test_runs_without_a_proof_end(objective: Objective, method: Method) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "rtol"),
     [(FullyCorrective(), 0.0), *((method, 1e-3) for method in (FullyCorrective(), *WALKS[3:8]))],

@@ -95,10 +95,12 @@ def kept(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.kernel*"))
 
 
+@pytest.mark.slow
 def test_the_next_process_loads_what_the_first_compiled(site: Path) -> None:
     assert run(site) == (2.0, 1, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "old", "new", "value"),
     [("_callee.py", "x + 1", "x + 7", 8.0), ("rounding.py", "UNIT = 2.0**-53", "UNIT = 0.5", 2.5)],
@@ -111,6 +113,7 @@ def test_an_edit_of_another_file_is_seen(site: Path, file: str, old: str, new: s
     assert set(kept(site)).isdisjoint(before)
 
 
+@pytest.mark.slow
 def test_a_process_whose_files_change_under_it_keeps_nothing(tmp_path: Path) -> None:
     site = install(tmp_path / "site")
     path = site / "wolfhound" / "_callee.py"
@@ -129,6 +132,7 @@ def flip(data: bytes) -> bytes:
     return data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [shorten, flip])
 def test_a_damaged_file_is_compiled_again(site: Path, damage: Callable[[bytes], bytes]) -> None:
     before = {path: path.read_bytes() for path in site.rglob("__pycache__/*.[kn]*")}
@@ -139,6 +143,7 @@ def test_a_damaged_file_is_compiled_again(site: Path, damage: Callable[[bytes], 
     assert run(site) == (2.0, 1, "")
 
 
+@pytest.mark.slow
 def test_several_processes_may_compile_at_once(tmp_path: Path) -> None:
     site = install(tmp_path / "site")
     together = [start(site) for _ in range(3)]
@@ -158,6 +163,7 @@ def lock(site: Path) -> Path:
     return site / "wolfhound" / "core.py" / "home"
 
 
+@pytest.mark.slow
 def test_without_any_place_it_compiles_and_says_so_once(site: Path) -> None:
     home = str(lock(site))
     value, hits, said = run(site, HOME=home)
@@ -169,6 +175,7 @@ def test_without_any_place_it_compiles_and_says_so_once(site: Path) -> None:
     assert home in said
 
 
+@pytest.mark.slow
 def test_a_locked_package_keeps_them_in_the_users_cache(site: Path, tmp_path: Path) -> None:
     lock(site)
     home = tmp_path / "home"
@@ -179,6 +186,7 @@ def test_a_locked_package_keeps_them_in_the_users_cache(site: Path, tmp_path: Pa
     assert len(kept(tmp_path / "xdg" / "wolfhound")) == 2
 
 
+@pytest.mark.slow
 def test_the_folder_that_numba_was_told_is_the_only_one(site: Path, tmp_path: Path) -> None:
     named = str(tmp_path / "named")
     assert run(site, NUMBA_CACHE_DIR=named) == (2.0, 0, "")

@@ -40,6 +40,7 @@ LIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".npy", ".npz"])
 @pytest.mark.parametrize("lie", LIES)
 def test_files_that_lie_are_refused_before_anything_is_allocated(

@@ -45,6 +45,7 @@ def test_convergence_labels_the_axes() -> None:
     assert [axes.get_ylabel() for axes in figure.axes[::2]] == ["f", "proved gap"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "lower"),
     [
@@ -64,6 +65,7 @@ def test_convergence_survives_what_is_not_proved(
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_an_empty_trace_is_drawn(tmp_path: Path) -> None:
     none = np.empty(0)
     plot.save(plot.draw_convergence(passes=none, seconds=none, value=none, lower=none), tmp_path / "a.png")
@@ -103,6 +105,7 @@ def test_the_ending_chooses_the_format(tmp_path: Path) -> None:
         plot.save(figure, tmp_path / "a.nonsense")
 
 
+@pytest.mark.slow
 def test_importing_does_not_load_matplotlib_and_drawing_no_pyplot() -> None:
     code = (
         "import sys, numpy as np; from wolfhound import plot; assert 'matplotlib' not in sys.modules;"

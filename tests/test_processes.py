@@ -71,6 +71,7 @@ def child(work):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_children_of_a_fork_answer(tmp_path: Path) -> None:
     script = f"""{_ASKED}
@@ -97,6 +98,7 @@ print(multiprocessing.get_context("fork").Pool(2).map(best, [oracle] * 3) == [ex
     assert run_script(tmp_path, script)[:3] == ["0", "0", "True"]
 
 
+@pytest.mark.slow
 def test_children_that_are_spawned_answer(tmp_path: Path) -> None:
     pytest.importorskip("joblib")
     script = f"""{_ASKED}
@@ -113,6 +115,7 @@ if __name__ == "__main__":
     assert run_script(tmp_path, script)[:3] == ["True"] * 3
 
 
+@pytest.mark.slow
 def test_processes_may_fill_the_cache_of_compiled_code_together(tmp_path: Path) -> None:
     code = (
         "import numpy as np; from wolfhound.oracles._scan_kernels import square_all; out = np.empty(3);"

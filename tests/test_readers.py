@@ -321,6 +321,7 @@ def outcome(route: Callable[[], Any]) -> object:
         return str(error)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1, max_size=4))
 def test_both_routes_read_the_same(tmp_path: Path, cells: list[list[str]]) -> None:

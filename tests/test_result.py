@@ -177,6 +177,7 @@ def test_wrong_lengths_are_refused() -> None:
         make(names=("one",))
 
 
+@pytest.mark.slow
 def test_plot_draws_the_trace_and_saves(tmp_path: Path) -> None:
     result = make()
     figure = result.plot(tmp_path / "run.png")

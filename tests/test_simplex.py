@@ -288,6 +288,7 @@ def test_correct_ends_even_without_a_tolerance(program: tuple[Vector, Vector]) -
     check_it_ends(*program, tol=0.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(programs())
 def test_solve_finds_the_exact_minimum(program: tuple[Vector, Vector]) -> None:

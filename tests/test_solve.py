@@ -160,6 +160,7 @@ def restore_threads() -> Iterator[None]:
     set_threads(None)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("restore_threads")
 @pytest.mark.parametrize("method", [FullyCorrective(), FrankWolfe(Away(), lazy=True)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -89,6 +89,7 @@ def test_what_cannot_be_saved_leaves_the_old(
 # ---------------------------------------------------------------- damage
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_is_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     files = sorted(save_small(tmp_path).iterdir())
@@ -302,6 +303,7 @@ def run_script(script: str, *arguments: object) -> list[list[int]]:
     return [[int(number) for number in line.split()] for line in run.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_a_save_that_is_killed_at_any_step_leaves_the_old_or_the_new(tmp_path: Path) -> None:
     *during, last = run_script(KILLER, tmp_path / "saved")
     killed, new, whole = zip(*during, strict=True)
@@ -371,6 +373,7 @@ for k in range(int(sys.argv[2]), int(sys.argv[2]) + 60):
 """
 
 
+@pytest.mark.slow
 def test_processes_that_save_at_the_same_time_leave_a_whole_folder(tmp_path: Path) -> None:
     folder = save_small(tmp_path / "saved")
     command = [sys.executable, "-c", WRITER, str(folder)]

@@ -130,6 +130,7 @@ def test_gap_after_covers_the_worst_recursion(c: float, curvature: float, first:
     assert np.all(np.array(gaps) <= np.array(bounds) * (1 + 1e-9))
 
 
+@pytest.mark.slow
 @given(shares, sizes, sizes)
 def test_gap_after_clipped_covers_the_worst_recursion(c: float, curvature: float, first: float) -> None:
     steps = np.minimum(1.0, 2 / (c * (np.arange(300) + 2)))
@@ -154,6 +155,7 @@ def test_a_run_with_the_worst_allowed_answers_stays_below_the_bound(c: float) ->
         assert left <= theory.gap_after(t + 1, c=c, curvature=diameter**2, first=first)
 
 
+@pytest.mark.slow
 @given(st.floats(0.51, 1.0), st.floats(0.0, 100.0))
 def test_herding_bound_covers_the_worst_recursion(c: float, first: float) -> None:
     # mu in the hull: the gap is at least |w - mu|^2 = 2h, so h shrinks twice as fast; the first
@@ -266,6 +268,7 @@ def test_collisions_rise_with_the_cosine(cosine: float, by: float, dim: int) -> 
     assert theory.cross_polytope_collision(nearer, dim) > theory.cross_polytope_collision(cosine, dim)
 
 
+@pytest.mark.slow
 def test_real_cross_polytope_hashes_collide_less_often_than_the_leading_term() -> None:
     rng = np.random.default_rng(2)
     dim, trials = 256, 20_000

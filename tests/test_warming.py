@@ -6,6 +6,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import gc
 import numpy as np
@@ -28,6 +30,7 @@ print(len(before) > 10, sorted(ready() - before), wh.warm_up())
 """
 
 
+@pytest.mark.slow
 def test_the_calls_after_it_compile_and_load_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr) == ("True [] 0", "")

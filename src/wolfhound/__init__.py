@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from wolfhound.herding.kernels.stein import Stein as Stein
     from wolfhound.herding.result import HerdResult as HerdResult
     from wolfhound.loading import load as load
+    from wolfhound.many.result import ManyResult as ManyResult
+    from wolfhound.many.solve import minimize_many as minimize_many
     from wolfhound.methods.directions import Away as Away
     from wolfhound.methods.directions import BlendedPairwise as BlendedPairwise
     from wolfhound.methods.directions import Pairwise as Pairwise
@@ -82,6 +84,8 @@ _NAMES = {
     "herding.kernels.stein": ("Stein",),
     "herding.result": ("HerdResult",),
     "loading": ("load",),
+    "many.result": ("ManyResult",),
+    "many.solve": ("minimize_many",),
     "methods.directions": ("Away", "BlendedPairwise", "Pairwise", "Vanilla"),
     "methods.frank_wolfe": ("FrankWolfe",),
     "methods.fully_corrective": ("FullyCorrective",),

@@ -263,6 +263,7 @@ class Status(enum.Enum):
     NOT_FOUND = "the index found no good atom, which proves nothing; confirm by a pass"
     STOPPED = "the callback asked to stop"
     INTERRUPTED = "interrupted; the best point so far is returned"
+    SKIPPED = "not solved: the target is not finite, too large or of another width, or has no atom left"
     LOST = "atoms can no longer be read; the best point so far is returned"
 
     @property

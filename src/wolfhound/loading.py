@@ -12,6 +12,8 @@ from wolfhound.core import AtomsLike
 
 KINDS = {
     "result": "wolfhound.result:Result",
+    "many results": "wolfhound.many.result:ManyResult",
+    "many run": "wolfhound.many.result:ManyResult",
     "herd": "wolfhound.herding.result:HerdResult",
     "policy": "wolfhound.policy.tabular.result:TabularResult",
     "agent": "wolfhound.policy.deep.agent:Agent",

@@ -221,6 +221,16 @@ def draw_herd(
     return figure
 
 
+def error_map(distance: Matrix, *, title: str = "") -> Figure:
+    """Draw distances of (rows, columns) pixels from their mixtures as a picture; nan is left white."""
+    figure = _figure(6.4, 5.2, title)
+    axes = figure.subplots()
+    drawn = axes.imshow(distance, cmap="viridis", interpolation="nearest", aspect="auto")
+    figure.colorbar(drawn, ax=axes, label="distance from the mixture")
+    axes.set(xlabel="column", ylabel="row")
+    return figure
+
+
 def render(figure: Figure, kind: str) -> bytes:
     """Return a figure as the bytes of a file of this kind: png, svg, pdf, ..."""
     buffer = io.BytesIO()

@@ -27,6 +27,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_bench_prints_a_table_and_saves_the_speeds(run: Run, place: Path) -> None:
     ran = run("bench")
     assert (ran.code, ran.err) == (0, "")

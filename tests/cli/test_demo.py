@@ -18,6 +18,7 @@ def test_the_words_of_the_demo_are_known() -> None:
     assert len({words.id(word) for word in demo.WORDS}) == len(demo.WORDS)
 
 
+@pytest.mark.slow
 def test_demo_explains_races_and_draws(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "_CLASSICAL_STEPS", 20)
     monkeypatch.setattr(demo, "WORDS", ("king",))

@@ -36,6 +36,7 @@ def documents(text: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_targets_from_a_file(run: Run, folder: Path, rows: Array) -> None:
     ran = run("explain", "atoms.npy", "--targets", "points.npy", "--rtol", "1e-8", "--json")
     assert (ran.code, ran.err) == (0, "")

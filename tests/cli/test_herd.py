@@ -226,6 +226,7 @@ def test_ids_in_a_file(run: Run, here: Path) -> None:
     assert ids(run("herd", "rows.npy", "-m", 4, "--start", "ids.txt", "--json").out) == expected
 
 
+@pytest.mark.slow
 def test_save_and_plot(run: Run, here: Path, points: Array) -> None:
     ran = run(
         "herd", "rows.npy", "-m", M, "--save", "run", "--plot", "run.svg", "--by", "labels.txt", "--json"
@@ -342,6 +343,7 @@ def test_json_is_all_that_is_printed(run: Run, here: Path, monkeypatch: pytest.M
     assert document(ran.out)["expected"]["bytes"] > 0
 
 
+@pytest.mark.slow
 def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
     ran = run("herd", "--help")
     assert ran.code == 0

@@ -43,6 +43,7 @@ def atoms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # ---------------------------------------------------------------- build
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NAMES)
 def test_every_kind_is_built_described_and_checked(run: Run, kind: str) -> None:
     built = run("index", "build", "atoms.npy", "-o", "made", "--kind", kind)
@@ -235,6 +236,7 @@ def test_an_exact_index_is_checked_to_be_exact(run: Run) -> None:
     assert said.endswith("Intact, made from these atoms, and all answers are right.")
 
 
+@pytest.mark.slow
 def test_clusters_with_proof_are_exact_too(run: Run) -> None:
     ClusterIndex.build(ROWS, proof=True).save("made")
     document = json.loads(run("index", "check", "made", "atoms.npy", "--json").out)

@@ -109,6 +109,7 @@ def test_threads_are_set(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
     assert threads.get_threads() == 1
 
 
+@pytest.mark.slow
 def test_a_process_prints_json_and_no_escape_codes(folder: Path) -> None:
     done = shell("explain", "atoms.npy", "--targets", "points.npy", "--json")
     assert done.returncode == 0
@@ -116,6 +117,7 @@ def test_a_process_prints_json_and_no_escape_codes(folder: Path) -> None:
     assert len(json.loads(done.stdout)["targets"]) == 3
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_a_bar_and_the_pipe_only_results(folder: Path) -> None:
     terminal, end = pty.openpty()
     command = [sys.executable, "-m", "wolfhound.cli", "explain", "atoms.npy", "--target", "3", "--json"]
@@ -129,6 +131,7 @@ def test_a_terminal_gets_a_bar_and_the_pipe_only_results(folder: Path) -> None:
     assert b"\x1b[2K" in shown
 
 
+@pytest.mark.slow
 def test_pipes_get_no_escape_codes_and_any_encoding(folder: Path) -> None:
     (folder / "odd.txt").write_text("\n".join(f"naïve {i}" for i in range(60)), encoding="utf-8")
     done = shell("explain", "atoms.npy", "--names", "odd.txt", "--target", "3", PYTHONIOENCODING="ascii")
@@ -144,6 +147,7 @@ def test_a_process_exits_with_2(folder: Path) -> None:
     assert done.stderr == "error: `--design` must be given with --objective logistic.\n"
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(folder: Path) -> None:
     command = f"{sys.executable} -m wolfhound.cli explain atoms.npy --targets points.npy | true"
     done = subprocess.run(

@@ -65,6 +65,7 @@ def test_a_folder_that_is_read_from_is_not_saved_to(run: Run) -> None:
     assert sorted(os.listdir("run")) == before
 
 
+@pytest.mark.slow
 def test_a_result_may_be_replaced_by_a_result_only(run: Run) -> None:
     solve = ("solve", "atoms.npy", "--objective", "squared-distance", "--target", "point.npy", "--save")
     assert run(*solve, "run").code == run(*solve, "run").code == 0

@@ -69,6 +69,7 @@ def test_json_of_a_plan(run: Run) -> None:
     assert [each["total_seconds"] for each in document["options"] if each["name"] == "subset"] == [None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_a_picture_is_drawn(run: Run, ending: str) -> None:
     assert run("plan", *SIZE, "--plot", f"plan.{ending}").code == 0

@@ -67,6 +67,7 @@ def test_the_group_lists_its_commands(run: Run) -> None:
     assert all(f" {command} " in words(ran.out) for command in ("solve", "train", "compare"))
 
 
+@pytest.mark.slow
 def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys; from typer.testing import CliRunner; from wolfhound.cli._app import app;"
@@ -80,6 +81,7 @@ def test_help_loads_nothing_heavy() -> None:
 # ---------------------------------------------------------------- train
 
 
+@pytest.mark.slow
 def test_an_agent_is_trained_tested_and_saved(run: Run) -> None:
     ran = run("policy", "train", "items.npy", *ENOUGH, "--out", "agent", "--log", "run.csv")
     assert (ran.code, ran.err) == (0, "")
@@ -95,6 +97,7 @@ def test_an_agent_is_trained_tested_and_saved(run: Run) -> None:
     assert [int(row["timesteps"]) for row in rows] == sorted(int(row["timesteps"]) for row in rows)
 
 
+@pytest.mark.slow
 def test_json_is_one_document(run: Run) -> None:
     ran = run("policy", "train", "items.npy", *SMALL, "--json")
     document = json.loads(ran.out)
@@ -105,6 +108,7 @@ def test_json_is_one_document(run: Run) -> None:
     assert document["returns"]["random"] < document["returns"]["myopic hull"]
 
 
+@pytest.mark.slow
 def test_the_seed_decides(run: Run) -> None:
     first, again, other = (
         json.loads(run("policy", "train", "items.npy", *SMALL, "--seed", seed, "--json").out)["returns"]
@@ -114,6 +118,7 @@ def test_the_seed_decides(run: Run) -> None:
     assert first["agent"] != other["agent"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["nfwpo", "td3", "wolpertinger"])
 def test_rivals_are_trained_too(run: Run, method: str) -> None:
     ran = run("policy", "train", "items.npy", *ENOUGH, "--method", method, "--out", "agent", "--json")
@@ -123,6 +128,7 @@ def test_rivals_are_trained_too(run: Run, method: str) -> None:
     assert agent.predict(feed.start(2, np.random.default_rng(0)))[0].shape == (2, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("execution", ["nearest", "draw"])
 def test_single_items_can_be_executed(run: Run, execution: str) -> None:
     ran = run("policy", "train", "items.npy", *SMALL, "--execution", execution, "--out", "agent")
@@ -190,6 +196,7 @@ def test_nothing_but_an_agent_is_written_over(run: Run) -> None:
 # ---------------------------------------------------------------- compare
 
 
+@pytest.mark.slow
 def test_policies_are_compared(run: Run) -> None:
     only = "sfwpo-index,td3,greedy,random"
     arguments = ("--seeds", 1, "--points", 1, "--only", only, "--plot", "c.svg")
@@ -201,6 +208,7 @@ def test_policies_are_compared(run: Run) -> None:
     assert Path("c.svg").read_bytes().startswith(b"<?xml")
 
 
+@pytest.mark.slow
 def test_json_of_a_comparison(run: Run) -> None:
     arguments = ("--seeds", 2, "--points", 2, "--only", "sfwpo-exact, mean-item", "--json")
     ran = run("policy", "compare", "items.npy", *SMALL, *arguments)
@@ -241,6 +249,7 @@ def no_torch(tmp_path: Path) -> str:
     return str(blocked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["train", "compare"])
 def test_without_torch_it_says_what_to_install(no_torch: str, command: str) -> None:
     path = f"{no_torch}:{Path(wh.__file__).parents[1]}"
@@ -249,6 +258,7 @@ def test_without_torch_it_says_what_to_install(no_torch: str, command: str) -> N
     assert done.stderr == "error: policies that learn need torch: pip install 'wolfhound[rl]'\n"
 
 
+@pytest.mark.slow
 def test_the_tabular_command_needs_neither(no_torch: str) -> None:
     path = f"{no_torch}:{Path(wh.__file__).parents[1]}"
     done = shell("policy", "solve", "--states", "5", "--rows", "100", "--dim", "4", PYTHONPATH=path)

@@ -73,6 +73,7 @@ def test_curvature_centres_and_start(run: Run, model: ACMDP) -> None:
     assert found["success"] and "QuadraticReward" in found["problem"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", ["scan", "int8", "clusters", "lsh", "pq", "auto"])
 def test_every_search_gets_there(run: Run, model: ACMDP, search: str) -> None:
     found = json.loads(run(*FILES, "--search", search, "--json", "--rtol", 1e-6).out)

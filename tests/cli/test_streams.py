@@ -42,12 +42,14 @@ def shell(line: str, **env: str) -> subprocess.CompletedProcess[str]:
 # ---------------------------------------------------------------- stdout and stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["--version", "solve --help", RUN, f"{RUN} --json"])
 def test_a_full_stdout_is_an_error(folder: Path, command: str) -> None:
     done = shell(f"$W {command} > /dev/full")
     assert (done.returncode, done.stderr) == (2, FULL)
 
 
+@pytest.mark.slow
 def test_a_full_stdout_is_an_error_without_a_buffer(folder: Path) -> None:
     done = shell(f"$W {RUN} > /dev/full", PYTHONUNBUFFERED="1")
     assert done.returncode == 2
@@ -65,6 +67,7 @@ def test_all_streams_may_be_closed(folder: Path) -> None:
     assert shell("$W --version <&- >&- 2>&-").returncode == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["2>/dev/full", "2>&-", "2>&- <&-"])
 def test_a_run_goes_on_without_stderr(folder: Path, end: str) -> None:
     done = shell(f"$W {RUN} --json {end}")
@@ -72,16 +75,19 @@ def test_a_run_goes_on_without_stderr(folder: Path, end: str) -> None:
     assert done.stdout.startswith("{")
 
 
+@pytest.mark.slow
 def test_an_error_that_nobody_can_read_is_one(folder: Path) -> None:
     assert shell("$W explain no.npy --target 1 2>/dev/full").returncode == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["--help", "-h", "solve --help", "policy solve --help", "--version"])
 def test_help_for_one_line_is_no_error(folder: Path, command: str) -> None:
     done = shell(f"$W {command} | head -1")
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [RUN, f"{RUN} --json"])
 def test_results_that_nobody_read_exit_with_141(folder: Path, command: str) -> None:
     done = shell(f"$W {command} | true")
@@ -125,6 +131,7 @@ cli.main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["typer", "numpy", "rich.table", "numba", "faiss"])
 def test_ctrl_c_in_an_import(folder: Path, module: str) -> None:
     first = folder / "first"

@@ -13,6 +13,7 @@ from tests.conformance.tables import KERNELS, METHODS, OBJECTIVES, ORACLES
 from tests.objectives.cases import LIFTED, SLACK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ORACLES)
 def test_oracle(name: str) -> None:
     check_oracle(ORACLES[name].make, exact=ORACLES[name].exact)
@@ -30,6 +31,7 @@ def test_lift(name: str) -> None:
     check_lift(objective, points, slack=SLACK.get(name, 0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_method(name: str) -> None:
     method, gap, steps, monotone = METHODS[name]

@@ -16,6 +16,7 @@ from tests.fuzz import supervise
 SEED = int(os.environ.get("WOLFHOUND_FUZZ_SEED", secrets.randbits(32)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "batches", "counted", "least"),
     [

@@ -3,9 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import pytest
+
 from tests.fuzz import forged
 
 
+@pytest.mark.slow
 def test_forged_folders_are_refused_or_harmless() -> None:
     found = forged.run(300, seed=1)
     assert found.violations == []

@@ -148,6 +148,7 @@ def judge(seed: int, batch: int) -> Iterator[str | supervise.Findings]:
     yield supervise.Findings(Counter(done=1), [])
 
 
+@pytest.mark.slow
 def test_deaths_and_hangs_are_findings() -> None:
     found = supervise.run("test_judges", 0, range(6), deadline=6.0, workers=1)
     assert found.counts == {"done": 4, "deaths": 1, "hangs": 1}

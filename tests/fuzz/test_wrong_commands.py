@@ -52,6 +52,7 @@ def test_it_is_told_in_one_line(folder: Path, wrong: Wrong) -> None:
     assert contents(folder) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", IN_A_PROCESS, ids=lambda wrong: wrong.line[:60])
 def test_it_is_told_in_one_line_by_a_process(folder: Path, wrong: Wrong) -> None:
     before = contents(folder)

@@ -20,6 +20,7 @@ from wolfhound.machine import Calibration
 LARGE = np.random.default_rng(1).normal(size=(21_000, 2)).astype(np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "d", "m", "options"),
     [(2000, 5, 50, {}), (11_000, 2, 200, {}), (4000, 40, 300, {"weights": True, "swap": True})],

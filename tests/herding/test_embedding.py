@@ -300,6 +300,7 @@ def test_weights_that_match_already_stay() -> None:
     np.testing.assert_allclose(calibrate(Identity(4), rows, start @ rows, start), start, rtol=1e-12)
 
 
+@pytest.mark.slow
 @given(n=st.integers(1, 40), count=st.integers(1, 50), share=st.floats(0.0, 1.0), seed=st.integers(0, 9))
 def test_drawn_ids(n: int, count: int, share: float, seed: int) -> None:
     rng = np.random.default_rng(seed)

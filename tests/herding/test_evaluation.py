@@ -19,6 +19,7 @@ from wolfhound.herding.evaluation import Measured, curve_sizes, effort, evaluate
 LARGE = np.random.default_rng(1).normal(size=(21_000, 2)).astype(np.float32)
 
 
+@pytest.mark.slow
 def test_rows_are_held_out_where_there_are_enough() -> None:
     result = herd(LARGE, 30, candidates=500)
     assert result.reference == "10,000 rows held out, calibrated; 10 random subsets"
@@ -27,6 +28,7 @@ def test_rows_are_held_out_where_there_are_enough() -> None:
     assert 0.0 < result.mmd_random_spread < result.mmd_random
 
 
+@pytest.mark.slow
 def test_a_target_that_the_embedding_does_not_hold_whole_is_held_out_too() -> None:
     """12,000 rows, of which 2,000 are left: fewer than a quarter, so candidates are measured on."""
     for n, words in ((12_000, "10,000 rows drawn, also candidates"), (16_000, "6,000 rows held out")):
@@ -36,6 +38,7 @@ def test_a_target_that_the_embedding_does_not_hold_whole_is_held_out_too() -> No
         assert result.mmd == pytest.approx(wanted, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_labels_that_are_exact_are_measured_together_on_fewer_rows() -> None:
     labels = np.arange(21_000) % 3
     result = herd(LARGE, 60, by=labels)
@@ -106,6 +109,7 @@ def test_ctrl_c_ends_an_evaluation(measured: Measured) -> None:
     assert found.reference.startswith("something; 1 random subsets of 10: ")
 
 
+@pytest.mark.slow
 def test_candidates_are_used_again_where_none_are_left() -> None:
     result = herd(LARGE, 10, candidates=20_500)
     assert result.reference == "10,000 rows drawn, also candidates, calibrated; 10 random subsets"

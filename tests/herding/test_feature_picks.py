@@ -178,6 +178,7 @@ def worst(rows: Vector, c: float) -> tuple[Degraded, Follower]:
     return Degraded(Scan(rows), c, follower.here), follower
 
 
+@pytest.mark.slow
 @given(seeds, st.sampled_from([0.55, 0.6, 0.75, 0.9, 1.0]))
 def test_e18_a_ratio_above_one_half_keeps_one_over_t(seed: int, c: float) -> None:
     draws = np.random.default_rng(seed)

@@ -91,6 +91,7 @@ def test_the_best_is_asked_for_as_half_of_what_is_left_is_too_little() -> None:
     assert any(wanted is not None for wanted in own.thresholds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

@@ -152,6 +152,7 @@ def test_types_and_sources_agree(tmp_path: Path) -> None:
     np.testing.assert_array_equal(herd([rows[:900], rows[900:]], 20, **options).ids, wanted)
 
 
+@pytest.mark.slow
 def test_the_same_at_any_number_of_threads() -> None:
     before, found = get_threads(), []
     for threads in (1, 3):

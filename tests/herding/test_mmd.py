@@ -84,6 +84,7 @@ def test_no_rows_have_no_sums() -> None:
 # ---------------------------------------------------------------- two sets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_full_double_sums_on_5000_rows(dtype: Any) -> None:
     x, y = rows_of(5000, 3, 0, dtype), rows_of(300, 3, 1, dtype)

@@ -108,6 +108,7 @@ def ways(options: dict[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in ("target", "by", "row_weights") if name in options}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_picks_in_a_kernel(name: str) -> None:
     rows, m, options = KERNELS[name]
@@ -120,6 +121,7 @@ def test_picks_in_features(name: str) -> None:
     check(herd_in_features(rows, m, **options), f"features: {name}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gaussian", "start, labels", "many, weighted", "laplace", "stein, weights"])
 def test_extended_picks(name: str, tmp_path: Path) -> None:
     rows, m, options = KERNELS[name]

@@ -41,6 +41,7 @@ def known(
     return gather(data, settings, np.empty(0, np.int64)), data, kernel
 
 
+@pytest.mark.slow
 def test_features_stay_the_same() -> None:
     """Labels that are taken whole need none; all others use those that were drawn first."""
     groups = np.searchsorted([0.1, 1.0], np.random.default_rng(0).random(30_000) * 2.0)
@@ -87,6 +88,7 @@ def test_a_known_mean_needs_no_rows() -> None:
     assert len(reference.rows) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
 def test_held_out_rows_are_calibrated(weighted: bool) -> None:
     """Much closer to the truth than rows as they were drawn, and none was used before."""

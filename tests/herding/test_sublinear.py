@@ -36,6 +36,7 @@ def widest(rows: Vector) -> float:
     return float(np.linalg.norm(rows[:, None] - rows[None], axis=2).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [EveryOther, functools.partial(RandomSubset, size=1), functools.partial(LshIndex.build, budget=1), Scan],
@@ -62,6 +63,7 @@ def test_every_pick_has_its_share_and_the_rate_is_kept(make: Callable[[Any], Ora
     assert_allclose(run.weights[np.argsort(run.ids)], times / PICKS, rtol=1e-10)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.55, 0.8]))
 def test_the_rate_holds_for_any_weighted_mean(seed: int, c: float) -> None:
     draws = np.random.default_rng(seed)
@@ -78,6 +80,7 @@ def test_the_rate_holds_for_any_weighted_mean(seed: int, c: float) -> None:
     assert np.all(run.trace.value[1:] <= np.array(bounds) * (1 + 1e-9) + 1e-12)
 
 
+@pytest.mark.slow
 def test_an_index_that_is_blind_on_one_side_stalls_alone() -> None:
     rows = halves(200, 3)
     bare = pick_in_features(rows, 2000, oracle=EveryOther)

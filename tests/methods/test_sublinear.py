@@ -88,6 +88,7 @@ def test_clipped_is_the_printed_step_up_to_one() -> None:
         Clipped(1.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", SHARES)
 @pytest.mark.parametrize(
     ("clipped", "bound"),

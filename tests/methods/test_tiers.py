@@ -110,6 +110,7 @@ def test_vanilla_goes_on_where_the_bare_index_has_nothing_to_offer() -> None:
     assert result.status is Status.GAP_REACHED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", LINEAR)
 @pytest.mark.parametrize(
     ("make", "step", "lazy"),
@@ -153,6 +154,7 @@ def test_fully_corrective_in_tiers() -> None:
 # ---------------------------------------------------------------- the end of a run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [halved, uncached, sampled])
 @pytest.mark.parametrize("direction", LINEAR)
 @pytest.mark.parametrize("lazy", [False, True])
@@ -186,6 +188,7 @@ def test_an_accepted_answer_that_leads_nowhere_is_not_asked_for_again() -> None:
 # ---------------------------------------------------------------- audits
 
 
+@pytest.mark.slow
 def test_conformance_of_degraded() -> None:
     check_oracle(lambda atoms: Degraded(Scan(atoms), 0.5, lambda query: -1.0), exact=False)
 

@@ -84,6 +84,7 @@ def test_least_squares(
     _moves(objective, exact, objective.at(x), rng)
 
 
+@pytest.mark.slow
 @given(seeds, dims, counts, halves, st.integers(-3, 3), drifts)
 def test_logistic(seed: int, d: int, m: int, e: int, f: int, drift: float) -> None:
     rng = np.random.default_rng(seed)

@@ -33,6 +33,7 @@ ROWS = blobs()
 INDEX = ClusterIndex.build(ROWS)
 
 
+@pytest.mark.slow
 def test_conformance() -> None:
     check_oracle(ClusterIndex.build, exact=False)
 
@@ -60,6 +61,7 @@ def test_most_answers_are_the_best_from_few_atoms() -> None:
     assert (hits.bounds == np.inf).all()
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), quantile=st.floats(0.0, 1.1), m=st.integers(1, 40))
 def test_a_threshold_is_met_or_proved_out_of_reach(seed: int, quantile: float, m: int) -> None:
     rng = np.random.default_rng(seed)
@@ -169,6 +171,7 @@ def test_repr_says_what_it_is() -> None:
 # ---------------------------------------------------------------- the parts
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), budget=st.integers(1, 3000), ties=st.booleans())
 def test_order_lists_the_most_promising_buckets_first(seed: int, budget: int, ties: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -93,6 +93,7 @@ def quality(hits: Hits, queries: Matrix, rows: Matrix) -> float:
 # ---------------------------------------------------------------- answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", (MAKES | SMALL).values(), ids=MAKES | SMALL)
 def test_conformance(make: Make) -> None:
     check_oracle(make, exact=False)

@@ -69,6 +69,7 @@ def test_simhash_collides_as_the_theory_says(cosine: float) -> None:
     assert abs(measured - expected) < 4.0 * math.sqrt(expected * (1 - expected) / TRIALS) + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cosine", "codes"), [(0.4, 16), (0.8, 16), (0.8, 64), (0.95, 64)])
 def test_cross_polytopes_collide_as_the_theory_says(cosine: float, codes: int) -> None:
     # Few directions out of many dimensions are nearly independent and normal.

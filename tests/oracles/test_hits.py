@@ -25,6 +25,7 @@ def test_highest_marks_the_first_of_equals(scores: Vector, count: int) -> None:
     np.testing.assert_array_equal(np.flatnonzero(highest(scores, count)), np.sort(expected))
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), limit=st.sampled_from([1, 7, 900, 30000]), step=st.integers(1, 5000))
 def test_best_of_a_stream_is_the_best_of_all(seed: int, limit: int, step: int) -> None:
     scores = np.random.default_rng(seed).integers(0, 200, 20000).astype(np.float64)

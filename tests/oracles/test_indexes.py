@@ -43,6 +43,7 @@ def test_names_are_those_of_the_table() -> None:
         assert hasattr(wh, kind.title.split()[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["scan", "int8", "clusters", "lsh", "subset", "pq", "ivfpq", "hnsw"])
 def test_every_entry_builds_an_oracle(name: str) -> None:
     kind = INDEXES[name]

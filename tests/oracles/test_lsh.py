@@ -41,6 +41,7 @@ def best_scores(queries: Vector, rows: Matrix) -> Vector:
 # ---------------------------------------------------------------- an oracle
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"tables": 2, "copies": 2}, {"family": SimHash()}, {"tau": 0.5}, {"axes": 3}, {"bucket": 8}],
@@ -58,6 +59,7 @@ def test_with_proof_it_is_exact() -> None:
     assert (hits.bounds >= best_scores(queries, ROWS)).all()
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), quantile=st.floats(0.0, 1.1), m=st.integers(1, 40))
 def test_a_threshold_is_met_or_proved_out_of_reach(seed: int, quantile: float, m: int) -> None:
     queries = np.random.default_rng(seed).standard_normal((m, 12))
@@ -83,6 +85,7 @@ def test_most_answers_are_good_from_few_atoms() -> None:
     assert (hits.bounds == np.inf).all()
 
 
+@pytest.mark.slow
 def test_a_few_axes_are_enough_where_atoms_differ_in_a_few() -> None:
     rng = np.random.default_rng(3)
     spread = np.where(np.arange(300) < 10, 1.0, 0.1)
@@ -188,6 +191,7 @@ def successes(
     return good, total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"tables": 2}, {"family": SimHash()}], ids=["one", "two", "simhash"])
 def test_an_atom_at_tau_is_found_as_often_as_promised(options: dict[str, Any]) -> None:
     good, total = successes(0.6, asked=0.55, share=0.8, seeds=25, ratio=0.8, delta=0.1, **options)
@@ -201,6 +205,7 @@ def test_the_promise_is_not_kept_by_scoring_everything() -> None:
     assert index.query(queries).scored.mean() < 0.5 * len(rows)
 
 
+@pytest.mark.slow
 def test_copies_boost_the_probability() -> None:
     low = {"ratio": 0.8, "delta": 0.5}
     one, total = successes(0.6, asked=0.55, share=0.8, seeds=20, **low)

@@ -173,6 +173,7 @@ def damaged(data: bytes, rng: np.random.Generator) -> bytes:
     return [bytes(flipped), bytes(flipped), data[:at], data + data[: at + 1]][int(rng.integers(4))]
 
 
+@pytest.mark.slow
 @every_oracle
 def test_all_damage_is_refused(case: Case, tmp_path: Path) -> None:
     case.build(ATOMS).save(tmp_path)
@@ -189,6 +190,7 @@ def test_all_damage_is_refused(case: Case, tmp_path: Path) -> None:
 # ---------------------------------------------------------------- what fails while saving
 
 
+@pytest.mark.slow
 @every_oracle
 @pytest.mark.parametrize("owner", [os, store._Hashing], ids=["fsync", "write"])
 def test_a_full_disk_leaves_the_old(
@@ -243,6 +245,7 @@ for step in range(0, 1000, 5):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAVABLE)
 def test_a_save_that_is_killed_on_its_way_leaves_the_old_or_the_new(name: str, tmp_path: Path) -> None:
     *during, last = run_script(KEEPER, name, tmp_path)
@@ -318,6 +321,7 @@ def test_atoms_that_changed_where_no_fingerprint_looks_are_refused(tmp_path: Pat
         Int8Scan.load(tmp_path, changed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
 @pytest.mark.parametrize("middle", [0.0, 1.0, 1e6])

@@ -47,12 +47,14 @@ def scaled(queries: Matrix) -> Matrix:
 # ---------------------------------------------------------------- conformance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [0, 3])
 def test_conformance(extra: int) -> None:
     check_oracle(lambda atoms: Projected(Scan(lifted(atoms)), padded, atoms, extra=extra), exact=False)
     check_oracle(lambda atoms: Projected(EveryOther(lifted(atoms)), padded, atoms, extra=extra), exact=False)
 
 
+@pytest.mark.slow
 def test_conformance_of_quantized_forms() -> None:
     def inside(atoms: Atoms) -> Projected:
         return Projected(QuantizedQueries(Scan(lifted(atoms)), side=0.05), padded, atoms)

@@ -53,6 +53,7 @@ def plan_for(c: float, eps: float, *, d: int = 100, diameter: float = 1.0, size:
 # ---------------------------------------------------------------- conformance
 
 
+@pytest.mark.slow
 def test_conformance_around_indexes() -> None:
     check_oracle(
         lambda atoms: QuantizedQueries(ClusterIndex.build(atoms), side=0.1, radius=float(norms(atoms).max())),

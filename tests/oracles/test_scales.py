@@ -176,6 +176,7 @@ def test_small_rows_are_near_one(dtype: type[Any], scale: float) -> None:
     assert np.abs(scale_rows(np.array([[1e300]]), 1.0)).max() == np.float32(FAR)
 
 
+@pytest.mark.slow
 def test_hashes_of_subnormal_atoms_leave_the_process_alive() -> None:
     code = (
         "import numpy as np; from wolfhound import LshIndex;"

@@ -195,6 +195,7 @@ def test_upper_bounds_of_products_hold_where_rounding_piles_up(
     assert (rest == -np.inf).all()
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 30), per_block=st.integers(1, 40))
 def test_heaps_keep_the_smallest_ids_of_equal_keys(seed: int, size: int, per_block: int) -> None:
     rng = np.random.default_rng(seed)
@@ -210,6 +211,7 @@ def test_heaps_keep_the_smallest_ids_of_equal_keys(seed: int, size: int, per_blo
     np.testing.assert_array_equal(rest, uppers[:, -1])
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), exponent=st.integers(-44, 18), double=st.booleans())
 def test_norms_are_rounded_up(seed: int, exponent: int, double: bool) -> None:
     values = 10.0**exponent * np.random.default_rng(seed).standard_normal((40, 3))

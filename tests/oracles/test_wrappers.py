@@ -49,6 +49,7 @@ def test_without_thresholds_tiers_are_exact() -> None:
 # ---------------------------------------------------------------- thresholds
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 40),

@@ -283,6 +283,7 @@ def worst_distortion(rows: Matrix, matrix: Matrix) -> float:
     return float(np.abs((((rows[i] - rows[j]) @ matrix) ** 2).sum(axis=1) / before - 1.0).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eps", [0.3, 0.6])
 def test_distances_are_kept_as_the_bound_says(eps: float) -> None:
     (rows,) = drawn(0, 1.0, m=60, d=1500)

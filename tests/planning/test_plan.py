@@ -70,6 +70,7 @@ def test_hashing_by_hand() -> None:
     assert hashed.query_seconds == pytest.approx(2.4e-4 + 5e-11 * (136 * budget + 2 * 102**2))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     n=st.integers(3, 10**9),
@@ -96,6 +97,7 @@ def test_a_higher_ratio_takes_more_atoms_and_fewer_queries(
     assert low.exponents.break_even <= high.exponents.break_even * (1.0 + 1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     n=st.integers(3, 10**9), d=st.integers(1, 4096), queries=st.integers(1, 10**10), interior=st.booleans()

@@ -118,6 +118,7 @@ def test_queries_grow_with_the_inverse_square(queries: int, c: float) -> None:
     assert Demand(queries=queries).at(c) == math.ceil(queries / (c * c))
 
 
+@pytest.mark.slow
 def test_an_answer_of_no_use_never_ends() -> None:
     assert Demand(queries=1).at(0.0) == math.inf
     found = million(ratio=1.0).option("subset")

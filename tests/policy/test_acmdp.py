@@ -320,6 +320,7 @@ def test_the_plan_of_adaptive_queries() -> None:
     assert plan.side == pytest.approx(2.0 * error / 1.8 / 2.0)
 
 
+@pytest.mark.slow
 def test_the_package_needs_neither_torch_nor_gymnasium() -> None:
     code = "import sys, wolfhound.policy; print(sorted({'torch', 'gymnasium'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -140,6 +140,7 @@ def torch_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("torch_threads")
 def test_the_same_seed_gives_the_same_agent_at_any_thread_count() -> None:
     trained = []
@@ -206,6 +207,7 @@ def test_an_end_is_not_a_cut(ends: bool, value: float) -> None:
     assert agent.stats.episodes == 200
 
 
+@pytest.mark.slow
 def test_the_registered_feed_can_be_learned() -> None:
     feed = Feed.build(cloud(40), users=10)
     env = gymnasium.make(ID, feed=feed, check=True)  # refuses what is not in the hull
@@ -255,6 +257,7 @@ def test_reports_and_callback() -> None:
     assert agent.learn(16).num_timesteps == 16
 
 
+@pytest.mark.slow
 def test_audits_measure_the_oracle() -> None:
     rows = cloud(400)
     exact = quick(Bandit(), ActionSet(rows), audit_every=4).learn(160).stats

@@ -70,6 +70,7 @@ def test_no_item_and_no_mixture_pays_more_now_than_the_myopic_one() -> None:
     assert (single.max(axis=0) <= ours + 2e-3).all()
 
 
+@pytest.mark.slow
 def test_the_myopic_mixture_is_the_proved_projection() -> None:
     obs, p = states(FEED, 3, seed=6), FEED.parameters
     u, f, m = FEED.split(obs.astype(np.float64))
@@ -105,6 +106,7 @@ def test_steps_must_be_positive() -> None:
         Myopic(FEED, ACTIONS, steps=0)
 
 
+@pytest.mark.slow
 def test_neither_the_liked_item_nor_a_single_one_is_optimal() -> None:
     feed = Feed.build(words().vectors[:1500], users=200)
     actions = ActionSet(feed.atoms)

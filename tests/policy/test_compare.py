@@ -247,6 +247,7 @@ def test_curves_can_be_told_apart() -> None:
 # ---------------------------------------------------------------- the contenders of the feed
 
 
+@pytest.mark.slow
 def test_every_contender_learns_and_is_measured() -> None:
     oracle = wh.ClusterIndex.build(FEED.atoms, budget=60)
     settings = Settings(learning_starts=32, batch_size=8, hidden=8, gradient_steps=3)
@@ -297,6 +298,7 @@ def test_a_seed_makes_the_same_agent() -> None:
     assert not np.array_equal(actions[0], actions[2])
 
 
+@pytest.mark.slow
 def test_without_torch_learners_say_what_to_install_and_baselines_work() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"

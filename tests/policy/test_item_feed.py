@@ -39,6 +39,7 @@ def test_registration_may_be_repeated() -> None:
     assert gymnasium.spec(ID).id == ID
 
 
+@pytest.mark.slow
 def test_a_name_with_its_module_needs_no_import() -> None:
     code = f"import gymnasium; print(gymnasium.make('wolfhound.policy.feed.item_feed:{ID}').action_space)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -127,6 +128,7 @@ def test_reset_comes_first() -> None:
         ItemFeed(FEED).step(FEED.atoms[0])
 
 
+@pytest.mark.slow
 def test_without_gymnasium_the_error_says_what_to_install() -> None:
     code = "import sys; sys.modules['gymnasium'] = None; import wolfhound.policy.feed.item_feed"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -134,6 +136,7 @@ def test_without_gymnasium_the_error_says_what_to_install() -> None:
     assert "needs gymnasium: pip install 'wolfhound[rl]'" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_feed_itself_needs_neither_gymnasium_nor_torch() -> None:
     code = (
         "import sys; sys.modules['gymnasium'] = sys.modules['torch'] = None\n"

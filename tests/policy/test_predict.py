@@ -53,6 +53,7 @@ def observations(m: int, seed: int) -> np.ndarray[tuple[int, int], np.dtype[np.f
     return 3.0 * np.random.default_rng(seed).standard_normal((m, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
 def test_what_was_asked_before_does_not_change_a_decision(rule: Rule, tmp_path: Path) -> None:
     agent = trained(rule, poorly_indexed())
@@ -67,6 +68,7 @@ def test_what_was_asked_before_does_not_change_a_decision(rule: Rule, tmp_path: 
     assert np.array_equal(Agent.load(tmp_path, poorly_indexed()).predict(obs)[0], first)
 
 
+@pytest.mark.slow
 def test_an_evaluation_can_be_repeated() -> None:
     agent = trained(FrankWolfeRule(), poorly_indexed())
     runs = [evaluate(lambda obs: agent.predict(obs)[0], Bandit(), episodes=40, seed=3) for _ in range(3)]
@@ -74,6 +76,7 @@ def test_an_evaluation_can_be_repeated() -> None:
     assert np.array_equal(runs[0], runs[2])
 
 
+@pytest.mark.slow
 def test_agents_of_one_action_set_keep_their_own_winners() -> None:
     actions = poorly_indexed()
     alone, one, two = (trained(FrankWolfeRule(), each) for each in (poorly_indexed(), actions, actions))
@@ -82,6 +85,7 @@ def test_agents_of_one_action_set_keep_their_own_winners() -> None:
         assert np.array_equal(each.predict(obs)[0], alone.predict(obs)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("execution", [Hull(), Draw()])
 def test_looking_on_does_not_change_training(execution: Execution) -> None:
     watched, alone = (

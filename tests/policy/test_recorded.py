@@ -195,6 +195,7 @@ def now() -> Iterator[dict[str, list[float]]]:
     set_threads(None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KNOWN)
 def test_answers_are_those_that_were_recorded(name: str, now: dict[str, list[float]]) -> None:
     np.testing.assert_allclose(now[name], KNOWN[name], rtol=1e-4, atol=1e-5)

@@ -73,6 +73,7 @@ def test_every_rule_comes_back_from_a_file(rule: Rule, tmp_path: Path) -> None:
     assert np.array_equal(loaded.predict(obs)[0], agent.predict(obs)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "bound"),
     [

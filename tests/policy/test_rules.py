@@ -49,6 +49,7 @@ class Shrunk(Described):
 VARIANTS = {label: rule for each in RULES.values() for label, rule in each.variants().items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", VARIANTS)
 def test_every_rule_conforms(label: str) -> None:
     check_rule(VARIANTS[label])

@@ -68,6 +68,7 @@ def parts(acmdp: ACMDP, sets: list[list[int]]) -> ACMDP:
 # ---------------------------------------------------------------- affine: policy iteration
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.5, 0.95]))
 @settings(max_examples=20, deadline=None)
 def test_affine_problems_are_solved_exactly(seed: int, gamma: float) -> None:
@@ -89,6 +90,7 @@ def test_policy_iteration_is_for_affine_problems() -> None:
         policy_iteration(random_acmdp(3, 7, 3, curvature=1.0))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.floats(0.0, 3.0))
 @settings(max_examples=10, deadline=None)
 def test_the_optimum_lies_between_the_bounds(seed: int, curvature: float) -> None:

@@ -63,11 +63,20 @@ def _check_streams() -> None:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt, but not inside an import, which might turn it into another error."""
+    importer = None
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            _again()
-            return
+            importer = frame.f_back
         frame = frame.f_back
+    if importer is None:
+        raise KeyboardInterrupt
+    # As a debugger does: the next line of whoever imports, after all of it, is where it stops.
+    importer.f_trace = _stop
+    sys.settrace(lambda *event: None)
+
+
+def _stop(frame: FrameType, event: str, argument: object) -> None:
+    sys.settrace(None)
     raise KeyboardInterrupt
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import wolfhound as wh
-from wolfhound.cli import bench, demo, explain, herd, index, plan, policy, solve
+from wolfhound.cli import bench, demo, explain, herd, index, plan, policy, solve, unmix
 from wolfhound.cli._frame import Command, Commands
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app = typer.Typer(
 app.command(cls=Command, epilog=demo.EXAMPLES)(demo.demo)
 app.command(cls=Command, epilog=explain.EXAMPLES)(explain.explain)
 app.command(cls=Command, epilog=solve.EXAMPLES)(solve.solve)
+app.command(cls=Command, epilog=unmix.EXAMPLES)(unmix.unmix)
 app.command(cls=Command, epilog=herd.EXAMPLES)(herd.herd)
 app.command(cls=Command, epilog=plan.EXAMPLES)(plan.plan)
 app.command(cls=Command, epilog=bench.EXAMPLES)(bench.bench)

@@ -130,11 +130,11 @@ def embed(
     array([0.333, 0.333])
     """
     pool = as_atoms(atoms)
-    name, goal = ("atoms", pool) if target is None else ("target", as_atoms(target, "target"))
     n, d = pool.shape
+    for argument, value in (("target", target), ("row_weights", row_weights)):
+        require(value is None or not kernel.centred, argument, "None: the kernel has its own target", "one")
+    name, goal = ("atoms", pool) if target is None else ("target", as_atoms(target, "target"))
     require(goal.shape[1] == d, "target", f"rows of {d} columns", f"{goal.shape[1]} columns")
-    for other, value in (("target", target), ("row_weights", row_weights)):
-        require(value is None or not kernel.centred, other, "None: the kernel has its own target", "one")
     shares = row_shares(row_weights, goal.shape[0], "row_weights")
     gone = np.empty(0, np.int64) if exclude is None else valid_ids(exclude, "exclude", n)
     require(len(gone) < n, "exclude", "fewer than all atoms", f"all {n}")
@@ -143,65 +143,65 @@ def embed(
         whole(features, "features", low=1)
     rows = take_rows(pool, ids)
     if kernel.centred:
-        return _embed_known(kernel.fit(rows), ids, rows, rows[:0])
+        return _embed(kernel.fit(rows), ids, rows, _Base(ids[:0], np.ones(0), True), rows[:0])
     known = kernel.mean(goal, shares, name)
     if known is not None:
-        return _embed_known(kernel, ids, rows, known[None], read=goal.shape[0])
+        base = _Base(ids[:0], np.ones(1), True)
+        return _embed(kernel.fit(rows), ids, rows, base, known[None], read=goal.shape[0])
     # Where many ids are left out, candidates are no sample of the target.
     fair = target is None and BASE <= len(ids) <= MOST and 100 * len(gone) <= n
-    base = _base(goal, ids if fair else None, max(count, BASE), shares, rng)
+    base = _draw_base(goal, ids if fair else None, max(count, BASE), shares, rng)
     base_rows = rows if base.ids is ids else take_rows(goal, base.ids, name)
     full = kernel.fit(base_rows if target is None else np.concatenate([rows, base_rows]))
-    found, mass = None if base.whole else features, base.weights
+    found = None if base.exact else features
     if isinstance(found, int):
         found = full.features(d, found, rng, centre=centre_of(base_rows))
     if found is not None:
-        mass = calibrate(found, base_rows, feature_mean(goal, found, weights=shares, name=name), mass)
-    ku, square = _values(full, rows, base_rows, mass, ids if base.whole and target is None else None)
-    read = goal.shape[0] if base.whole or found is not None else 0
+        mean = feature_mean(goal, found, weights=shares, name=name)
+        base = base._replace(weights=calibrate(found, base_rows, mean, base.weights))
+    read = goal.shape[0] if base.exact or found is not None else 0
+    inside = ids if base.exact and target is None else None
+    return _embed(full, ids, rows, base, base_rows, inside=inside, features=found, read=read)
+
+
+def _embed(
+    kernel: Kernel,
+    ids: Ids,
+    rows: Matrix,
+    base: _Base,
+    base_rows: Matrix,
+    *,
+    inside: Ids | None = None,
+    features: Features | None = None,
+    read: int = 0,
+) -> Embedding:
+    """The embedding of what stands for the target; `inside`: the candidates' places in it."""
+    ku, square = _values(kernel, rows, base_rows, base.weights, inside)
     return Embedding(
-        kernel=full,
+        kernel=kernel,
         ids=ids,
         rows=rows,
         ku=ku,
         base=base_rows,
         base_ids=base.ids,
-        mass=mass,
+        mass=base.weights,
         square=square,
-        features=found,
-        exact=base.whole,
-        passes=float(read > 0),
-        scored=read + len(ids),
-    )
-
-
-def _embed_known(kernel: Kernel, ids: Ids, rows: Matrix, base: Matrix, *, read: int = 0) -> Embedding:
-    """The embedding of a target whose mean is known: one point stands for it, or none."""
-    return Embedding(
-        kernel=kernel,
-        ids=ids,
-        rows=rows,
-        ku=kernel_sums(kernel, rows, base, np.ones(len(base))),
-        base=base,
-        base_ids=np.empty(0, np.int64),
-        mass=np.ones(len(base)),
-        square=float(kernel.gram(base, base).sum()),
-        features=None,
-        exact=True,
+        features=features,
+        exact=base.exact,
         passes=float(read > 0),
         scored=read + len(ids),
     )
 
 
 class _Base(NamedTuple):
-    """Rows that stand for the target, with weights before calibration."""
+    """Rows that stand for the target, and their weights; the ids are none if they are not of it."""
 
     ids: Ids
     weights: Vector
-    whole: bool
+    exact: bool
 
 
-def _base(
+def _draw_base(
     goal: Atoms, usable: Ids | None, size: int, shares: Vector | None, rng: np.random.Generator
 ) -> _Base:
     """All rows of a small target; else the candidates if they are usable; else other random rows."""

@@ -20,7 +20,7 @@ from wolfhound import validate
 from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Matrix, Oracle, StepSize, Vector
 from wolfhound.herding.draw import draw_ids
-from wolfhound.herding.evaluation import Measured, evaluate, skip_evaluation
+from wolfhound.herding.evaluation import Measured, Quality, evaluate, skip_evaluation
 from wolfhound.herding.feature_picks import FeatureRun, check_picking, map_atoms, pick_in_features
 from wolfhound.herding.greedy import refuse_nothing
 from wolfhound.herding.kernels.features import Features, row_shares
@@ -220,16 +220,6 @@ class FeatureSession:
         if not len(run.ids):
             refuse_nothing(run.status, limits.seconds)
         seconds = time.perf_counter() - began
-        quality = skip_evaluation("evaluate=False")
-        if self.evaluate:
-            quality = evaluate(
-                map_atoms(self.source, self.features),
-                len(run.picks),
-                self.exclude,
-                lambda sizes, _: _measure_run(run, sizes),
-                rng=np.random.default_rng([self.seed, 1]),
-                deadline=began + limits.seconds,
-            )
         return make(
             ids=run.ids,
             weights=run.weights,
@@ -241,7 +231,19 @@ class FeatureSession:
             space=f"a space of {len(run.mean):,} features",
             fingerprint=fingerprint(self.atoms),
             session=replace(self, done=run),
-            **quality._asdict(),
+            **self._evaluate(run, began + limits.seconds)._asdict(),
+        )
+
+    def _evaluate(self, run: FeatureRun, deadline: float) -> Quality:
+        if not self.evaluate:
+            return skip_evaluation("evaluate=False")
+        return evaluate(
+            map_atoms(self.source, self.features),
+            len(run.picks),
+            self.exclude,
+            lambda sizes, _: _measure_run(run, sizes),
+            rng=np.random.default_rng([self.seed, 1]),
+            deadline=deadline,
         )
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:

@@ -29,6 +29,7 @@ from wolfhound.store import StoreError
 from wolfhound.threads import set_threads
 
 
+@pytest.mark.slow
 def test_conformance() -> None:
     check_oracle(Int8Scan.build, exact=True)
 
@@ -95,6 +96,7 @@ def test_answers_are_those_of_scan(name: str, n: int, d: int) -> None:
     check_like_scan(Int8Scan.build(rows), queries, 3)
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 500),
@@ -148,6 +150,7 @@ def test_excluding_many(leave: int) -> None:
     check_like_scan(Int8Scan.build(rows), queries, 5, best_first[:, : 2003 - leave])
 
 
+@pytest.mark.slow
 def test_excluding_all_leaves_nothing() -> None:
     rows = np.random.default_rng(4).standard_normal((2003, 6))
     everything = np.broadcast_to(np.arange(2003), (GROUP + 1, 2003))

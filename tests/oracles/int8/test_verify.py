@@ -36,6 +36,7 @@ def cases() -> list[tuple[NDArray[Any], Codes]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", range(4))
 def test_errors_must_be_the_distances_and_heights_the_sizes(case: int) -> None:
     rows, codes = cases()[case]

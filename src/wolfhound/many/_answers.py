@@ -1,0 +1,62 @@
+"""What is asked of targets and answered by compiled loops, whatever the regime."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core import Ids, Ints, Vector
+from wolfhound.jit import kernel
+
+PROVED, ROUNDING, STALLED, OUT_OF_TIME, LIMITED = range(5)
+
+
+class Rules(NamedTuple):
+    """When a target is done, in the units of the dictionary; most atoms that it may have."""
+
+    rtol: float
+    atol: float
+    limit: int
+
+
+class Answers(NamedTuple):
+    """Per target: (m, cap) ids and weights, of which `support`; (m,) all others."""
+
+    ids: Ids
+    weights: Vector
+    support: Ints
+    value: Vector
+    lower: Vector
+    goal: Vector
+    code: NDArray[np.int8]
+    passes: Ints
+    price: Vector
+
+
+def make_answers(m: int, cap: int) -> Answers:
+    """Return room for m answers."""
+    return Answers(
+        np.zeros((m, cap), np.int64),
+        np.zeros((m, cap)),
+        np.zeros(m, np.int64),
+        np.full(m, np.inf),
+        np.zeros(m),
+        np.zeros(m),
+        np.zeros(m, np.int8),
+        np.zeros(m, np.int64),
+        np.zeros(m),
+    )
+
+
+@kernel
+def write_sorted(ids: Ids, weights: Vector, k: int, to_ids: Ids, to_weights: Vector) -> None:
+    """Copy k atoms by decreasing weight, equal weights by id."""
+    for i in range(k):
+        a, w, j = ids[i], weights[i], i
+        while j > 0 and (to_weights[j - 1] < w or (to_weights[j - 1] == w and to_ids[j - 1] > a)):
+            to_ids[j], to_weights[j] = to_ids[j - 1], to_weights[j - 1]
+            j -= 1
+        to_ids[j], to_weights[j] = a, w

@@ -1,0 +1,169 @@
+"""What the caller gives: targets in whatever shape, and atoms that each must not use."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound import validate
+from wolfhound.core import Ids, Ints, Vector
+from wolfhound.validate import LARGEST, require
+
+_BLOCK = 1 << 22
+"""Entries of targets that are looked at at once."""
+
+
+class Targets(NamedTuple):
+    """Targets, some of which may be none.
+
+    Attributes
+    ----------
+    rows : (m, d) array
+        Of any real type; not copied where it is one.
+    shape : tuple of int
+        How the m targets were given.
+    good : (m,) bool
+        Which can be solved.
+    """
+
+    rows: NDArray[Any]
+    shape: tuple[int, ...]
+    good: NDArray[np.bool_]
+
+    def read(self, start: int, stop: int) -> Vector:
+        """(stop - start, d) float64; those that cannot be solved are zeros."""
+        out = np.array(self.rows[start:stop], np.float64)
+        out[~self.good[start:stop]] = 0.0
+        return out
+
+
+def read_targets(targets: Any, d: int, *, skip: bool) -> Targets:
+    """Check targets: an array (m, d) or (rows, columns, d), a table, or a list of vectors.
+
+    Parameters
+    ----------
+    targets
+        What the caller has.
+    d
+        Dimension of the atoms.
+    skip
+        Whether one that is not finite or of another width is passed over rather than refused.
+    """
+    rows, shape, fits = _gather(targets, d, skip)
+    good = fits.copy()
+    step = max(1, _BLOCK // d)
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        with np.errstate(invalid="ignore"):
+            inside = np.abs(part).max(axis=1, initial=0).astype(np.float64) <= LARGEST  # False for nan
+        good[start : start + step] &= inside
+        wrong = np.flatnonzero(~inside & fits[start : start + step])
+        if len(wrong) and not skip:
+            _refuse(part[wrong[0]], start + int(wrong[0]))
+    return Targets(rows, shape, good)
+
+
+def _refuse(row: NDArray[Any], which: int) -> None:
+    bad = row[~(np.abs(row).astype(np.float64) <= LARGEST)][0]
+    rule = "finite" if not np.isfinite(bad) else f"at most {LARGEST:g} in size; scale the problem"
+    remedy = "`skip=True` solves the others"
+    raise ValueError(f"`targets` must be {rule}. Got {bad:g} in target {which}; {remedy}.")
+
+
+def _gather(targets: Any, d: int, skip: bool) -> tuple[NDArray[Any], tuple[int, ...], NDArray[np.bool_]]:
+    """Rows, shape, and which rows are of the right width."""
+    if hasattr(targets, "to_numpy"):
+        targets = targets.to_numpy()
+    if isinstance(targets, (list, tuple)) and _is_ragged(targets, d):
+        return _gather_ragged(targets, d, skip)
+    found = validate.array(targets, "targets", "an array of real numbers")
+    if found.dtype.kind not in "fiub" or found.dtype.itemsize > 8:
+        raise TypeError(f"`targets` must be an array of real numbers. Got {validate.describe(targets)}.")
+    rule = f"an array (m, {d}) or (rows, columns, {d}): as wide as the atoms"
+    require(found.ndim >= 2 and found.shape[-1] == d, "targets", rule, f"shape {found.shape}")
+    rows = found.reshape(-1, d)
+    return rows, found.shape[:-1], np.ones(len(rows), np.bool_)
+
+
+def _is_ragged(targets: Sequence[Any], d: int) -> bool:
+    """Whether a list holds vectors, not all of the right width."""
+    shapes = {np.shape(row) if not isinstance(row, (list, tuple)) else (len(row),) for row in targets}
+    return all(len(shape) == 1 for shape in shapes) and not shapes <= {(d,)}
+
+
+def _gather_ragged(
+    targets: Sequence[Any], d: int, skip: bool
+) -> tuple[NDArray[Any], tuple[int, ...], NDArray[np.bool_]]:
+    rows, fits = np.zeros((len(targets), d)), np.zeros(len(targets), np.bool_)
+    for i, given in enumerate(targets):
+        row = validate.real_array(given, f"targets[{i}]", 1)
+        fits[i] = len(row) == d
+        if fits[i]:
+            rows[i] = row
+        elif not skip:
+            rule, remedy = f"vectors of length {d}, as wide as the atoms", "`skip=True` solves the others"
+            raise ValueError(f"`targets` must be {rule}. Got length {len(row)} in target {i}; {remedy}.")
+    return rows, (len(targets),), fits
+
+
+# ---------------------------------------------------------------- exclude
+
+
+class Excluded(NamedTuple):
+    """Atoms that target i must not use: ``ids[starts[i]:starts[i + 1]]``; one row serves all."""
+
+    starts: Ints
+    ids: Ids
+    shared: bool
+
+    def read(self, start: int, stop: int) -> tuple[Ints, Ids]:
+        """The same for targets start .. stop."""
+        if self.shared:
+            m, e = stop - start, len(self.ids)
+            return np.arange(m + 1) * e, np.tile(self.ids, m)
+        here = self.starts[start : stop + 1]
+        return here - here[0], self.ids[here[0] : here[-1]]
+
+    def counts(self, m: int) -> Ints:
+        """(m,) how many atoms each must not use."""
+        return np.full(m, len(self.ids)) if self.shared else np.diff(self.starts)
+
+
+def read_exclude(exclude: Any, m: int, n: int) -> Excluded:
+    """Check excluded ids: a vector for all targets, or one vector per target.
+
+    Parameters
+    ----------
+    exclude
+        None, a vector of ids, a list of m vectors, or an (m, e) array padded with -1.
+    m, n
+        Targets and atoms.
+    """
+    if exclude is None:
+        return Excluded(np.zeros(2, np.int64), np.empty(0, np.int64), True)
+    if isinstance(exclude, np.ndarray) and exclude.ndim == 2 and exclude.dtype.kind in "iu":
+        return _read_padded(exclude.astype(np.int64), m, n)
+    nested = isinstance(exclude, (list, tuple)) and any(np.ndim(each) for each in exclude)
+    if not nested:
+        ids = validate.ids(exclude, "exclude", n)
+        return Excluded(np.array([0, len(ids)]), ids, True)
+    require(len(exclude) == m, "exclude", f"ids for all targets, or {m} vectors of ids", f"{len(exclude)}")
+    parts = [validate.ids(each, f"exclude[{i}]", n) for i, each in enumerate(exclude)]
+    starts = np.cumsum([0, *map(len, parts)]).astype(np.int64)
+    return Excluded(starts, np.concatenate(parts), False)
+
+
+def _read_padded(exclude: Ids, m: int, n: int) -> Excluded:
+    """Ids (m, e) padded with -1: one check for all rows."""
+    require(len(exclude) == m, "exclude", f"ids for all targets, or {m} vectors of ids", f"{len(exclude)}")
+    low, high = exclude.min(initial=0), exclude.max(initial=-1)
+    require(low >= -1 and high < n, "exclude", f"ids in [0, {n}), padded with -1", f"{low} .. {high}")
+    rows = np.sort(exclude, axis=1)
+    repeated = bool(((rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] >= 0)).any())
+    require(not repeated, "exclude", "distinct ids for each target", "repeated ids")
+    held = exclude >= 0
+    return Excluded(np.concatenate([[0], np.cumsum(held.sum(axis=1))]), exclude[held], False)

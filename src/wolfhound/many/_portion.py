@@ -1,0 +1,166 @@
+"""Answers for some consecutive targets, in the caller's units."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core import Ids, Ints, Status, Vector
+from wolfhound.many._answers import (
+    LIMITED,
+    OUT_OF_TIME,
+    PROVED,
+    ROUNDING,
+    STALLED,
+    Answers,
+    Rules,
+)
+from wolfhound.many._units import Units
+from wolfhound.many.result import CODES
+
+_CODES = np.zeros(5, np.int8)
+_CODES[PROVED] = CODES[Status.GAP_REACHED]
+_CODES[ROUNDING] = CODES[Status.ROUNDING]
+_CODES[STALLED] = CODES[Status.STALLED]
+_CODES[OUT_OF_TIME] = CODES[Status.MAX_SECONDS]
+_CODES[LIMITED] = CODES[Status.FINISHED]
+
+
+class Portion(NamedTuple):
+    """Columns of a `ManyResult` for some targets."""
+
+    indptr: Ints
+    ids: Ids
+    weights: Vector
+    value: Vector
+    lower: Vector
+    goal: Vector
+    codes: NDArray[np.int8]
+    passes: Ints
+    price: Vector
+
+
+class Regime(Protocol):
+    """A way to solve targets."""
+
+    @property
+    def units(self) -> Units:
+        """Units of targets and rules."""
+
+    @property
+    def cap(self) -> int:
+        """Most atoms that an answer can have."""
+
+    def chunk(self, m: int) -> int:
+        """How many of m targets are solved in one go, whatever the threads."""
+
+    def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
+        """Solve a chunk of targets in these units."""
+
+
+class Wanted(NamedTuple):
+    """What is asked of every target, in the caller's units; `zero`: the id of the origin, or -1."""
+
+    rtol: float
+    atol: float
+    max_atoms: int | None
+    zero: int
+
+
+def solve_portion(regime: Regime, rows: Vector, starts: Ints, banned: Ids, wanted: Wanted) -> Portion:
+    """Solve some targets.
+
+    Parameters
+    ----------
+    regime
+        How.
+    rows : (m, d) float64
+        Targets.
+    starts, banned
+        Atoms that target i must not use are ``banned[starts[i]:starts[i + 1]]``.
+    wanted
+        For all of them.
+    """
+    targets, over = regime.units.convert_targets(rows)
+    limit = regime.cap + 1 if wanted.max_atoms is None else wanted.max_atoms
+    rules = Rules(wanted.rtol, regime.units.square_in(wanted.atol), limit)
+    return _convert(regime.units, regime.solve(targets, starts, banned, rules), over, rows, wanted)
+
+
+def _convert(units: Units, found: Answers, over: Ints, rows: Vector, wanted: Wanted) -> Portion:
+    held = (np.arange(found.ids.shape[1]) < found.support[:, None]) & (found.weights > 0.0)
+    held &= found.ids != wanted.zero
+    value, lower = units.square_up(found.value), units.square_down(found.lower)
+    goal = units.square_up(found.goal)
+    codes = _CODES[found.code]
+    if over.any():
+        _widen(units, over, rows, value, lower)
+        codes[over > 0] = CODES[Status.ROUNDING]
+    return Portion(
+        np.concatenate([[0], np.cumsum(held.sum(axis=1))]),
+        found.ids[held],
+        found.weights[held],
+        value,
+        np.minimum(lower, value),
+        goal,
+        codes,
+        found.passes,
+        units.square_up(np.maximum(found.price, 0.0)),
+    )
+
+
+def _widen(units: Units, over: Ints, rows: Vector, value: Vector, lower: Vector) -> None:
+    """Bounds for targets so far away that all atoms are one point to them: |r| >= |t| (1 - 2^-400)."""
+    for i in np.flatnonzero(over):
+        away = rows[i] - units.centre
+        top = int(np.frexp(np.abs(away).max())[1])
+        scaled = np.ldexp(away, -top)
+        half = 0.5 * float(scaled @ scaled)
+        room = 2.0**-50 * (len(away) + 8)
+        value[i] = np.ldexp(half * (1.0 + room), 2 * top)
+        lower[i] = np.ldexp(half * (1.0 - room), 2 * top)
+
+
+def make_unsolved(m: int, status: Status) -> Portion:
+    """Return the answer for targets that have none."""
+    empty: Any = np.empty(0)
+    return Portion(
+        np.zeros(m + 1, np.int64),
+        empty.astype(np.int64),
+        empty,
+        np.full(m, np.inf),
+        np.zeros(m),
+        np.zeros(m),
+        np.full(m, CODES[status], np.int8),
+        np.zeros(m, np.int64),
+        np.zeros(m),
+    )
+
+
+def mark_skipped(portion: Portion, skipped: NDArray[np.bool_]) -> Portion:
+    """Take away the answers of targets that were no targets."""
+    if not skipped.any():
+        return portion
+    kept = np.repeat(~skipped, np.diff(portion.indptr))
+    sizes = np.where(skipped, 0, np.diff(portion.indptr))
+    none = make_unsolved(len(skipped), Status.SKIPPED)
+    return Portion(
+        np.concatenate([[0], np.cumsum(sizes)]),
+        portion.ids[kept],
+        portion.weights[kept],
+        *(
+            np.where(skipped, getattr(none, name), getattr(portion, name))
+            for name in ("value", "lower", "goal", "codes", "passes", "price")
+        ),
+    )
+
+
+def join_portions(portions: Sequence[Portion]) -> Portion:
+    """Put answers for consecutive targets together."""
+    sizes = np.concatenate([np.diff(portion.indptr) for portion in portions])
+    rest = (np.concatenate(column) for column in zip(*(p[1:] for p in portions), strict=True))
+    return Portion(np.concatenate([[0], np.cumsum(sizes)]), *rest)

@@ -1,0 +1,99 @@
+"""The small dictionary: its Gram matrix once, then one product per chunk of targets."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from wolfhound.core import Ids, Ints, Matrix, Vector
+from wolfhound.many import _small_kernels as kernels
+from wolfhound.many._answers import Answers, Rules, make_answers
+from wolfhound.many._small_kernels import Dictionary
+from wolfhound.many._tableau import pad
+from wolfhound.many._units import Units, choose_units, measure_norms
+
+CHUNK = 256
+"""Targets that are solved in one go."""
+
+
+class Small(NamedTuple):
+    """A dictionary, its units, room for as many active atoms as there can be, and targets per chunk."""
+
+    units: Units
+    atoms: Dictionary
+    cap: int
+    most: int
+
+    def chunk(self, m: int) -> int:
+        """How many of m targets are solved in one go."""
+        return self.most
+
+    def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
+        """Solve a chunk of targets in these units.
+
+        Parameters
+        ----------
+        targets : (m, d)
+            As `Units.convert_targets` gives them.
+        starts, banned
+            As in `Chunk`.
+        rules
+            In these units.
+        """
+        m, d = targets.shape
+        n, wide = self.atoms.gram.shape
+        cross = np.zeros((m, wide))
+        np.matmul(targets, self.atoms.rows.T, out=cross[:, :n])
+        chunk = kernels.Chunk(targets, measure_norms(targets), cross, starts, banned)
+        room = kernels.make_workspace(self.cap, n, d)
+        out = make_answers(m, self.cap)
+        kernels.solve_chunk(self.atoms, room, chunk, rules, out)
+        return out
+
+
+def fit_chunk(most: int, each: int, memory: float) -> int:
+    """At most `most` targets of `each` bytes, of which some chunks fit into a part of the memory."""
+    return int(max(16, min(most, memory / 16.0 / each)))
+
+
+def build_small(rows: Matrix, pool: Ids, *, zero: bool, memory: float = math.inf) -> Small:
+    """Make the Gram matrix.
+
+    Parameters
+    ----------
+    rows : (n, d)
+        All atoms.
+    pool
+        Random atoms that give the scale of rtol.
+    zero
+        Whether the last atom is the origin, whose weight is left out of the answer.
+    memory
+        Bytes to work in.
+    """
+    units = choose_units(rows)
+    inside = units.convert(rows)
+    n, d = inside.shape
+    gram = np.zeros((n, pad(n)))
+    np.matmul(inside, inside.T, out=gram[:, :n])
+    squares, norms = np.zeros(pad(n)), np.zeros(pad(n))
+    squares[:n] = np.einsum("ij,ij->i", inside, inside)
+    np.fill_diagonal(gram, squares[:n])
+    norms[:n] = measure_norms(inside)
+    mean = float(squares[:n].mean())
+    atoms = Dictionary(
+        inside,
+        gram,
+        gram.astype(np.float32),
+        squares,
+        norms,
+        pool,
+        float(norms.max()),
+        mean if mean > 0.0 else 1.0,
+        # Without the origin's weight the others sum to what they do, not to 1.
+        float(norms[n - 1]) if zero else 0.0,
+    )
+    cap = min(n, d + 1) + 1
+    return Small(units, atoms, cap, fit_chunk(CHUNK, 8 * (n + 2 * d + 2 * cap), memory))

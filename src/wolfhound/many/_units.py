@@ -1,0 +1,85 @@
+"""Units in which many targets are solved: atoms about the origin, of size about 1.
+
+The problem does not change when atoms and targets are moved together; numbers near the
+origin lose less. Each entry is rounded once: by its difference from the centre.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wolfhound.core import Ints, Matrix, Vector
+from wolfhound.rounding import TINY, gamma
+
+LOWEST = -1000
+"""Least power of two that is 1: smaller atoms stay small."""
+
+HIGHEST = 500
+"""Targets are scaled down to this power of two: beyond it, rounding hides the atoms."""
+
+
+class Units(NamedTuple):
+    """Where the origin is, and the power of two that is 1.
+
+    Attributes
+    ----------
+    centre : (d,) float64
+    exponent : int
+    """
+
+    centre: Vector
+    exponent: int
+
+    def convert(self, rows: Matrix) -> Vector:
+        """Rows in these units, float64; each entry is off by at most a unit of itself, and underflow."""
+        return np.asarray(np.ldexp(rows - self.centre, -self.exponent))
+
+    def convert_targets(self, rows: Matrix) -> tuple[Vector, Ints]:
+        """Targets in these units, and by how many powers of two each was scaled down beyond."""
+        away = rows - self.centre
+        size = np.frexp(np.abs(away).max(axis=1, initial=0.0))[1].astype(np.int64)
+        over = np.maximum(size - self.exponent - HIGHEST, 0)
+        return np.asarray(np.ldexp(away, -(self.exponent + over)[:, None])), over
+
+    def square_up(self, values: Vector) -> Vector:
+        """Values of f in the caller's units, rounded up."""
+        return _scale(values, 2 * self.exponent, np.inf)
+
+    def square_down(self, values: Vector) -> Vector:
+        """Values of f in the caller's units, rounded down, but not below 0."""
+        return np.maximum(_scale(values, 2 * self.exponent, 0.0), 0.0)
+
+    def square_in(self, value: float) -> float:
+        """A value of f in these units."""
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.ldexp(value, -2 * self.exponent))
+
+
+def _scale(values: Vector, exponent: int, towards: float) -> Vector:
+    with np.errstate(over="ignore", under="ignore"):
+        out = np.ldexp(values, exponent)
+        # Exact, unless it underflows.
+        exact = np.ldexp(out, -exponent) == values
+    return np.where(exact, out, np.nextafter(out, towards))
+
+
+def choose_units(rows: Matrix) -> Units:
+    """Centre at the mean of some rows, and make the largest entry less than 1."""
+    centre = rows.mean(axis=0, dtype=np.float64)
+    top = float(np.abs(rows - centre).max())
+    return Units(centre, exponent_of(top))
+
+
+def exponent_of(top: float) -> int:
+    """The power of two just above a size, but so that its inverse does not overflow."""
+    return max(int(np.frexp(top)[1]), LOWEST) if top > 0.0 else 0
+
+
+def measure_norms(rows: Vector) -> Vector:
+    """Norms of rows in these units, rounded up."""
+    d = rows.shape[1]
+    squares = np.einsum("ij,ij->i", rows, rows)
+    return np.asarray(np.sqrt(squares + d * TINY) * (1.0 + gamma(d + 8)))

@@ -1,0 +1,258 @@
+"""What `minimize_many` gives back: sparse weights, and a proof per target."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound import store
+from wolfhound.atoms import Fingerprint, as_atoms
+from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar
+from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Status, Vector
+from wolfhound.validate import count, require
+
+STATUSES = (
+    Status.GAP_REACHED,
+    Status.ROUNDING,
+    Status.STALLED,
+    Status.MAX_SECONDS,
+    Status.INTERRUPTED,
+    Status.STOPPED,
+    Status.SKIPPED,
+    Status.FINISHED,
+    Status.MAX_PASSES,
+    Status.LOST,
+)
+"""What a code stands for. Saved folders rely on the order: add at the end only."""
+
+CODES = {status: code for code, status in enumerate(STATUSES)}
+
+_BINS = (1e-3, 1e-2, 1e-1, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ManyResult:
+    """The best points for many targets and what is proved about each.
+
+    Target i is the mixture of the atoms ``ids[indptr[i]:indptr[i + 1]]`` by the weights
+    there, the largest first.
+
+    Attributes
+    ----------
+    indptr : (m + 1,) int64
+        Where the atoms of each target begin.
+    ids, weights : (k,)
+        Atoms and weights of all targets, one target after the other.
+    value : (m,)
+        Proved upper bound on f at each point; inf where there is none.
+    lower : (m,)
+        Proved lower bound on the minimum over the hull.
+    goal : (m,)
+        The gap that was wanted.
+    codes : (m,) int8
+        Why each ended; `status` says it in full.
+    passes : (m,) int64
+        How often all atoms were priced for it.
+    seconds : float
+        Time that all took.
+    shape : tuple of int
+        Of the targets: (m,), or (rows, columns) of a cube.
+    price : (m,), optional
+        With `max_atoms`: by how much f grew because no more atoms were allowed.
+    fingerprint : Fingerprint
+        Of the atoms; `load` compares it.
+    atoms : optional
+        Read by `x` and `points`; not saved.
+
+    Examples
+    --------
+    >>> from wolfhound import minimize_many
+    >>> result = minimize_many([[1.0, 0.2, 0.0], [0.0, 0.0, 3.0]], np.eye(3))
+    >>> result.x(0).round(6), result.ids[result.indptr[1]:]
+    (array([0.9, 0.1, 0. ]), array([2]))
+    """
+
+    indptr: Ints
+    ids: Ids
+    weights: Vector
+    value: Vector
+    lower: Vector
+    goal: Vector
+    codes: NDArray[np.int8]
+    passes: Ints
+    seconds: float
+    shape: tuple[int, ...]
+    price: Vector | None = None
+    fingerprint: Fingerprint = ()
+    atoms: Atoms | None = None
+
+    def __len__(self) -> int:
+        """How many targets."""
+        return len(self.value)
+
+    @property
+    def gap(self) -> Vector:
+        """``value - lower``: how far each point can be from the optimum."""
+        return self.value - self.lower
+
+    @property
+    def status(self) -> NDArray[np.object_]:
+        """(m,) `Status` of each target."""
+        return np.array(STATUSES, object)[self.codes]
+
+    @property
+    def success(self) -> bool:
+        """Whether every target was done as asked."""
+        return all(STATUSES[code].success for code in np.unique(self.codes))
+
+    @property
+    def support(self) -> Ints:
+        """(m,) how many atoms have weight."""
+        return np.diff(self.indptr)
+
+    @property
+    def distance(self) -> Vector:
+        """(m,) upper bound on the distance of each target from its point: a map of errors."""
+        return np.sqrt(2.0 * self.value)
+
+    def x(self, i: int) -> Vector:
+        """(d,) the point of target i; nan if it has none."""
+        require(-len(self) <= i < len(self), "i", f"in [0, {len(self)})", i)
+        i = range(len(self))[i]
+        rows = self._rows()
+        if not math.isfinite(self.value[i]):
+            return np.full(rows.shape[1], np.nan)
+        here = slice(self.indptr[i], self.indptr[i + 1])
+        return np.asarray(self.weights[here] @ rows.take(self.ids[here]).astype(np.float64))
+
+    def to_dense(self, n: int | None = None) -> Vector:
+        """Return the weights of all atoms, zeros too, as (shape, n): fractions of a cube.
+
+        Parameters
+        ----------
+        n
+            How many atoms there are; not needed right after a run.
+        """
+        size = self._rows().shape[0] if n is None else count(n, "n", low=1)
+        require(self.ids.max(initial=-1) < size, "n", f"> {self.ids.max(initial=-1)}", n)
+        out = np.zeros((len(self), size))
+        out[np.repeat(np.arange(len(self)), self.support), self.ids] = self.weights
+        return out.reshape(*self.shape, size)
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one row per target."""
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        columns: dict[str, Any] = {}
+        if len(self.shape) > 1:
+            axes = ("row", "column", *(f"axis{a}" for a in range(2, len(self.shape))))
+            places = np.unravel_index(np.arange(len(self)), self.shape)
+            columns |= dict(zip(axes, places, strict=False))
+        columns |= {"value": self.value, "lower": self.lower, "gap": self.gap, "goal": self.goal}
+        columns |= {} if self.price is None else {"price": self.price}
+        columns |= {"support": self.support, "passes": self.passes}
+        columns["status"] = np.array([status.name for status in STATUSES])[self.codes]
+        return pd.DataFrame(columns)
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write to a folder that `load` reads; it must be new, empty, or hold such a result."""
+        CODEC.save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> ManyResult:
+        """Read what `save` wrote, or what a run with ``out=folder`` has written so far.
+
+        What was proved in the run is read, not proved again.
+
+        Parameters
+        ----------
+        folder
+            Where it was saved.
+        atoms
+            Atoms, an array or a path. If given, must be the atoms of the run, else
+            StoreError is raised; `x` needs them.
+        """
+        if store.kind(folder) == CODEC.kind:
+            found = CODEC.load(folder, atoms)
+        else:
+            from wolfhound.many.stream import read_stream  # noqa: PLC0415 - it makes results
+
+            found = read_stream(folder, atoms)
+        return found if atoms is None else replace(found, atoms=as_atoms(atoms))
+
+    def _rows(self) -> Atoms:
+        if self.atoms is None:
+            raise ValueError("`atoms` must be given to `load` for this: a saved result holds none.")
+        return self.atoms
+
+    def __repr__(self) -> str:
+        """How many were proved, how far, and at what cost, on several lines."""
+        m = len(self)
+        tally = Counter(STATUSES[code] for code in self.codes.tolist())
+        ended = ", ".join(f"{number:,} {status.name}" for status, number in tally.most_common())
+        shape = " x ".join(map(str, self.shape))
+        each = 1e6 * self.seconds / max(m, 1)
+        passes = f"{self.passes.mean():.3g}" if m else "0"
+        lines = [
+            f"ManyResult({shape} targets: {ended})",
+            f"  gap/goal {self._histogram()}",
+            f"  support  {self.support.mean() if m else 0:.3g} atoms on average,"
+            f" {self.support.max(initial=0):,} at most",
+            f"  cost     {self.seconds:.3g} s, {each:.3g} us and {passes} passes per target",
+        ]
+        return "\n".join(lines)
+
+    def _histogram(self) -> str:
+        solved = np.isfinite(self.value)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(self.gap > 0.0, self.gap / self.goal, 0.0)[solved]
+        edges = (-np.inf, *_BINS, np.inf)
+        names = (f"<= {_BINS[0]:g}", *(f"<= {edge:g}" for edge in _BINS[1:]), f"> {_BINS[-1]:g}")
+        shares = [((ratio > low) & (ratio <= high)).sum() for low, high in itertools.pairwise(edges)]
+        return "  ".join(f"{name}: {number:,}" for name, number in zip(names, shares, strict=True) if number)
+
+
+def _check(result: ManyResult) -> None:
+    m, k = len(result.value), len(result.ids)
+    require(len(result.indptr) == m + 1, "indptr", f"of length {m + 1}", len(result.indptr))
+    rising = bool((np.diff(result.indptr) >= 0).all())
+    require(
+        rising and result.indptr[0] == 0 and result.indptr[-1] == k, "indptr", f"rising from 0 to {k}", "not"
+    )
+    require(math.prod(result.shape) == m, "shape", f"of {m} targets", result.shape)
+    require(bool((result.lower <= result.value).all()), "lower", "<= value", "more")
+    sums = np.bincount(np.repeat(np.arange(m), np.diff(result.indptr)), result.weights, minlength=m)
+    require(bool((sums <= 1.0 + WEIGHTS).all()), "weights", "of sum at most 1", sums.max(initial=0.0))
+
+
+def _read_shape(value: Any) -> tuple[int, ...]:
+    return tuple(count(size, "shape") for size in value)
+
+
+CODEC = Codec(
+    "many results",
+    ManyResult,
+    {
+        "indptr": Array(shape=("m1",), dtype=np.int64, low=0),
+        "ids": Array(shape=("k",), dtype=np.int64, low=0, below="n"),
+        "weights": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
+        "value": Array(shape=("m",), low=0.0),
+        "lower": Array(shape=("m",), low=0.0),
+        "goal": Array(shape=("m",), low=0.0),
+        "codes": Array(shape=("m",), dtype=np.int8, low=0, high=len(STATUSES) - 1),
+        "passes": Array(shape=("m",), dtype=np.int64, low=0),
+        "price": Array(shape=("m",), optional=True),
+        "seconds": Scalar.COST,
+        "shape": Json(list, _read_shape),
+    },
+    _check,
+)
+"""How results for many targets are saved."""

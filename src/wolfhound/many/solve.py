@@ -1,0 +1,177 @@
+"""`minimize_many`: many targets over the same atoms, each with its own proof."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from os import PathLike
+from typing import cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wolfhound import validate
+from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, fingerprint, finite_rows
+from wolfhound.core import Atoms, AtomsLike, Ids, Oracle, Status
+from wolfhound.many._given import Excluded, Targets, read_exclude, read_targets
+from wolfhound.many._portion import Portion, Regime, Wanted, join_portions, make_unsolved
+from wolfhound.many._small import build_small
+from wolfhound.many.result import ManyResult
+from wolfhound.many.run import Clock, Job, ManyState, open_out, run
+from wolfhound.threads import one_blas_thread
+
+SMALL = 1024
+"""Up to so many atoms, all their products are kept."""
+
+MEMORY = 4.0 * 2**30
+"""Bytes to work in, unless the caller says otherwise."""
+
+POOL = 1300
+"""Least number of random atoms that give the scale of rtol, as in `minimize`."""
+
+
+def minimize_many(
+    targets: ArrayLike | Sequence[ArrayLike],
+    atoms: Oracle | AtomsLike,
+    *,
+    rtol: float = 1e-6,
+    atol: float = 0.0,
+    exclude: ArrayLike | Sequence[ArrayLike] | None = None,
+    at_most_one: bool = False,
+    max_atoms: int | None = None,
+    max_memory: float | None = None,
+    max_seconds: float = math.inf,
+    skip: bool = False,
+    out: str | PathLike[str] | None = None,
+    callback: Callable[[ManyState], bool | None] | None = None,
+    seed: int | np.random.Generator = 0,
+) -> ManyResult:
+    """Minimise 1/2 |x - t|^2 over the hull of the atoms for every target t, with proved gaps.
+
+    Each target is solved as `minimize` would, but all share the atoms: few atoms by their
+    Gram matrix, many by passes that are products of matrices.
+
+    Parameters
+    ----------
+    targets : (m, d) or (rows, columns, d) array, table, or list of vectors
+        The points t.
+    atoms : atoms, (n, d) array, path, a list of paths, or an oracle
+        Of an oracle, the atoms are used.
+    rtol, atol
+        The goal of each target is that of `minimize`: a gap of at most
+        ``max(rtol * scale, atol)``.
+    exclude : ids, m vectors of ids, or an (m, e) array padded with -1, optional
+        Atoms that must not be used, by all targets or by each.
+    at_most_one
+        Whether weights sum to at most 1 rather than to 1: the origin is one more atom, whose
+        weight is left out (shadow, in unmixing).
+    max_atoms
+        Most atoms per target. Where the minimum needs more, they are chosen greedily, and
+        `ManyResult.price` says what that costs; gaps still are to the minimum over the hull.
+        With `at_most_one` the origin counts as one.
+    max_memory
+        Bytes to work in, besides atoms, targets and the answer; 4 GiB by default. Other
+        sizes may change last bits.
+    max_seconds
+        What is not finished then is returned as it is, with its status.
+    skip
+        Whether a target that is not finite or of another width is passed over, with
+        `Status.SKIPPED`, rather than refused.
+    out : folder, optional
+        Where answers are written as they come. It can be read at any time
+        (`ManyResult.load`), and a run that was cut short goes on from there.
+    callback
+        Called with a `ManyState` now and then; returning True stops.
+    seed
+        Of the random atoms that give the scale of rtol. The same seed gives the same answer.
+
+    Returns
+    -------
+    ManyResult
+        With ``lower <= min f <= value`` for every target, rounding included.
+
+    Examples
+    --------
+    >>> pixels = np.array([[0.5, 0.5], [3.0, 1.0]])
+    >>> result = minimize_many(pixels, [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> result.to_dense().round(6)
+    array([[0. , 0.5, 0.5],
+           [0. , 1. , 0. ]])
+    """
+    began = time.perf_counter()
+    rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
+    clock = Clock(began + validate.number(max_seconds, "max_seconds", low=0.0))
+    memory = MEMORY if max_memory is None else validate.number(max_memory, "max_memory", low=0.0, strict=True)
+    if callback is not None:
+        validate.function(callback, "callback", "a function of a ManyState")
+    most = None if max_atoms is None else validate.count(max_atoms, "max_atoms", low=1)
+    source = atoms.atoms if validate.is_oracle(atoms) else as_atoms(cast(AtomsLike, atoms))
+    n, d = source.shape
+    given = read_targets(targets, d, skip=validate.flag(skip, "skip"))
+    excluded = read_exclude(exclude, len(given.rows), n)
+    origin = validate.flag(at_most_one, "at_most_one")
+    given = _drop_hopeless(given, excluded, n, skip=skip, origin=origin)
+    # Before the run: afterwards the atoms may no longer be readable.
+    identity = fingerprint(source)
+    rng = validate.rng(seed)
+    with one_blas_thread():
+        regime = _choose(source, rng, origin=origin, memory=memory, clock=clock)
+    wanted = Wanted(rtol, atol, most, n if origin else -1)
+    stream = open_out(out, (given, excluded, wanted, regime), seed, identity)
+    job = Job(regime, given, excluded, wanted, stream)
+    portions = run(job, clock, callback)
+    return _result(portions, given, source, identity, began, priced=most is not None)
+
+
+def _draw_pool(n: int, d: int, rng: np.random.Generator) -> Ids:
+    """Draw the atoms that give the scale of rtol, as `minimize` does."""
+    drawn = np.sort(rng.choice(n, min(n, max(POOL, 4 * d)), replace=False).astype(np.int64))
+    return rng.permutation(drawn)
+
+
+def _drop_hopeless(given: Targets, excluded: Excluded, n: int, *, skip: bool, origin: bool) -> Targets:
+    """Refuse, or skip, targets that may use no atom at all."""
+    if origin:
+        return given
+    left = excluded.counts(len(given.rows)) < n
+    if not (left | ~given.good).all() and not skip:
+        first = int(np.flatnonzero(~left & given.good)[0])
+        validate.require(False, "exclude", "fewer than all atoms", f"all {n} for target {first}")
+    return given._replace(good=given.good & left)
+
+
+def _choose(source: Atoms, rng: np.random.Generator, *, origin: bool, memory: float, clock: Clock) -> Regime:
+    """Few atoms by their Gram matrix, many by passes."""
+    n, d = source.shape
+    pool = _draw_pool(n, d, rng)
+    if n <= SMALL and 16 * n * n <= memory:
+        rows = finite_rows(source, np.arange(n))
+        validate.require_moderate(rows, "atoms")
+        if origin:
+            rows = np.concatenate([rows, np.zeros((1, d), rows.dtype)])
+        return build_small(rows, pool, zero=origin, memory=memory)
+    from wolfhound.many._large import build_large  # noqa: PLC0415 - compiles only what is used
+
+    atoms = ConcatAtoms([source, np.zeros((1, d), source.dtype)]) if origin else source
+    return build_large(atoms, pool, rng, zero=origin, memory=memory, over=clock.over)
+
+
+def _result(
+    portions: list[Portion],
+    given: Targets,
+    source: Atoms,
+    identity: Fingerprint,
+    began: float,
+    *,
+    priced: bool,
+) -> ManyResult:
+    whole = join_portions([*portions, make_unsolved(0, Status.SKIPPED)])
+    return ManyResult(
+        **(whole._asdict() | ({} if priced else {"price": None})),
+        seconds=time.perf_counter() - began,
+        shape=given.shape,
+        fingerprint=identity,
+        atoms=source,
+    )

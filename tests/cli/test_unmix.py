@@ -1,0 +1,92 @@
+"""`wolfhound unmix`: fractions as arrays and tables, maps, runs that go on, wrong uses."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wolfhound as wh
+from tests.cli.conftest import Run, words
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@pytest.fixture
+def cube(folder: Path, rows: Array) -> Array:
+    """A cube of 3 x 4 pixels in a file, mixtures of the atoms in atoms.npy."""
+    pixels: Array = np.random.default_rng(0).dirichlet(np.ones(60), (3, 4)) @ rows
+    pixels[0, 0] = 3.0 * rows[7]
+    np.save("cube.npy", pixels)
+    return pixels
+
+
+def test_fractions_as_an_array(run: Run, cube: Array, rows: Array) -> None:
+    ran = run("unmix", "cube.npy", "--library", "atoms.npy", "--out", "fractions.npy", "--plot", "map.png")
+    assert ran.code == 0
+    assert "3 x 4 targets: 12 GAP_REACHED" in words(ran.out)
+    fractions = np.load("fractions.npy")
+    assert fractions.shape == (3, 4, 60)
+    np.testing.assert_array_equal(fractions, wh.minimize_many(cube, rows).to_dense())
+    assert Path("map.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_fractions_as_a_table(run: Run, cube: Array) -> None:
+    options = ("--names", "names.txt", "--max-atoms", "2", "--out", "fractions.csv")
+    assert run("unmix", "cube.npy", "--library", "atoms.npy", *options).code == 0
+    with open("fractions.csv") as file:
+        table = list(csv.DictReader(file))
+    assert list(table[0]) == ["row", "column", "id", "name", "fraction"]
+    assert all(line["name"] == f"atom-{line['id']}" for line in table)
+    assert 12 <= len(table) <= 24
+
+
+def test_pixels_of_a_table(run: Run, cube: Array) -> None:
+    np.savetxt("pixels.csv", cube.reshape(12, 5), delimiter=",")
+    options = ("--out", "out.json", "--plot", "line.svg", "--json")
+    ran = run("unmix", "pixels.csv", "--library", "atoms.npy", *options)
+    document = json.loads(ran.out)
+    assert (document["targets"], document["shape"], document["success"]) == (12, [12], True)
+    assert {"pixel", "id", "name", "fraction"} == set(json.loads(Path("out.json").read_text())[0])
+
+
+def test_shadow_and_skip(run: Run, cube: Array) -> None:
+    cube[1, 1, 2] = np.nan
+    np.save("bad.npy", cube)
+    ran = run("unmix", "bad.npy", "--library", "atoms.npy")
+    assert ran.code == 2
+    assert "Got nan in target 5" in words(ran.err)
+    ran = run("unmix", "bad.npy", "--library", "atoms.npy", "--skip", "--shadow", "--json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["status"] == {"GAP_REACHED": 11, "SKIPPED": 1}
+
+
+def test_a_run_is_saved_and_goes_on(run: Run, cube: Array, rows: Array) -> None:
+    assert run("unmix", "cube.npy", "--library", "atoms.npy", "--save", "run").code == 0
+    assert wh.load("run", rows).success
+    assert run("unmix", "cube.npy", "--library", "atoms.npy", "--save", "run").code == 0
+    ran = run("unmix", "cube.npy", "--library", "atoms.npy", "--save", "run", "--rtol", "1e-3")
+    assert ran.code == 2
+    assert "the same settings" in words(ran.err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("missing.npy", "--library", "atoms.npy"), "missing.npy"),
+        (("cube.npy", "--library", "missing.npy"), "missing.npy"),
+        (("cube.npy", "--library", "points.npy", "--out", "x.txt"), "`--out` must end in"),
+        (("cube.npy",), "--library"),
+        (("cube.npy", "--library", "atoms.npy", "--out", "cube.npy"), "must not be what CUBE reads"),
+        (("cube.npy", "--library", "atoms.npy", "--save", "names.txt"), "`--save` must be"),
+    ],
+)
+def test_wrong_uses(run: Run, cube: Array, arguments: tuple[str, ...], text: str) -> None:
+    ran = run("unmix", *arguments)
+    assert ran.code == 2
+    assert text in words(ran.err)

@@ -1,0 +1,122 @@
+"""Many atoms: the same answers by passes as by the Gram matrix, and hostile data."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import wolfhound as wh
+from tests.many.judge import check_proofs
+from tests.many.test_small import CASES, normal
+from wolfhound.core import Status
+from wolfhound.many import _large, solve
+
+Array = NDArray[Any]
+
+
+@pytest.fixture
+def only_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No dictionary is small."""
+    monkeypatch.setattr(solve, "SMALL", 0)
+
+
+@pytest.fixture
+def a_ladder(monkeypatch: pytest.MonkeyPatch, only_passes: None) -> Iterator[None]:
+    """Also few atoms have a ladder of subsets, and lists are short."""
+    monkeypatch.setattr(_large, "LEAST_STEP", 16)
+    monkeypatch.setattr(_large, "LIST", 64)
+    yield
+
+
+@pytest.mark.usefixtures("only_passes")
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("at_most_one", [False, True])
+def test_proofs_are_true(name: str, at_most_one: bool) -> None:
+    atoms, targets = CASES[name]
+    result = wh.minimize_many(targets, atoms, at_most_one=at_most_one)
+    check_proofs(result, targets, atoms, at_most_one=at_most_one)
+    assert result.success
+
+
+@pytest.mark.usefixtures("a_ladder")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0.1, 1.0, 10.0])
+def test_passes_and_gram_matrix_agree(dtype: Any, size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    atoms, targets = normal(900, 7).astype(dtype), size * normal(40, 7, seed=1)
+    exclude = np.arange(40)[:, None]
+    found = wh.minimize_many(targets, atoms, exclude=exclude)
+    monkeypatch.setattr(solve, "SMALL", 1024)
+    known = wh.minimize_many(targets, atoms, exclude=exclude)
+    np.testing.assert_allclose(found.goal, known.goal, rtol=1e-9)
+    assert found.success
+    assert (found.gap <= found.goal).all()
+    assert (found.lower <= known.value).all()
+    assert (known.lower <= found.value).all()
+
+
+@pytest.mark.usefixtures("a_ladder")
+def test_proofs_by_list_are_true() -> None:
+    atoms, targets = normal(600, 3), 2.5 * normal(8, 3, seed=1)
+    result = wh.minimize_many(targets, atoms, rtol=1e-3)
+    check_proofs(result, targets, atoms)
+    assert (result.lower > 0.0).any()
+    assert result.success
+
+
+@pytest.mark.usefixtures("a_ladder")
+def test_files_and_arrays_agree(tmp_path: Path) -> None:
+    atoms, targets = normal(700, 5).astype(np.float32), normal(30, 5, seed=1)
+    np.save(tmp_path / "atoms.npy", atoms)
+    one, two = wh.minimize_many(targets, atoms), wh.minimize_many(targets, tmp_path / "atoms.npy")
+    small = wh.minimize_many(targets, tmp_path / "atoms.npy", max_memory=10_000)
+    for other in (two, small):
+        np.testing.assert_allclose(one.value, other.value, rtol=1e-6)
+        assert other.success
+        assert other.fingerprint == one.fingerprint
+
+
+@pytest.mark.usefixtures("a_ladder")
+def test_no_answer_depends_on_threads() -> None:
+    atoms, targets = normal(800, 6), 2.0 * normal(300, 6, seed=1)
+    answers = []
+    for threads in (1, 2, 4):
+        wh.set_threads(threads)
+        answers.append(wh.minimize_many(targets, atoms))
+    wh.set_threads(None)
+    for other in answers[1:]:
+        for name in ("indptr", "ids", "weights", "value", "lower", "goal", "codes", "passes"):
+            np.testing.assert_array_equal(getattr(answers[0], name), getattr(other, name))
+
+
+@pytest.mark.usefixtures("only_passes")
+def test_interior_targets_need_no_pass_beyond_the_first() -> None:
+    atoms = normal(2000, 4)
+    result = wh.minimize_many(0.01 * normal(20, 4, seed=1), atoms)
+    assert (result.lower == 0.0).all()
+    assert (result.value <= result.goal).all()
+
+
+@pytest.mark.usefixtures("a_ladder")
+def test_no_time_gives_points_without_proofs() -> None:
+    atoms, targets = normal(2000, 6), normal(30, 6, seed=1)
+    result = wh.minimize_many(targets, atoms, max_seconds=0.0)
+    assert set(result.status) == {Status.MAX_SECONDS}
+    assert (result.lower <= result.value).all()
+
+
+@pytest.mark.usefixtures("only_passes")
+def test_few_atoms_per_target() -> None:
+    atoms, targets = normal(1500, 8), 2.0 * normal(25, 8, seed=1)
+    free = wh.minimize_many(targets, atoms)
+    few = wh.minimize_many(targets, atoms, max_atoms=3)
+    assert few.support.max() <= 3
+    assert few.price is not None
+    np.testing.assert_allclose(few.value - few.price, free.value, atol=1e-12)
+    assert (few.lower <= free.value).all()
+    check_proofs(few, targets, atoms)

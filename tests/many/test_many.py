@@ -1,0 +1,296 @@
+"""The door: what may be given, what comes back, saved, streamed, cut short."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+
+import wolfhound as wh
+from tests.many.judge import check_proofs
+from tests.many.test_small import normal
+from wolfhound.core import Status
+from wolfhound.many import run as runs
+from wolfhound.many.result import ManyResult
+from wolfhound.many.run import ManyState
+from wolfhound.store import StoreError
+
+Array = NDArray[Any]
+
+ATOMS = normal(40, 5)
+TARGETS = normal(12, 5, seed=1)
+COLUMNS = ("indptr", "ids", "weights", "value", "lower", "goal", "codes", "passes")
+
+
+def same(one: ManyResult, two: ManyResult) -> bool:
+    return one.shape == two.shape and all(
+        np.array_equal(getattr(one, name), getattr(two, name)) for name in COLUMNS
+    )
+
+
+# ---------------------------------------------------------------- what is given
+
+
+@pytest.mark.parametrize(
+    "given",
+    [TARGETS.tolist(), list(TARGETS), tuple(TARGETS), pd.DataFrame(TARGETS), np.asfortranarray(TARGETS)],
+    ids=["lists", "vectors", "tuple", "table", "fortran"],
+)
+def test_targets_of_any_kind(given: Any) -> None:
+    assert same(wh.minimize_many(given, ATOMS), wh.minimize_many(TARGETS, ATOMS))
+
+
+def test_a_cube_keeps_its_shape() -> None:
+    result = wh.minimize_many(TARGETS.reshape(3, 4, 5), ATOMS)
+    assert result.shape == (3, 4)
+    assert result.to_dense().shape == (3, 4, 40)
+    assert np.array_equal(result.weights, wh.minimize_many(TARGETS, ATOMS).weights)
+    frame = result.to_frame()
+    assert list(frame.columns[:3]) == ["row", "column", "value"]
+    assert frame["column"].tolist() == [0, 1, 2, 3] * 3
+
+
+def test_no_targets() -> None:
+    result = wh.minimize_many(np.zeros((0, 5)), ATOMS)
+    assert len(result) == 0
+    assert result.indptr.tolist() == [0]
+    assert "0 targets" in repr(result)
+    assert result.success
+
+
+def test_an_oracle_stands_for_its_atoms() -> None:
+    assert same(wh.minimize_many(TARGETS, wh.Scan(ATOMS)), wh.minimize_many(TARGETS, ATOMS))
+
+
+BAD = TARGETS.copy()
+BAD[3, 2] = np.nan
+LARGE = TARGETS.copy()
+LARGE[5, 0] = 1e200
+RAGGED = [TARGETS[0], TARGETS[1, :3], TARGETS[2]]
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "error", "text"),
+    [
+        (BAD, {}, ValueError, "`targets` must be finite. Got nan in target 3"),
+        (LARGE, {}, ValueError, "at most 1e\\+150 in size; scale the problem. Got 1e\\+200 in target 5"),
+        (RAGGED, {}, ValueError, "vectors of length 5, as wide as the atoms. Got length 3 in target 1"),
+        (TARGETS[:, :4], {}, ValueError, "`targets` must be an array \\(m, 5\\)"),
+        (TARGETS[0], {}, ValueError, "`targets` must be an array \\(m, 5\\)"),
+        ("pixels.npy", {}, TypeError, "`targets` must be an array of real numbers"),
+        (TARGETS, {"rtol": -1.0}, ValueError, "`rtol` must be"),
+        (TARGETS, {"atol": "0"}, TypeError, "`atol` must be"),
+        (TARGETS, {"max_atoms": 0}, ValueError, "`max_atoms` must be an integer >= 1"),
+        (TARGETS, {"max_memory": 0.0}, ValueError, "`max_memory` must be a number > 0"),
+        (TARGETS, {"max_seconds": -1.0}, ValueError, "`max_seconds` must be"),
+        (TARGETS, {"skip": 1}, TypeError, "`skip` must be True or False"),
+        (TARGETS, {"at_most_one": "yes"}, TypeError, "`at_most_one` must be True or False"),
+        (TARGETS, {"callback": 3}, TypeError, "`callback` must be a function of a ManyState"),
+        (TARGETS, {"exclude": [40]}, ValueError, "`exclude` must be ids in \\[0, 40\\)"),
+        (TARGETS, {"exclude": [[0]]}, ValueError, "`exclude` must be ids for all targets, or 12 vectors"),
+        (TARGETS, {"exclude": np.full((12, 2), 3)}, ValueError, "distinct ids for each target"),
+        (TARGETS, {"exclude": np.full((12, 1), 40)}, ValueError, "ids in \\[0, 40\\), padded with -1"),
+        (TARGETS, {"exclude": np.zeros((3, 1), int)}, ValueError, "ids for all targets, or 12 vectors"),
+        (TARGETS, {"exclude": np.zeros((12, 1))}, TypeError, "must be a vector of integer ids"),
+        (TARGETS, {"exclude": range(40)}, ValueError, "`exclude` must be fewer than all atoms"),
+        (TARGETS, {"out": ""}, ValueError, "`out` must be a path"),
+    ],
+)
+def test_wrong_calls(targets: Any, options: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        wh.minimize_many(targets, ATOMS, **options)
+
+
+@pytest.mark.parametrize(
+    ("targets", "bad"), [(BAD, 3), (LARGE, 5), (RAGGED, 1)], ids=["nan", "large", "width"]
+)
+def test_skip_solves_the_others(targets: Any, bad: int) -> None:
+    result = wh.minimize_many(targets, ATOMS, skip=True)
+    good = np.setdiff1d(np.arange(len(targets)), [bad])
+    alone = wh.minimize_many([targets[i] for i in good], ATOMS)
+    assert result.status[bad] is Status.SKIPPED
+    assert np.isnan(result.x(bad)).all()
+    assert not result.success
+    assert np.array_equal(result.value[good], alone.value)
+    assert np.array_equal(result.weights, alone.weights)
+
+
+def test_skip_targets_without_atoms() -> None:
+    exclude = [list(range(40)), [], *[[1]] * 10]
+    result = wh.minimize_many(TARGETS, ATOMS, exclude=exclude, skip=True)
+    assert [status.name for status in result.status[:2]] == ["SKIPPED", "GAP_REACHED"]
+
+
+# ---------------------------------------------------------------- what comes back
+
+
+def test_points_and_columns() -> None:
+    result = wh.minimize_many(TARGETS, ATOMS)
+    dense = result.to_dense()
+    for i in (0, 5, -1):
+        np.testing.assert_allclose(result.x(i), dense[i] @ ATOMS)
+    np.testing.assert_allclose(dense.sum(axis=1), 1.0)
+    np.testing.assert_allclose(result.distance, np.linalg.norm(dense @ ATOMS - TARGETS, axis=1), atol=1e-12)
+    for i in range(12):
+        weights = result.weights[result.indptr[i] : result.indptr[i + 1]]
+        assert (np.diff(weights) <= 0.0).all()
+    assert result.to_frame()["status"].tolist() == ["GAP_REACHED"] * 12
+    with pytest.raises(ValueError, match="`i` must be in"):
+        result.x(12)
+
+
+def test_repr_counts_and_draws_a_histogram() -> None:
+    text = repr(wh.minimize_many(BAD, ATOMS, skip=True))
+    assert "12 targets: 11 GAP_REACHED, 1 SKIPPED" in text
+    assert "gap/goal" in text
+    assert "atoms on average" in text
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    result = wh.minimize_many(TARGETS.reshape(3, 4, 5), ATOMS, max_atoms=2)
+    result.save(tmp_path / "saved")
+    back = wh.load(tmp_path / "saved", ATOMS)
+    assert same(result, back)
+    np.testing.assert_array_equal(back.price, result.price)
+    np.testing.assert_allclose(back.x(3), result.x(3))
+    plain = ManyResult.load(tmp_path / "saved")
+    with pytest.raises(ValueError, match="`atoms` must be given to `load`"):
+        plain.x(0)
+    assert plain.to_dense(40).shape == (3, 4, 40)
+    with pytest.raises(StoreError, match="must be the atoms"):
+        wh.load(tmp_path / "saved", ATOMS + 1.0)
+
+
+def test_few_atoms_at_a_price() -> None:
+    free, few = wh.minimize_many(TARGETS, ATOMS), wh.minimize_many(TARGETS, ATOMS, max_atoms=2)
+    assert few.support.max() <= 2
+    assert few.price is not None
+    np.testing.assert_array_equal(few.lower, free.lower)
+    np.testing.assert_allclose(few.value - few.price, free.value, atol=1e-12)
+    check_proofs(few, TARGETS, ATOMS)
+    limited = free.support > 2
+    assert set(few.status[limited]) == {Status.FINISHED}
+    assert (few.price[~limited] == 0.0).all()
+    assert few.success
+    best = wh.minimize_many(TARGETS, ATOMS, max_atoms=1)
+    nearest = np.linalg.norm(TARGETS[:, None] - ATOMS[None], axis=2).argmin(axis=1)
+    assert best.ids.tolist() == nearest.tolist()
+
+
+# ---------------------------------------------------------------- cut short
+
+
+def test_the_callback_hears_and_stops() -> None:
+    heard: list[ManyState] = []
+
+    def listen(state: ManyState) -> bool:
+        heard.append(state)
+        return state.done >= 512
+
+    result = wh.minimize_many(normal(1000, 5), ATOMS, callback=listen)
+    assert [state.done for state in heard] == [256, 512]
+    assert heard[-1].total == 1000
+    assert set(result.status[:512]) == {Status.GAP_REACHED}
+    assert set(result.status[512:]) == {Status.STOPPED}
+    assert np.isinf(result.value[512:]).all()
+    assert (result.lower[512:] == 0.0).all()
+
+
+def test_ctrl_c_keeps_what_is_finished() -> None:
+    def interrupt(state: ManyState) -> None:
+        raise KeyboardInterrupt
+
+    result = wh.minimize_many(normal(1000, 5), ATOMS, callback=interrupt)
+    assert set(result.status[:256]) == {Status.GAP_REACHED}
+    assert set(result.status[256:]) == {Status.INTERRUPTED}
+
+
+def test_no_time_keeps_what_is_finished() -> None:
+    result = wh.minimize_many(normal(1000, 5), ATOMS, max_seconds=0.0)
+    assert set(result.status[:256]) == {Status.GAP_REACHED}
+    assert set(result.status[256:]) == {Status.MAX_SECONDS}
+
+
+# ---------------------------------------------------------------- streams
+
+
+@pytest.fixture
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "GROUPED", 256)
+
+
+def stop_early(state: ManyState) -> bool:
+    return state.done >= 512
+
+
+@pytest.mark.usefixtures("small_groups")
+def test_a_stream_can_be_read_while_it_grows_and_goes_on(tmp_path: Path) -> None:
+    targets, out = normal(1000, 5), tmp_path / "out"
+    whole = wh.minimize_many(targets, ATOMS)
+    wh.minimize_many(targets, ATOMS, out=out, callback=stop_early)
+    part = wh.load(out, ATOMS)
+    assert np.array_equal(part.value[:512], whole.value[:512])
+    assert set(part.status[512:]) == {Status.INTERRUPTED}
+    heard: list[int] = []
+    resumed = wh.minimize_many(targets, ATOMS, out=out, callback=lambda state: heard.append(state.done))
+    assert heard == [768, 1000]
+    assert same(resumed, whole)
+    assert same(wh.load(out), whole)
+
+
+@pytest.mark.usefixtures("small_groups")
+def test_a_group_that_was_cut_off_is_solved_again(tmp_path: Path) -> None:
+    targets, out = normal(600, 5), tmp_path / "out"
+    whole = wh.minimize_many(targets, ATOMS, out=out)
+    (out / "targets-0000000256" / "manifest.json").unlink()
+    shutil.rmtree(out / "targets-0000000512")
+    (out / "targets-0000000512").mkdir()
+    for left in (out / "targets-0000000256").iterdir():
+        left.unlink()
+    assert set(wh.load(out).status[256:]) == {Status.INTERRUPTED}
+    assert same(wh.minimize_many(targets, ATOMS, out=out), whole)
+
+
+@pytest.mark.parametrize(
+    ("options", "targets", "atoms", "text"),
+    [
+        ({"rtol": 1e-3}, TARGETS, ATOMS, "Got rtol = 1e-06"),
+        ({"max_atoms": 3}, TARGETS, ATOMS, "Got max_atoms = None"),
+        ({"exclude": [3]}, TARGETS, ATOMS, "Got exclude ="),
+        ({"at_most_one": True}, TARGETS, ATOMS, "Got at_most_one = False"),
+        ({"seed": 1}, TARGETS, ATOMS, "Got seed = 0"),
+        ({}, TARGETS[:5], ATOMS, "Got total = 12"),
+        ({}, TARGETS + 1.0, ATOMS, "with the same targets"),
+        ({}, TARGETS, ATOMS + 1.0, "Got other atoms"),
+    ],
+)
+def test_a_stream_of_something_else_is_refused(
+    options: Any, targets: Array, atoms: Array, text: str, tmp_path: Path
+) -> None:
+    wh.minimize_many(TARGETS, ATOMS, out=tmp_path / "out")
+    with pytest.raises(StoreError, match=text):
+        wh.minimize_many(targets, atoms, out=tmp_path / "out", **options)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(StoreError):
+        wh.minimize_many(TARGETS, ATOMS, out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_damaged_stream_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    wh.minimize_many(TARGETS, ATOMS, out=out)
+    (array,) = (out / "targets-0000000000").glob("value-*.npy")
+    array.write_bytes(array.read_bytes()[:-1] + b"\x01")
+    with pytest.raises(StoreError, match="damaged"):
+        wh.load(out)
+    with pytest.raises(StoreError, match="damaged"):
+        wh.minimize_many(TARGETS, ATOMS, out=out)
