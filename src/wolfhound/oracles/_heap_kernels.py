@@ -32,53 +32,49 @@ class Heaps(NamedTuple):
 
 
 @kernel
-def _worse(heaps: Heaps, i: int, a: int, b: int) -> bool:
+def _worse(keys: Matrix, ids: Ids, i: int, a: int, b: int) -> bool:
     """Whether entry a of heap i goes before entry b: smaller key, then larger id."""
-    keys = heaps.keys
     if keys[i, a] != keys[i, b]:
         return bool(keys[i, a] < keys[i, b])
-    return bool(heaps.ids[i, a] > heaps.ids[i, b])
+    return bool(ids[i, a] > ids[i, b])
 
 
 @kernel
-def _swap(heaps: Heaps, i: int, a: int, b: int) -> None:
-    keys, ids = heaps.keys, heaps.ids
+def _swap(keys: Matrix, ids: Ids, i: int, a: int, b: int) -> None:
     keys[i, a], keys[i, b] = keys[i, b], keys[i, a]
     ids[i, a], ids[i, b] = ids[i, b], ids[i, a]
 
 
 @kernel
-def _sift_down(heaps: Heaps, i: int, size: int) -> None:
+def _sift_down(keys: Matrix, ids: Ids, i: int, size: int) -> None:
     at = 0
     while 2 * at + 1 < size:
         child = 2 * at + 1
-        if child + 1 < size and _worse(heaps, i, child + 1, child):
+        if child + 1 < size and _worse(keys, ids, i, child + 1, child):
             child += 1
-        if not _worse(heaps, i, child, at):
+        if not _worse(keys, ids, i, child, at):
             return
-        _swap(heaps, i, child, at)
+        _swap(keys, ids, i, child, at)
         at = child
 
 
 @kernel
-def push(heaps: Heaps, i: int, key: Any, atom: int) -> None:
-    """Offer (key, atom) to heap i, whose root is the worst entry kept; raise its floor once it is full."""
-    keys, ids, fill, floors = heaps
+def push(keys: Matrix, ids: Ids, fill: Ints, i: int, key: Any, atom: int) -> None:
+    """Offer (key, atom) to heap i, whose root is the worst entry kept."""
     size = fill[i]
     if size < keys.shape[1]:
         keys[i, size] = key
         ids[i, size] = atom
         fill[i] = size + 1
         at = size
-        while at > 0 and _worse(heaps, i, at, (at - 1) // 2):
-            _swap(heaps, i, at, (at - 1) // 2)
+        while at > 0 and _worse(keys, ids, i, at, (at - 1) // 2):
+            _swap(keys, ids, i, at, (at - 1) // 2)
             at = (at - 1) // 2
-    elif key > keys[i, 0] or (key == keys[i, 0] and atom < ids[i, 0]):
+        return
+    if key > keys[i, 0] or (key == keys[i, 0] and atom < ids[i, 0]):
         keys[i, 0] = key
         ids[i, 0] = atom
-        _sift_down(heaps, i, size)
-    if fill[i] == keys.shape[1]:
-        floors[i] = max(floors[i], keys[i, 0])
+        _sift_down(keys, ids, i, size)
 
 
 @kernel
@@ -120,7 +116,7 @@ def keep_best(
     Ids must come in ascending order: a key equal to the floor is then too late.
     """
     widths, shift = bounds
-    floors = heaps.floors
+    keys, ids, fill, floors = heaps
     for i in range(products.shape[0]):
         for start in range(0, products.shape[1], _CHUNK):
             stop = min(start + _CHUNK, products.shape[1])
@@ -130,24 +126,31 @@ def keep_best(
             for j in range(start, stop):
                 key = products[i, j] + (widths[i] * norms[j] + shift)
                 if key > floors[i] and not is_listed(exclude, i, first + j):
-                    push(heaps, i, key, first + j)
+                    push(keys, ids, fill, i, key, first + j)
+                    if fill[i] == keys.shape[1]:
+                        floors[i] = max(floors[i], keys[i, 0])
 
 
 @kernel
 def merge_best(heaps: Heaps, others: Heaps) -> None:
     """Offer the entries of other heaps to these."""
-    for i in range(heaps.keys.shape[0]):
-        for j in range(others.fill[i]):
-            push(heaps, i, others.keys[i, j], others.ids[i, j])
+    keys, ids, fill, floors = heaps
+    more, names, sizes, _ = others
+    for i in range(keys.shape[0]):
+        for j in range(sizes[i]):
+            push(keys, ids, fill, i, more[i, j], names[i, j])
+        if fill[i] == keys.shape[1]:
+            floors[i] = keys[i, 0]
 
 
 @kernel
 def unheap(heaps: Heaps) -> None:
     """Sort each heap in place: highest key first, smallest id first; pad the rest."""
-    for i in range(heaps.keys.shape[0]):
-        for end in range(heaps.fill[i] - 1, 0, -1):
-            _swap(heaps, i, 0, end)
-            _sift_down(heaps, i, end)
-        for j in range(heaps.fill[i], heaps.keys.shape[1]):
-            heaps.keys[i, j] = -np.inf
-            heaps.ids[i, j] = -1
+    keys, ids, fill = heaps.keys, heaps.ids, heaps.fill
+    for i in range(keys.shape[0]):
+        for end in range(fill[i] - 1, 0, -1):
+            _swap(keys, ids, i, 0, end)
+            _sift_down(keys, ids, i, end)
+        for j in range(fill[i], keys.shape[1]):
+            keys[i, j] = -np.inf
+            ids[i, j] = -1

@@ -9,7 +9,7 @@ import numpy as np
 
 from wolfhound.core import Ids, Ints, Singles
 from wolfhound.jit import kernel
-from wolfhound.oracles._heap_kernels import Heaps, is_listed, push
+from wolfhound.oracles._heap_kernels import is_listed, push
 from wolfhound.oracles._order_kernels import Promises, order, order_pairs
 from wolfhound.oracles.int8._instructions import lowest_bit, prefetch, rows_of_one
 from wolfhound.oracles.int8.layout import ROWS, Address, PackedQueries, PackedRows, address, move
@@ -78,7 +78,6 @@ def probe(
         What is scanned, for what, and how far that has come.
     """
     keys, places, fill, floors, done, scored = progress
-    heaps = Heaps(keys, places, fill, floors)
     uppers = np.empty(ROWS, np.float32)
     room = np.empty((3, offsets.shape[0]), np.int64)
     plain = promises.norms.shape[0] == 1 and promises.second.shape[1] == 1
@@ -107,5 +106,7 @@ def probe(
                     bits &= bits - 1
                     place = ROWS * block + row
                     if uppers[row] > floors[q] and not (some and is_listed(exclude, q, ids[place])):
-                        push(heaps, q, uppers[row], place)
+                        push(keys, places, fill, q, uppers[row], place)
+                        if fill[q] == keys.shape[1]:
+                            floors[q] = keys[q, 0]
         done[q] = max(done[q], min(total, budget))

@@ -331,7 +331,8 @@ def _sweep(
     fill, rules = np.zeros(m, np.int64), queries.rules.copy()
     rules["floor"] = floors
     found = _sweep_kernels.Found(keys, lows, places, fill)
-    _sweep_kernels.sweep(packed, span, queries.pack()._replace(rules=rules), k, found)
+    asked = PackedQueries(queries.levels, rules, queries.slack, queries.exclude)
+    _sweep_kernels.sweep(packed, span, asked, k, found)
     width = max(0, int(fill.max()))
     if m == 1:
         return CodeCandidates(keys[:, :width], lows[:, :width], places[:, :width], rules["floor"])
