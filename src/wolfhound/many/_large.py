@@ -33,7 +33,7 @@ from wolfhound.many._answers import (
     make_answers,
     write_sorted,
 )
-from wolfhound.many._pool_kernels import Ask, Found, Points, Pools, Source
+from wolfhound.many._pool_kernels import Ask, Points, PoolAnswer, Pools, Source
 from wolfhound.many._rows import gather
 from wolfhound.many._scale import ScalePool, measure_scales
 from wolfhound.many._sheet import TILE, Banned, Sheet, build_sheet, measure_sheet, order_banned, scan
@@ -265,7 +265,7 @@ class Large:
         source = Source(table.rows, self.units.centre, 2.0**-self.units.exponent, self.shift)
         inside = pools._replace(ids=table.find(pools.ids))
         bench = pool_kernels.make_bench(self.cap, pools.ids.shape[1], d)
-        found = Found(table.find(ids), fill, JOIN, np.empty(m), np.empty(JOIN, np.int64), np.empty(JOIN))
+        found = PoolAnswer(table.find(ids), fill, JOIN, np.empty(m), np.empty(JOIN, np.int64), np.empty(JOIN))
         if state.ask.limit <= self.cap:
             pool_kernels.limit_all(source, bench, inside, state.ask, state.points)
         else:

@@ -76,7 +76,7 @@ class Ask(NamedTuple):
     limit: int
 
 
-class Found(NamedTuple):
+class PoolAnswer(NamedTuple):
     """Lists of atoms (m, l) of which `fill`; how many join at once; the best score (m,) of each list."""
 
     ids: Ids
@@ -294,7 +294,7 @@ def improve(source: Source, bench: Bench, pools: Pools, t: int, ask: Ask, out: P
 
 
 @kernel
-def harvest(source: Source, found: Found, t: int, query: Vector, floor: float) -> int:
+def harvest(source: Source, found: PoolAnswer, t: int, query: Vector, floor: float) -> int:
     """Score the list of target t; put the best above the floor into `found.new`, and count them."""
     ids, keys, new, most = found.ids[t], found.keys, found.new, found.most
     count, best = 0, -np.inf
@@ -313,7 +313,7 @@ def harvest(source: Source, found: Found, t: int, query: Vector, floor: float) -
 
 
 @kernel
-def work_lists(source: Source, bench: Bench, pools: Pools, ask: Ask, found: Found, out: Points) -> None:
+def work_lists(source: Source, bench: Bench, pools: Pools, ask: Ask, found: PoolAnswer, out: Points) -> None:
     """Solve every target on its list: violators join its pool until none is left, `ask.limit` rounds."""
     for t in range(len(ask.targets)):
         floor = out.here[t]

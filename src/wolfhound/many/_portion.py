@@ -44,7 +44,7 @@ class Portion(NamedTuple):
     price: Vector
 
 
-class Regime(Protocol):
+class TargetSolver(Protocol):
     """A way to solve targets."""
 
     @property
@@ -62,7 +62,7 @@ class Regime(Protocol):
         """Solve a chunk of targets in these units."""
 
 
-class Wanted(NamedTuple):
+class Goals(NamedTuple):
     """What is asked of every target, in the caller's units; `zero`: the id of the origin, or -1."""
 
     rtol: float
@@ -71,7 +71,7 @@ class Wanted(NamedTuple):
     zero: int
 
 
-def solve_portion(regime: Regime, rows: Vector, starts: Ints, banned: Ids, wanted: Wanted) -> Portion:
+def solve_portion(regime: TargetSolver, rows: Vector, starts: Ints, banned: Ids, wanted: Goals) -> Portion:
     """Solve some targets.
 
     Parameters
@@ -91,7 +91,7 @@ def solve_portion(regime: Regime, rows: Vector, starts: Ints, banned: Ids, wante
     return _convert(regime.units, regime.solve(targets, starts, banned, rules), over, rows, wanted)
 
 
-def _convert(units: Units, found: Answers, over: Ints, rows: Vector, wanted: Wanted) -> Portion:
+def _convert(units: Units, found: Answers, over: Ints, rows: Vector, wanted: Goals) -> Portion:
     held = (np.arange(found.ids.shape[1]) < found.support[:, None]) & (found.weights > 0.0)
     held &= found.ids != wanted.zero
     value, lower = units.square_up(found.value), units.square_down(found.lower)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound import store
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar
 from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Status, Vector
@@ -168,7 +167,7 @@ class ManyResult:
 
     @classmethod
     def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> ManyResult:
-        """Read what `save` wrote, or what a run with ``out=folder`` has written so far.
+        """Read what `save` wrote; `wolfhound.load` also opens what a run has written so far.
 
         What was proved in the run is read, not proved again.
 
@@ -180,12 +179,7 @@ class ManyResult:
             Atoms, an array or a path. If given, must be the atoms of the run, else
             StoreError is raised; `x` needs them.
         """
-        if store.kind(folder) == CODEC.kind:
-            found = CODEC.load(folder, atoms)
-        else:
-            from wolfhound.many.stream import read_stream  # noqa: PLC0415 - it makes results
-
-            found = read_stream(folder, atoms)
+        found = CODEC.load(folder, atoms)
         return found if atoms is None else replace(found, atoms=as_atoms(atoms))
 
     def _rows(self) -> Atoms:

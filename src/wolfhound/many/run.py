@@ -16,9 +16,9 @@ from wolfhound.atoms import Fingerprint
 from wolfhound.core import Status
 from wolfhound.many._given import Excluded, Targets
 from wolfhound.many._portion import (
+    Goals,
     Portion,
-    Regime,
-    Wanted,
+    TargetSolver,
     join_portions,
     make_unsolved,
     mark_skipped,
@@ -73,13 +73,13 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ManyJob:
     """All that a chunk needs, and where answers are written."""
 
-    regime: Regime
+    regime: TargetSolver
     targets: Targets
     excluded: Excluded
-    wanted: Wanted
+    wanted: Goals
     stream: Stream | None
 
     @property
@@ -113,7 +113,7 @@ class Job:
         return self.targets.read(start, min(start + self.group, len(self.targets.rows)))
 
 
-def group_size(regime: Regime, m: int) -> int:
+def group_size(regime: TargetSolver, m: int) -> int:
     """How many of m targets are written at once: whole chunks."""
     step = regime.chunk(m)
     return step * max(1, GROUPED // step) if step <= 256 else step
@@ -121,7 +121,7 @@ def group_size(regime: Regime, m: int) -> int:
 
 def open_out(
     out: str | PathLike[str] | None,
-    job: tuple[Targets, Excluded, Wanted, Regime],
+    job: tuple[Targets, Excluded, Goals, TargetSolver],
     seed: object,
     source: Fingerprint,
 ) -> Stream | None:
@@ -144,7 +144,7 @@ def open_out(
     return open_stream(out, params, source)
 
 
-def run(job: Job, clock: Clock, callback: Callable[[ManyState], bool | None] | None) -> list[Portion]:
+def run(job: ManyJob, clock: Clock, callback: Callable[[ManyState], bool | None] | None) -> list[Portion]:
     """Solve the chunks in order; those that there is no time for come back unsolved."""
     began, total = time.perf_counter(), len(job.targets.rows)
     starts = range(0, total, job.group)
@@ -183,7 +183,7 @@ def _stop(solved: Iterator[Portion], clock: Clock) -> Iterator[Iterator[Portion]
         solved.close()  # type: ignore[attr-defined] # a generator
 
 
-def _fill(job: Job, start: int, parts: list[Portion], status: Status) -> Portion:
+def _fill(job: ManyJob, start: int, parts: list[Portion], status: Status) -> Portion:
     """A group of which some chunks were not solved."""
     missing = job.spans(start)[len(parts) :]
     return join_portions([*parts, *(make_unsolved(span.stop - span.start, status) for span in missing)])

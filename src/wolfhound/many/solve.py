@@ -16,10 +16,10 @@ from wolfhound import validate
 from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, fingerprint, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Oracle, Status
 from wolfhound.many._given import Excluded, Targets, read_exclude, read_targets
-from wolfhound.many._portion import Portion, Regime, Wanted, join_portions, make_unsolved
+from wolfhound.many._portion import Goals, Portion, TargetSolver, join_portions, make_unsolved
 from wolfhound.many._small import build_small
 from wolfhound.many.result import ManyResult
-from wolfhound.many.run import Clock, Job, ManyState, open_out, run
+from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, run
 from wolfhound.threads import one_blas_thread
 
 SMALL = 1024
@@ -81,7 +81,7 @@ def minimize_many(
         `Status.SKIPPED`, rather than refused.
     out : folder, optional
         Where answers are written as they come. It can be read at any time
-        (`ManyResult.load`), and a run that was cut short goes on from there.
+        (`wolfhound.load`), and a run that was cut short goes on from there.
     callback
         Called with a `ManyState` now and then; returning True stops.
     seed
@@ -118,9 +118,9 @@ def minimize_many(
     rng = validate.rng(seed)
     with one_blas_thread():
         regime = _choose(source, rng, origin=origin, memory=memory, clock=clock)
-    wanted = Wanted(rtol, atol, most, n if origin else -1)
+    wanted = Goals(rtol, atol, most, n if origin else -1)
     stream = open_out(out, (given, excluded, wanted, regime), seed, identity)
-    job = Job(regime, given, excluded, wanted, stream)
+    job = ManyJob(regime, given, excluded, wanted, stream)
     portions = run(job, clock, callback)
     return _result(portions, given, source, identity, began, priced=most is not None)
 
@@ -142,7 +142,9 @@ def _drop_hopeless(given: Targets, excluded: Excluded, n: int, *, skip: bool, or
     return given._replace(good=given.good & left)
 
 
-def _choose(source: Atoms, rng: np.random.Generator, *, origin: bool, memory: float, clock: Clock) -> Regime:
+def _choose(
+    source: Atoms, rng: np.random.Generator, *, origin: bool, memory: float, clock: Clock
+) -> TargetSolver:
     """Few atoms by their Gram matrix, many by passes."""
     n, d = source.shape
     pool = _draw_pool(n, d, rng)

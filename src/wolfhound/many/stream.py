@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolfhound import store
-from wolfhound.atoms import Fingerprint
+from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS
 from wolfhound.core import AtomsLike, Status, Vector
 from wolfhound.many._portion import Portion, join_portions, make_unsolved
@@ -137,4 +137,5 @@ def read_stream(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> 
             raise stored.wrong(f"{stream.place(start).name} holds {len(portions[-1].value)} targets")
     whole = join_portions([*portions, make_unsolved(0, Status.INTERRUPTED)])
     columns = whole._asdict() | ({} if priced else {"price": None})
-    return ManyResult(**columns, seconds=0.0, shape=shape, fingerprint=stored.fingerprint)
+    known = None if atoms is None else as_atoms(atoms)
+    return ManyResult(**columns, seconds=0.0, shape=shape, fingerprint=stored.fingerprint, atoms=known)
