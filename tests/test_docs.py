@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from wolfhound import INDEXES, SquaredDistance
+from wolfhound import INDEXES, KERNELS, SquaredDistance
 from wolfhound.policy import RULES
 from wolfhound.policy.feed import BatchedFeed, Feed
 
@@ -105,6 +105,7 @@ def policies() -> Given:
 PAGES: dict[str, Page] = {
     "README.md": Page(readme, (("agent.learn(10_000)", "agent.learn(64)"),)),
     "docs/minimize.md": Page(minimise, (("1_000_000, 64", "20_000, 64"),)),
+    "docs/extending.md": Page(),
     "docs/herding.md": Page(herding),
     "docs/many.md": Page(many),
     "docs/oracles.md": Page(oracles),
@@ -127,7 +128,7 @@ def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest
     text = (ROOT / name).read_text()
     page = PAGES[name]
     monkeypatch.chdir(tmp_path)
-    for table in (INDEXES, RULES):
+    for table in (INDEXES, KERNELS, RULES):
         monkeypatch.setattr(table, "_things", dict(table._things))  # what a page adds goes with it
     space = page.given()
     for old, new in page.shorter:

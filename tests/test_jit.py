@@ -205,8 +205,8 @@ def test_all_that_kernel_files_import_is_part_of_the_key() -> None:
     hashed = {path for path, _ in jit._SOURCES.stamps}
     modules = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in hashed}
     texts = [path.read_text() for path in hashed]
-    imported = {
-        name for text in texts for name in re.findall(r"^(?:from|import) (wolfhound[\w.]*)", text, re.M)
-    }
+    lines = re.compile(r"^(?:from|import) (wolfhound[\w.]*)(?: import (\w+))?", re.M)
+    found = [pair for text in texts for pair in lines.findall(text)]
+    imported = {name if name in modules else f"{name}.{member}" for name, member in found}
     assert {"wolfhound.jit", "wolfhound.oracles.int8.layout"} <= imported
     assert imported <= modules

@@ -20,8 +20,7 @@ from wolfhound.cli import _output as output
 from wolfhound.cli._places import check_folder
 from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
-from wolfhound.many.result import STATUSES, ManyResult
-from wolfhound.many.stream import RUN
+from wolfhound.many.result import RUN, STATUSES, ManyResult
 from wolfhound.writers import write_file, write_table
 
 if TYPE_CHECKING:

@@ -32,6 +32,8 @@ STATUSES = (
 )
 """What a code stands for. Saved folders rely on the order: add at the end only."""
 
+RUN = "many run"
+
 CODES = {status: code for code, status in enumerate(STATUSES)}
 
 _BINS = (1e-3, 1e-2, 1e-1, 1.0)

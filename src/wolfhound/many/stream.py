@@ -21,10 +21,9 @@ from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS
 from wolfhound.core import AtomsLike, Status, Vector
 from wolfhound.many._portion import Portion, join_portions, make_unsolved
-from wolfhound.many.result import STATUSES, ManyResult
+from wolfhound.many.result import RUN, STATUSES, ManyResult
 from wolfhound.validate import count, path, require
 
-RUN = "many run"
 GROUP = "many targets"
 
 
