@@ -110,7 +110,7 @@ def test_bucket_is_the_mean_number_of_atoms_in_one() -> None:
 def test_budgets_are_what_is_scored_also_in_rounds(tables: int) -> None:
     queries = np.random.default_rng(4).standard_normal((30, 12))
     index = LshIndex.build(ROWS, tables=tables, budget=100)
-    ordering = sum(each.cost for each in index._hashes)
+    ordering = sum(table.bucketing.cost for table in index._tables.all)
     np.testing.assert_array_equal(index.query(queries).scored, ordering + 100)
     rounds = index.query(queries, thresholds=np.full(30, np.inf))
     np.testing.assert_array_equal(rounds.scored, ordering + tables * (len(ROWS) // 4))
@@ -155,7 +155,7 @@ def test_the_same_seed_gives_the_same_index_at_any_thread_count(tmp_path: Path) 
     for name, array in first.arrays.items():
         np.testing.assert_array_equal(array, second.arrays[name])
     other = LshIndex.build(cloud(30_000), tables=2, seed=8)
-    assert not np.array_equal(other._hashes[0].first, index._hashes[0].first)
+    assert not np.array_equal(other._tables.all[0].bucketing.first, index._tables.all[0].bucketing.first)
 
 
 # ---------------------------------------------------------------- what is promised

@@ -14,7 +14,7 @@ import numpy as np
 
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Singles, Vector
-from wolfhound.oracles import _scan_kernels as kernels
+from wolfhound.oracles import _heap_kernels as kernels
 from wolfhound.oracles._norms import Gauge, Norms
 from wolfhound.oracles._question import Question, lengths
 from wolfhound.pulse import pulse

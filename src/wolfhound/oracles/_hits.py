@@ -169,7 +169,7 @@ def _scores(atoms: Atoms, ids: Ids, query: Vector) -> Vector:
     return out.reshape(-1)
 
 
-def prove(question: Question, scores: Vector, rest: Vector, radius: float) -> Vector:
+def prove(question: Question, scores: Vector, rest: Vector | float, radius: float) -> Vector:
     """Bounds from ranked (m, k) scores and their error, and a bound on all other atoms."""
     best, slack = scores[:, 0], slacks(question.sizes, question.queries.shape[1], radius)
     above = np.where(best > -np.inf, np.nextafter(best + slack, np.inf), -np.inf)
@@ -244,7 +244,17 @@ def build_hits(take: Callable[[Ids], Matrix], scores: Vector, ids: Ids, bounds: 
     else:
         unique, slots = _unique(ids)
         slots = np.maximum(slots, 0)
-    return Hits(ids=ids, scores=scores, bounds=bounds, rows=take(unique), slots=slots, **cost._asdict())
+    scored, passes, radius = cost
+    return Hits(
+        ids=ids,
+        scores=scores,
+        bounds=bounds,
+        rows=take(unique),
+        slots=slots,
+        scored=scored,
+        passes=passes,
+        radius=radius,
+    )
 
 
 def take_from(ids: Ids, rows: Matrix) -> Callable[[Ids], Matrix]:

@@ -3,14 +3,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wolfhound.core import Ids, Ints, Singles
 from wolfhound.jit import kernel
+from wolfhound.oracles._heap_kernels import is_listed, push
 from wolfhound.oracles._order_kernels import Promises, order, order_pairs
-from wolfhound.oracles._scan_kernels import Heaps, is_listed, push
 from wolfhound.oracles.int8._instructions import lowest_bit, prefetch, rows_of_one
 from wolfhound.oracles.int8.layout import ROWS, Address, PackedQueries, PackedRows, address, move
 
@@ -39,22 +39,9 @@ class ProbeState(NamedTuple):
 
 
 @kernel
-def _scan(
-    q: int, span: tuple[int, int], first: Address, ids: Ids, exclude: Ids, heaps: Heaps, uppers: Singles
-) -> None:
-    """Offer the rows of one bucket to the heap of query q."""
-    floors, out = heaps.floors, uppers.ctypes.data
-    for block in range(span[0] // ROWS, (span[1] + ROWS - 1) // ROWS):
-        bits = np.int64(rows_of_one(move(first, block, q), out))
-        if bits == 0:
-            continue
-        bits &= ~((1 << max(0, span[0] - ROWS * block)) - 1) & ((1 << min(ROWS, span[1] - ROWS * block)) - 1)
-        while bits != 0:
-            row = lowest_bit(bits)
-            bits &= bits - 1
-            place = ROWS * block + row
-            if uppers[row] > floors[q] and (exclude.shape[1] == 0 or not is_listed(exclude, q, ids[place])):
-                push(heaps, q, uppers[row], place)
+def _rows_inside(block: int, begin: int, end: int) -> Any:
+    """Bits of the rows of a block whose places are in a range."""
+    return ~((1 << max(0, begin - ROWS * block)) - 1) & ((1 << min(ROWS, end - ROWS * block)) - 1)
 
 
 @kernel
@@ -91,11 +78,11 @@ def probe(
         What is scanned, for what, and how far that has come.
     """
     keys, places, fill, floors, done, scored = progress
-    heaps = Heaps(keys, places, fill, floors)
     uppers = np.empty(ROWS, np.float32)
     room = np.empty((3, offsets.shape[0]), np.int64)
     plain = promises.norms.shape[0] == 1 and promises.second.shape[1] == 1
-    first = address(packed, queries)
+    first, out = address(packed, queries), uppers.ctypes.data
+    ids, exclude, some = packed.ids, queries.exclude, queries.exclude.shape[1] > 0
     for q in which:
         if plain:
             count = order(promises.first[q], offsets, budget, room)
@@ -109,7 +96,17 @@ def probe(
             # Buckets are uneven: the first was begun in an earlier round, the last is cut.
             span = (begin + max(0, done[q] - total), min(end, begin + budget - total))
             total += end - begin
-            if span[1] > span[0]:
-                _scan(q, span, first, packed.ids, queries.exclude, heaps, uppers)
-                scored[q] += span[1] - span[0]
+            scored[q] += max(0, span[1] - span[0])
+            for block in range(span[0] // ROWS, (span[1] + ROWS - 1) // ROWS if span[1] > span[0] else 0):
+                bits = np.int64(rows_of_one(move(first, block, q), out))
+                if bits != 0:
+                    bits &= _rows_inside(block, span[0], span[1])
+                while bits != 0:
+                    row = lowest_bit(bits)
+                    bits &= bits - 1
+                    place = ROWS * block + row
+                    if uppers[row] > floors[q] and not (some and is_listed(exclude, q, ids[place])):
+                        push(keys, places, fill, q, uppers[row], place)
+                        if fill[q] == keys.shape[1]:
+                            floors[q] = keys[q, 0]
         done[q] = max(done[q], min(total, budget))

@@ -55,13 +55,9 @@ def check_codes(stored: store.Stored, codes: Codes, atoms: Atoms) -> None:
         raise store.StoreError(f"{rule} Got a row {row} that is not the one of these codes.")
 
 
-def budget_of(value: Any, name: str = "budget") -> int:
-    """Return how many atoms are to be probed; kernels multiply it by numbers of buckets."""
-    require(count(value, name, low=1) <= _LARGEST_BUDGET, name, f"<= {_LARGEST_BUDGET}", value)
-    return int(value)
-
-
-def flag_of(value: Any, name: str) -> bool:
-    """Return a value that is True or False."""
-    require(isinstance(value, bool), name, "true or false", value)
-    return bool(value)
+def read_probing(params: Mapping[str, Any]) -> tuple[int, bool]:
+    """Return the budget and whether misses are proved; kernels multiply budgets by numbers of buckets."""
+    budget, proof = count(params["budget"], "budget", low=1), params["proof"]
+    require(budget <= _LARGEST_BUDGET, "budget", f"<= {_LARGEST_BUDGET}", budget)
+    require(isinstance(proof, bool), "proof", "true or false", proof)
+    return budget, bool(proof)

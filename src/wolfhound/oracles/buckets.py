@@ -8,9 +8,10 @@ contiguous memory. What the buckets are is a `Bucketing`'s: k-means or a hash.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,11 +140,19 @@ def _lengths(block: Matrix, centre: Matrix) -> Vector:
     return np.concatenate([np.empty(0), *parts])
 
 
-class BucketTable(NamedTuple):
+B_co = TypeVar("B_co", bound=Bucketing, covariant=True)
+
+
+class BucketTable(NamedTuple, Generic[B_co]):
     """Buckets, and what puts them in order."""
 
     buckets: Buckets
-    bucketing: Bucketing
+    bucketing: B_co
+
+
+def default_budget(atoms: Atoms) -> int:
+    """Atoms to probe for a query where nothing else is said."""
+    return max(1, round(8.0 * math.sqrt(atoms.shape[0])))
 
 
 Round: TypeAlias = tuple[int, Vector | None]
@@ -162,7 +171,7 @@ def doubling(budget: int, most: int, thresholds: Vector | None) -> Iterator[Roun
 
 def search(
     atoms: Atoms,
-    tables: Sequence[BucketTable],
+    tables: Sequence[BucketTable[Bucketing]],
     question: Question,
     rounds: Iterable[Round],
     *,
@@ -192,7 +201,9 @@ def search(
     return patch(hits, missed, answer_by_codes(atoms, codes, scan, question.only(missed)))
 
 
-def probe(atoms: Atoms, tables: Sequence[BucketTable], question: Question, rounds: Iterable[Round]) -> Hits:
+def probe(
+    atoms: Atoms, tables: Sequence[BucketTable[Bucketing]], question: Question, rounds: Iterable[Round]
+) -> Hits:
     """Answer from the best buckets of all tables, in rounds of growing budgets.
 
     Parameters
@@ -235,7 +246,7 @@ def _together(parts: list[Ids]) -> Ids:
 class _Probe:
     """What is known of a batch of queries between two rounds."""
 
-    def __init__(self, table: BucketTable, question: Question) -> None:
+    def __init__(self, table: BucketTable[Bucketing], question: Question) -> None:
         buckets, bucketing = table
         m, room = len(question.queries), max(ENOUGH, 2 * question.k)
         self._offsets = buckets.offsets

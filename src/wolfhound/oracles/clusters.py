@@ -20,7 +20,15 @@ from wolfhound.oracles._kmeans import kmeans, kmeans_products, nearest
 from wolfhound.oracles._order_kernels import Promises
 from wolfhound.oracles._question import Question, check_question, check_thresholds
 from wolfhound.oracles._scale import FAR, sample_rows, scale_rows, unit_of
-from wolfhound.oracles.buckets import CAP, Buckets, BucketTable, doubling, fill_buckets, search
+from wolfhound.oracles.buckets import (
+    CAP,
+    Buckets,
+    BucketTable,
+    default_budget,
+    doubling,
+    fill_buckets,
+    search,
+)
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8._sweep_kernels import bound_all
 from wolfhound.oracles.int8.codes import Codes, encode_queries
@@ -156,7 +164,7 @@ class ClusterIndex:
         rows = as_atoms(atoms)
         n = rows.shape[0]
         chosen = _default_clusters(n) if clusters is None else min(n, count(clusters, "clusters", low=1))
-        first = max(1, round(8.0 * math.sqrt(n))) if budget is None else count(budget, "budget", low=1)
+        first = default_budget(rows) if budget is None else count(budget, "budget", low=1)
         rng = np.random.default_rng(count(seed, "seed"))
         sample = sample_rows(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
         made = Clusters.train(sample, chosen, n, seed=seed)
@@ -224,7 +232,7 @@ class ClusterIndex:
             centres = stored.array("centres", np.float32, (None, d), low=-FAR, high=FAR)
             codes = Codes.of(stored, params["centre_codes"], centres.shape, "centre_codes")
             buckets = Buckets.of(stored, params["codes"], rows.shape, len(centres))
-            proof, budget = saved.flag_of(params["proof"], "proof"), saved.budget_of(params["budget"])
+            budget, proof = saved.read_probing(params)
         if proof:
             saved.check_codes(stored, buckets.codes, rows)
         return cls(rows, Clusters(centres, unit, codes), buckets, budget=budget, proof=proof)

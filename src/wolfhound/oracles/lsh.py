@@ -6,32 +6,26 @@ One or two tables; the work is on the query's side, which tries many buckets.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any, final
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from typing import final
 
 import numpy as np
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
-from wolfhound.oracles import _planted as planted
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._question import Question, check_question, check_thresholds
-from wolfhound.oracles._scale import FAR, sample_rows
-from wolfhound.oracles.buckets import CAP, Buckets, BucketTable, Round, doubling, fill_buckets, search
-from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, draw_hash
+from wolfhound.oracles.buckets import CAP, Round, default_budget, doubling, search
+from wolfhound.oracles.hashes import CrossPolytope, Family
 from wolfhound.oracles.int8.scan import answer_by_codes
+from wolfhound.oracles.lsh_tables import HashTables, draw_tables
 from wolfhound.oracles.promises import Ladder, Promise
 from wolfhound.oracles.scan import Scan
-from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count, flag, kind, number, require, within
 
 NAME = "lsh"
-
-PER_BUCKET = 96
-_SAMPLE = 20_000
 
 
 @final
@@ -62,19 +56,10 @@ class LshIndex:
     """
 
     def __init__(
-        self,
-        atoms: Atoms,
-        tables: Sequence[tuple[Buckets, Hash]],
-        *,
-        copies: int,
-        budget: int,
-        promise: Promise,
-        proof: bool,
+        self, atoms: Atoms, tables: HashTables, *, budget: int, promise: Promise, proof: bool = False
     ) -> None:
         self._atoms = atoms
-        self._tables = [BucketTable(*table) for table in tables]
-        self._hashes = [table[1] for table in tables]
-        self._copies = copies
+        self._tables = tables
         self._budget = budget
         self._promise = promise
         self._proof = proof
@@ -130,36 +115,27 @@ class LshIndex:
             Of the hashes.
         """
         rows = as_atoms(atoms)
-        n = rows.shape[0]
-        within(ratio, "ratio", "(0, 1]")
-        within(delta, "delta", "(0, 1)")
-        taus = (
-            tau.rungs if isinstance(tau, Ladder) else () if tau is None else (within(tau, "tau", "(0, 1]"),)
-        )
+        promise = Promise.check(ratio, tau, delta)
         if axes is not None:
-            require(not taus, "axes", "None where tau is given: pairs are no longer alike", axes)
+            require(not promise.taus, "axes", "None where tau is given: pairs are no longer alike", axes)
             count(axes, "axes", low=1)
         if bucket is not None:
-            require(not taus, "bucket", "None where tau is given: it is chosen for tau", bucket)
+            require(not promise.taus, "bucket", "None where tau is given: it is chosen for tau", bucket)
             number(bucket, "bucket", low=1.0)
         chosen: Family = CrossPolytope() if family is None else family
         kind(chosen, "family", "CrossPolytope() or SimHash()", "directions", "codes", "assign", "spread")
-        each, sets = count(tables, "tables", low=1), count(copies, "copies", low=1)
-        first = max(1, round(8.0 * math.sqrt(n))) if budget is None else count(budget, "budget", low=1)
-        rng = np.random.default_rng(count(seed, "seed"))
-        promise = Promise(ratio=ratio, delta=delta, taus=taus)
-        with one_blas_thread():  # rotations and projections have the same bits at any thread count
-            made, promise = _make_tables(
-                rows,
-                chosen,
-                promise,
-                tables=each,
-                copies=sets,
-                axes=axes,
-                bucket=bucket or PER_BUCKET,
-                rng=rng,
-            )
-        return cls(rows, made, copies=sets, budget=first, promise=promise, proof=flag(proof, "proof"))
+        first = default_budget(rows) if budget is None else count(budget, "budget", low=1)
+        made, promise = draw_tables(
+            rows,
+            chosen,
+            promise,
+            tables=count(tables, "tables", low=1),
+            copies=count(copies, "copies", low=1),
+            axes=axes,
+            bucket=bucket,
+            rng=np.random.default_rng(count(seed, "seed")),
+        )
+        return cls(rows, made, budget=first, promise=promise, proof=flag(proof, "proof"))
 
     # ------------------------------------------------------------ what it is
 
@@ -171,32 +147,22 @@ class LshIndex:
     @property
     def nbytes(self) -> int:
         """Memory that the index takes."""
-        return sum(table.buckets.nbytes for table in self._tables) + sum(each.nbytes for each in self._hashes)
+        return self._tables.nbytes
 
     @property
     def buckets(self) -> int:
         """Buckets of a table."""
-        return self._hashes[0].buckets
-
-    @property
-    def tables(self) -> int:
-        """Tables of a copy."""
-        return len(self._tables) // self._copies
-
-    @property
-    def copies(self) -> int:
-        """Independent copies."""
-        return self._copies
+        return self._tables.all[0].bucketing.buckets
 
     @property
     def centre(self) -> Vector:
         """m, subtracted from every atom."""
-        return self._hashes[0].centre.copy()
+        return self._tables.centre.copy()
 
     @property
     def radius(self) -> float:
         """R, at least the largest |s - m|."""
-        return _radius(self._tables[0].buckets)
+        return self._tables.radius
 
     @property
     def budget(self) -> int:
@@ -221,33 +187,18 @@ class LshIndex:
         """Answer m queries, see `Oracle.query`."""
         question = check_question(self._atoms, queries, k, exclude)
         scores = check_thresholds(thresholds, len(question.queries))
-        return search(
-            self._atoms,
-            self._tables,
-            question,
-            self._rounds(question, scores),
-            scores=scores,
-            scan=self._scan,
-        )
+        rounds = self._rounds(question, scores)
+        return search(self._atoms, self._tables.all, question, rounds, scores=scores, scan=self._scan)
 
     def _rounds(self, question: Question, scores: Vector | None) -> Iterable[Round]:
         """Budgets of a table, round by round, and the scores that are enough."""
-        first = -(-self._budget // self.tables)
+        first = -(-self._budget // self._tables.each)
         if scores is not None:
             return doubling(first, max(first, int(CAP * self._atoms.shape[0])), scores)
-        taus, limits = self._promise.taus, self._promise.budgets
-        if not taus:
+        if not self._promise.taus:
             return doubling(first, first, None)
-        with np.errstate(over="ignore"):  # what overflows is no score that could be enough
-            length = self._promise.ratio * question.sizes * self.radius
-        enough = [tau * length + self._at_centre(question.queries) for tau in taus]
-        if len(taus) == 1:
-            return doubling(min(first, limits[0]), limits[0], enough[0])
-        rungs: list[Vector | None] = [*enough[:-1], None]
-        return zip(limits, rungs, strict=True)
-
-    def _at_centre(self, queries: Vector) -> Vector:
-        return np.asarray(np.einsum("ij,j->i", queries, self._hashes[0].centre))
+        start = self._tables.start(question.queries)
+        return self._promise.rounds(first, question.sizes, radius=self.radius, start=start)
 
     def with_budget(self, budget: int) -> LshIndex:
         """Return the same index with another budget, and no tau; nothing is copied."""
@@ -268,9 +219,9 @@ class LshIndex:
         within(ratio, "ratio", "(0, 1]")
         question = check_question(self._atoms, queries, 1, None)
         given = check_thresholds(here, len(question.queries))
-        start = self._at_centre(question.queries) if given is None else given
-        scan = Scan(self._atoms, screen=False)
-        best = answer_by_codes(self._atoms, self._tables[0].buckets.codes, scan, question).scores[:, 0]
+        start = self._tables.start(question.queries) if given is None else given
+        codes, scan = self._tables.all[0].buckets.codes, Scan(self._atoms, screen=False)
+        best = answer_by_codes(self._atoms, codes, scan, question).scores[:, 0]
         # Where nothing is better than the point itself, nothing is missed.
         gaps = np.where(best > start, best - start, np.inf)
         size, budget = self._atoms.shape[0], 16.0
@@ -283,30 +234,16 @@ class LshIndex:
 
     def _with(self, budget: int, *, proof: bool) -> LshIndex:
         """Return the same index with other options, and no tau."""
-        tables = [(table.buckets, each) for table, each in zip(self._tables, self._hashes, strict=True)]
         promise = replace(self._promise, taus=(), budgets=())
-        return LshIndex(self._atoms, tables, copies=self._copies, budget=budget, promise=promise, proof=proof)
+        return LshIndex(self._atoms, self._tables, budget=budget, promise=promise, proof=proof)
 
     # ------------------------------------------------------------ saving
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the index to a folder, whole or not at all; see `load`."""
-        arrays: dict[str, Any] = {}
-        numbers: dict[str, Any] = {}
-        for i, (table, each) in enumerate(zip(self._tables, self._hashes, strict=True)):
-            arrays |= table.buckets.arrays(f"table{i}") | each.arrays(f"hash{i}")
-            numbers[str(i)] = {"codes": table.buckets.codes.numbers(), "hash": each.numbers()}
-        params = {
-            "budget": self._budget,
-            "copies": self._copies,
-            "proof": self._proof,
-            "ratio": self._promise.ratio,
-            "delta": self._promise.delta,
-            "taus": list(self._promise.taus),
-            "budgets": list(self._promise.budgets),
-            "tables": numbers,
-        }
-        saved.save_index(folder, NAME, arrays, params, self._atoms)
+        params = {"budget": self._budget, "proof": self._proof, **asdict(self._promise)}
+        params |= self._tables.numbers()
+        saved.save_index(folder, NAME, self._tables.arrays(), params, self._atoms)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> LshIndex:
@@ -321,63 +258,17 @@ class LshIndex:
             If the folder is damaged, or was made from other atoms.
         """
         rows, stored = saved.open_index(folder, atoms, [NAME])
-        params, tables = stored.params, []
         with stored.reading():
-            for i in range(len(params["tables"])):
-                numbers = params["tables"][str(i)]
-                each = Hash.of(stored, numbers["hash"], rows.shape[1], f"hash{i}")
-                held = Buckets.of(stored, numbers["codes"], rows.shape, each.buckets, f"table{i}")
-                tables.append((held, each))
-            copies, proof = count(params["copies"], "copies", low=1), saved.flag_of(params["proof"], "proof")
-            whole = len(tables) > 0 and len(tables) % copies == 0
-            require(whole, "tables", f"as many for each of {copies} copies", len(tables))
-            promise = Promise.of(params)
-            budget = saved.budget_of(params["budget"])
+            tables, promise = HashTables.of(stored, rows.shape), Promise.of(stored.params)
+            budget, proof = saved.read_probing(stored.params)
         if proof:
-            saved.check_codes(stored, tables[0][0].codes, rows)
-        return cls(rows, tables, copies=copies, budget=budget, promise=promise, proof=proof)
+            saved.check_codes(stored, tables.all[0].buckets.codes, rows)
+        return cls(rows, tables, budget=budget, promise=promise, proof=proof)
 
     def __repr__(self) -> str:
         """The atoms, the options and the memory."""
         return (
-            f"LshIndex({self._atoms!r}, buckets={self.buckets}, tables={self.tables}, copies={self.copies}, "
+            f"LshIndex({self._atoms!r}, buckets={self.buckets}, tables={self._tables.each}, "
+            f"copies={self._tables.copies}, "
             f"budget={self._budget}, proof={self._proof}, {self.nbytes / 2**20:.1f} MiB)"
         )
-
-
-def _make_tables(
-    atoms: Atoms,
-    family: Family,
-    promise: Promise,
-    *,
-    tables: int,
-    copies: int,
-    axes: int | None,
-    bucket: float,
-    rng: np.random.Generator,
-) -> tuple[list[tuple[Buckets, Hash]], Promise]:
-    """Draw and fill all tables; measure what the promise takes."""
-    n, taus, delta = atoms.shape[0], promise.taus, promise.delta
-    sample = sample_rows(atoms, np.sort(rng.permutation(n)[:_SAMPLE]))
-    length = planted.length(family, sample, n, taus[-1], tables=tables, delta=delta) if taus else bucket
-    made = []
-    for _ in range(tables * copies):
-        hashing = draw_hash(family, sample, n, per_bucket=length, rng=rng, axes=axes)
-        made.append((fill_buckets(atoms, hashing, hashing.centre), hashing))
-    if not taus:
-        return made, promise
-    buckets, hashing = made[0]
-    found = planted.budgets(
-        [(each, np.diff(held.offsets)) for held, each in made[:tables]],
-        hashing.scale(sample),
-        min(_radius(buckets) * hashing.unit, FAR * math.sqrt(atoms.shape[1])),
-        np.array(taus),
-        delta=delta,
-        rng=rng,
-    )
-    return made, replace(promise, budgets=tuple(found.tolist()))
-
-
-def _radius(buckets: Buckets) -> float:
-    codes = buckets.codes
-    return math.ldexp(codes.height + codes.error, codes.exponent)

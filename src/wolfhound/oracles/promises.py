@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from wolfhound.core import Vector
+from wolfhound.oracles.buckets import Round, doubling
 from wolfhound.validate import count, number, require, within
 
 
@@ -56,6 +60,35 @@ class Promise:
     delta: float
     taus: tuple[float, ...] = ()
     budgets: tuple[int, ...] = ()
+
+    @classmethod
+    def check(cls, ratio: float, tau: float | Ladder | None, delta: float) -> Promise:
+        """Check what is to be promised; its budgets are not known yet."""
+        within(ratio, "ratio", "(0, 1]")
+        within(delta, "delta", "(0, 1)")
+        if isinstance(tau, Ladder):
+            return cls(ratio=ratio, delta=delta, taus=tau.rungs)
+        return cls(ratio=ratio, delta=delta, taus=() if tau is None else (within(tau, "tau", "(0, 1]"),))
+
+    def rounds(self, first: int, sizes: Vector, *, radius: float, start: Vector) -> Iterable[Round]:
+        """Budgets of a table, `first` at the beginning, and the scores that are enough.
+
+        Parameters
+        ----------
+        first
+            Atoms that are probed in any case, where there is one tau.
+        sizes, start : (m,)
+            Norms of the queries, and scores of the centre.
+        radius
+            R.
+        """
+        with np.errstate(over="ignore"):  # what overflows is no score that could be enough
+            length = self.ratio * sizes * radius
+        enough = [tau * length + start for tau in self.taus]
+        if len(enough) == 1:
+            return doubling(min(first, self.budgets[0]), self.budgets[0], enough[0])
+        rungs: list[Vector | None] = [*enough[:-1], None]
+        return zip(self.budgets, rungs, strict=True)
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Promise:

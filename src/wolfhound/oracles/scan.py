@@ -162,7 +162,7 @@ class Scan:
         ]
         norms = self._keep_pass(watches[0], float(question.sizes[0])) if keep else self._pass(watches)
         ranked = [rank_one(*watch.best.entries(), question.k) for watch in watches]
-        scores, ids = (np.concatenate(part) for part in zip(*ranked, strict=True))
+        scores, ids = ranked[0] if keep else map(np.concatenate, zip(*ranked, strict=True))
         cost = Cost(np.full(len(watches), self._atoms.shape[0]), 1.0, norms.radius)
         return _prove_all(self._atoms.take, question, scores, ids, cost)
 
@@ -171,8 +171,7 @@ def _prove_all(
     take: Callable[[Ids], Matrix], question: Question, scores: Vector, ids: Ids, cost: Cost
 ) -> Hits:
     """Pack answers that no other atom can beat."""
-    rest = np.full(len(ids), -np.inf)
-    return build_hits(take, scores, ids, prove(question, scores, rest, cost.radius), cost)
+    return build_hits(take, scores, ids, prove(question, scores, -np.inf, cost.radius), cost)
 
 
 # ---------------------------------------------------------------- what it costs

@@ -239,12 +239,13 @@ def test_queries_are_rounded_to_levels(seed: int, d: int, exponent: int, most: i
     rng = np.random.default_rng(seed)
     query, middle = 10.0**exponent * rng.standard_normal((1, d)), rng.standard_normal(d)
     exponents = np.frexp(np.linalg.norm(query / 10.0**exponent) * 10.0**exponent)[1].reshape(1)
-    levels, steps = np.zeros((1, d + 1), np.int16), np.empty(1, np.float32)
+    levels, rules = np.zeros((1, d + 1), np.int16), np.empty(1, RULE)
     lost, base = np.empty(1), np.empty(1)
-    out = _encode_kernels.RoundedRows(levels, steps, lost, base)
-    _encode_kernels.round_queries(query, exponents.astype(np.int64), middle, most, out)
+    out = _encode_kernels.RoundedRows(levels, rules, lost, base)
+    _encode_kernels.round_queries(query, np.ones(1), exponents.astype(np.int64), middle, most, out)
     y = np.ldexp(query[0].astype(np.longdouble), -exponents[0])
-    step = np.longdouble(steps[0])
+    assert rules[0].tolist() == (0, rules["step"][0], np.nextafter(np.float32(1), np.float32(2)), -np.inf)
+    step = np.longdouble(rules["step"][0])
     assert levels[0, d] == 0
     assert np.abs(levels).max() == most
     assert (np.abs(y - step * levels[0, :d]) <= 0.5 * step * (1.0 + 1e-6)).all()

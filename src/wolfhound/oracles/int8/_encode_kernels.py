@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfhound.core import Ids, Ints, Matrix, Singles, Vector
+from wolfhound.core import Ids, Ints, Matrix, Vector
 from wolfhound.jit import fast_kernel, kernel
 from wolfhound.oracles.int8.layout import ROWS, PackedRows, Shorts, get_row, put_rows
 from wolfhound.rounding import UNIT
@@ -179,12 +179,12 @@ class RoundedRows(NamedTuple):
     Attributes
     ----------
     levels : (m, 2 pairs) int16
-    steps : (m,) float32
+    rules : (m,) `RULE`
     lost, base : (m,) float64
     """
 
     levels: Shorts
-    steps: Singles
+    rules: Any
     lost: Vector
     base: Vector
 
@@ -197,13 +197,16 @@ def above(value: float) -> Any:
 
 
 @kernel
-def round_queries(queries: Vector, exponents: Ints, middle: Vector, most: int, out: RoundedRows) -> None:
+def round_queries(
+    queries: Vector, sizes: Vector, exponents: Ints, middle: Vector, most: int, out: RoundedRows
+) -> None:
     """Round ``y = 2**-exponent query`` to step * level with |level| <= most.
 
-    `lost` becomes at least |y - step level| as computed, `base` <y, middle>.
+    `lost` becomes at least |y - step level| as computed, `base` <y, middle>. The sizes are at
+    least |y|; rules begin without a floor.
     """
     m, d = queries.shape
-    levels, steps, lost, base = out
+    levels, rules, lost, base = out
     for i in range(m):
         # In two steps: a tiny query needs a factor that overflows.
         half = exponents[i] // 2
@@ -211,8 +214,11 @@ def round_queries(queries: Vector, exponents: Ints, middle: Vector, most: int, o
         top = 0.0
         for j in range(d):
             top = max(top, abs(queries[i, j] * first * second))
-        steps[i] = above(top / most)
-        step = np.float64(steps[i])
+        rules[i].start = 0
+        rules[i].step = above(top / most)
+        rules[i].size = np.nextafter(np.float32(sizes[i]), np.float32(np.inf))
+        rules[i].floor = -np.float32(np.inf)
+        step = np.float64(rules[i].step)
         inverse = 1.0 / step if step > 0.0 else 0.0
         square, inner = 0.0, 0.0
         for j in range(d):

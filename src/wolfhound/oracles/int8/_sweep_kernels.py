@@ -9,7 +9,7 @@ import numpy as np
 
 from wolfhound.core import Ids, Ints, Singles
 from wolfhound.jit import kernel
-from wolfhound.oracles._scan_kernels import is_listed
+from wolfhound.oracles._heap_kernels import is_listed
 from wolfhound.oracles.int8._instructions import block_of_many, lowest_bit, rows_of_one
 from wolfhound.oracles.int8.layout import GROUP, ROWS, PackedQueries, PackedRows, address, move
 

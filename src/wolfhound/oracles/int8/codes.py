@@ -224,19 +224,17 @@ def encode_queries(codes: Codes, question: Question) -> CodedQueries:
     exponents = np.frexp(question.sizes)[1].astype(np.int64)
     sizes = np.ldexp(question.sizes, -exponents)
     levels = np.zeros((m, 2 * codes.blocks.shape[1]), np.int16)
-    steps, lost, base = np.empty(m, np.float32), np.empty(m), np.empty(m)
+    rules, lost, base = np.empty(m, RULE), np.empty(m), np.empty(m)
     middle = np.ldexp(codes.centre, -codes.exponent)
     most = min(32767, (2**31 - 1) // ((127 + codes.zero) * d))
-    rounded = _encode_kernels.RoundedRows(levels, steps, lost, base)
-    _encode_kernels.round_queries(question.queries, exponents, middle, most, rounded)
+    rounded = _encode_kernels.RoundedRows(levels, rules, lost, base)
+    _encode_kernels.round_queries(question.queries, sizes, exponents, middle, most, rounded)
+    if codes.zero:
+        rules["start"] = codes.zero * levels.sum(axis=1, dtype=np.int64)
     lost += 4e-16
     slack = lost * codes.height + 8.0 * _SINGLE * ((sizes + lost) * codes.height + sizes * codes.error)
     # The centre is no longer than the radius.
     slack += 5.0 * gamma(d + 2) * sizes * math.ldexp(codes.radius, -codes.exponent) + d * _UNDERFLOW
-    rules = np.empty(m, RULE)
-    rules["start"] = codes.zero * levels.sum(axis=1, dtype=np.int64) if codes.zero else 0
-    rules["step"], rules["floor"] = steps, -np.inf
-    rules["size"] = np.nextafter(sizes.astype(np.float32), np.float32(np.inf))
     exponents += codes.exponent
     hopeless = (question.sizes == 0.0) | (exponents < _LOWEST)
     return CodedQueries(levels, rules, question.exclude, base, 1.001 * slack, exponents, hopeless)
@@ -333,7 +331,8 @@ def _sweep(
     fill, rules = np.zeros(m, np.int64), queries.rules.copy()
     rules["floor"] = floors
     found = _sweep_kernels.Found(keys, lows, places, fill)
-    _sweep_kernels.sweep(packed, span, queries.pack()._replace(rules=rules), k, found)
+    asked = PackedQueries(queries.levels, rules, queries.slack, queries.exclude)
+    _sweep_kernels.sweep(packed, span, asked, k, found)
     width = max(0, int(fill.max()))
     if m == 1:
         return CodeCandidates(keys[:, :width], lows[:, :width], places[:, :width], rules["floor"])

@@ -1,0 +1,132 @@
+"""`HashTables`: the tables of an `LshIndex`, drawn, saved and loaded."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core import Atoms, Vector
+from wolfhound.oracles import _planted as planted
+from wolfhound.oracles._scale import FAR, sample_rows
+from wolfhound.oracles.buckets import Buckets, BucketTable, fill_buckets
+from wolfhound.oracles.hashes import Family, Hash, draw_hash
+from wolfhound.oracles.promises import Promise
+from wolfhound.store import Stored
+from wolfhound.threads import one_blas_thread
+from wolfhound.validate import count, require
+
+PER_BUCKET = 96
+_SAMPLE = 20_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HashTables:
+    """Buckets of atoms by several hashes.
+
+    Attributes
+    ----------
+    all : list of BucketTable
+        Copy after copy.
+    copies : int
+        Independent copies, all asked with the whole budget.
+    """
+
+    all: list[BucketTable[Hash]]
+    copies: int
+
+    @property
+    def each(self) -> int:
+        """Tables of a copy."""
+        return len(self.all) // self.copies
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that they take."""
+        return sum(table.buckets.nbytes + table.bucketing.nbytes for table in self.all)
+
+    @property
+    def centre(self) -> Vector:
+        """m, subtracted from every atom."""
+        return self.all[0].bucketing.centre
+
+    @property
+    def radius(self) -> float:
+        """R, at least the largest |s - m|."""
+        codes = self.all[0].buckets.codes
+        return math.ldexp(codes.height + codes.error, codes.exponent)
+
+    def start(self, queries: Vector) -> Vector:
+        """Scores of the centre."""
+        return np.asarray(np.einsum("ij,j->i", queries, self.centre))
+
+    # ------------------------------------------------------------ to be saved
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What is to be saved, with `numbers`."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for i, (buckets, hashing) in enumerate(self.all):
+            arrays |= buckets.arrays(f"table{i}") | hashing.arrays(f"hash{i}")
+        return arrays
+
+    def numbers(self) -> dict[str, Any]:
+        """What is to be saved, with `arrays`."""
+        tables = {
+            str(i): {"codes": buckets.codes.numbers(), "hash": hashing.numbers()}
+            for i, (buckets, hashing) in enumerate(self.all)
+        }
+        return {"copies": self.copies, "tables": tables}
+
+    @classmethod
+    def of(cls, stored: Stored, shape: tuple[int, int]) -> HashTables:
+        """Put together what was saved; whatever it holds, it can be searched."""
+        params, tables = stored.params, []
+        for i in range(len(params["tables"])):
+            numbers = params["tables"][str(i)]
+            hashing = Hash.of(stored, numbers["hash"], shape[1], f"hash{i}")
+            buckets = Buckets.of(stored, numbers["codes"], shape, hashing.buckets, f"table{i}")
+            tables.append(BucketTable(buckets, hashing))
+        copies = count(params["copies"], "copies", low=1)
+        whole = len(tables) > 0 and len(tables) % copies == 0
+        require(whole, "tables", f"as many for each of {copies} copies", len(tables))
+        return cls(tables, copies)
+
+
+def draw_tables(
+    atoms: Atoms,
+    family: Family,
+    promise: Promise,
+    *,
+    tables: int,
+    copies: int,
+    axes: int | None,
+    bucket: float | None,
+    rng: np.random.Generator,
+) -> tuple[HashTables, Promise]:
+    """Draw and fill all tables; measure what the promise takes."""
+    n, taus, delta = atoms.shape[0], promise.taus, promise.delta
+    with one_blas_thread():  # rotations and projections have the same bits at any thread count
+        sample = sample_rows(atoms, np.sort(rng.permutation(n)[:_SAMPLE]))
+        length = bucket or PER_BUCKET
+        if taus:
+            length = planted.length(family, sample, n, taus[-1], tables=tables, delta=delta)
+        filled = []
+        for _ in range(tables * copies):
+            hashing = draw_hash(family, sample, n, per_bucket=length, rng=rng, axes=axes)
+            filled.append(BucketTable(fill_buckets(atoms, hashing, hashing.centre), hashing))
+        made, hashing = HashTables(filled, copies), filled[0].bucketing
+        if not taus:
+            return made, promise
+        found = planted.budgets(
+            [(each, np.diff(held.offsets)) for held, each in filled[:tables]],
+            hashing.scale(sample),
+            min(made.radius * hashing.unit, FAR * math.sqrt(atoms.shape[1])),
+            np.array(taus),
+            delta=delta,
+            rng=rng,
+        )
+    return made, replace(promise, budgets=tuple(found.tolist()))
