@@ -253,11 +253,7 @@ def _hnsw(atoms: Matrix) -> Built:
     return Built(seconds, n * (4 * d + 4 * 2 * 32), settings)
 
 
-BUILDERS: dict[str, Callable[[Matrix], Built]] = {
-    OURS: _clusters,
-    "IVF-PQ FastScan": _ivf_pq,
-    "HNSW": _hnsw,
-}
+BUILDERS: dict[str, Callable[[Matrix], Built]] = {OURS: _clusters, "IVF-PQ FastScan": _ivf_pq, "HNSW": _hnsw}
 
 
 if __name__ == "__main__":

@@ -111,10 +111,7 @@ def judge_against_loop(
     add_row(claim, name, "loop of minimize", atoms, (len(some), each_alone, passes))
     known = {int(i): run.value for i, run in zip(some, alone, strict=True)}
     claim.holds(f"{name}: all proved", result.success)
-    claim.holds(
-        f"{name}: gaps hold when checked again",
-        check(result, targets, atoms, known, exclude=picked),
-    )
+    claim.holds(f"{name}: gaps hold when checked again", check(result, targets, atoms, known, exclude=picked))
     claim.at_least(f"{name}: times faster than a loop", each_alone / each, least, full_size=True)
 
 

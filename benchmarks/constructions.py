@@ -45,11 +45,7 @@ def probing(probes: lineage.Probing, some: Some) -> float:
 
 
 def report(
-    claim: Claim,
-    name: str,
-    atoms: Matrix,
-    some: Mapping[str, Some],
-    known: Mapping[str, Mapping[str, float]],
+    claim: Claim, name: str, atoms: Matrix, some: Mapping[str, Some], known: Mapping[str, Mapping[str, float]]
 ) -> None:
     """Add rows for all constructions between the paper's and ours; `known` were counted before."""
     lifts = {

@@ -125,11 +125,7 @@ def test_moves(move: Move, kind: str, end: float, share: float, fresh: bool) -> 
 
 @pytest.mark.parametrize(
     ("move", "left"),
-    [
-        (Move(1.0, up=1), [11]),
-        (Move(1.0, down=1), [10, 12]),
-        (Move(1.0, up=2, down=1), [10, 12]),
-    ],
+    [(Move(1.0, up=1), [11]), (Move(1.0, down=1), [10, 12]), (Move(1.0, up=2, down=1), [10, 12])],
 )
 def test_full_steps_drop_atoms(move: Move, left: list[int]) -> None:
     active = make([0.2, 0.3, 0.5])
@@ -203,12 +199,7 @@ def build(kind: str, up: int, down: int, size: int) -> Move:
     return table[kind]
 
 
-@given(
-    st.integers(0, 10**6),
-    st.integers(1, 12),
-    st.sampled_from([1e-300, 1e-5, 1.0, 1e100]),
-    moves,
-)
+@given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([1e-300, 1e-5, 1.0, 1e100]), moves)
 def test_drift_covers_the_exact_point(
     seed: int, k: int, size: float, script: list[tuple[str, int, int, float, bool]]
 ) -> None:

@@ -85,10 +85,7 @@ def test_a_call_over_its_budget_sits_out() -> None:
 
 @pytest.mark.parametrize(
     ("argv", "outcomes", "code"),
-    [
-        ((), ["PASS", "FAIL", "FAIL"], 1),
-        (("--tiny",), ["PASS", "REPORTED", "FAIL"], 1),
-    ],
+    [((), ["PASS", "FAIL", "FAIL"], 1), (("--tiny",), ["PASS", "REPORTED", "FAIL"], 1)],
 )
 def test_a_failed_check_fails_the_claim(
     argv: tuple[str, ...], outcomes: list[str], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -135,8 +132,7 @@ def test_report_is_plain_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "name"),
-    [((), "claim_test.json"), (("--tiny",), None), (("--only", "B"), None)],
+    ("argv", "name"), [((), "claim_test.json"), (("--tiny",), None), (("--only", "B"), None)]
 )
 def test_only_a_full_run_writes_the_result(argv: tuple[str, ...], name: str | None) -> None:
     out = claim(*argv).options.out

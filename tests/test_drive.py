@@ -392,12 +392,7 @@ class Misses:
     known: int
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         hits = Scan(self.atoms.take(np.arange(self.known))).query(queries, k=k, exclude=exclude)
         return replace(hits, bounds=np.full(len(queries), math.inf), passes=0.0)

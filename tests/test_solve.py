@@ -33,12 +33,7 @@ from wolfhound import (
     set_threads,
     solve,
 )
-from wolfhound.core import (
-    Matrix,
-    Method,
-    State,
-    Vector,
-)
+from wolfhound.core import Matrix, Method, State, Vector
 
 DISTANCE = SquaredDistance([3.0, -1.0, 0.5, 2.0])
 METHODS: tuple[Method, ...] = (FullyCorrective(), FrankWolfe(Away()))

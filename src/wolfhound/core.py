@@ -98,12 +98,7 @@ class Oracle(Protocol):
         """The atoms that are searched."""
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries.
 
@@ -384,13 +379,7 @@ class Method(Protocol):
         """Choose ids, weights and rows for a start that has only its pool."""
 
     def states(
-        self,
-        objective: Objective,
-        oracle: Oracle,
-        start: Start,
-        *,
-        goal: float,
-        rng: np.random.Generator,
+        self, objective: Objective, oracle: Oracle, start: Start, *, goal: float, rng: np.random.Generator
     ) -> Iterator[State]:
         """Yield the start before any query, then a state per step.
 

@@ -252,11 +252,7 @@ def make_files(folder: Path) -> None:
         "line": np.ones(3),
         "short": rows[:, :2],
     }
-    arrays |= {
-        "R": rng.random((3, 5)),
-        "P": np.full((3, 5, 3), 1.0 / 3.0),
-        "huge": 1e158 * rows,
-    }
+    arrays |= {"R": rng.random((3, 5)), "P": np.full((3, 5, 3), 1.0 / 3.0), "huge": 1e158 * rows}
     arrays |= {"hole": np.where(rows > 2.0, np.nan, rows)}
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)

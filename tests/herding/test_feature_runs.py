@@ -232,10 +232,7 @@ def test_a_read_only_array_stays_as_it_is() -> None:
             {"oracle": Scan(np.eye(3))},
             "`oracle` must be an oracle over the 20 x 3 features. Got one over 3 x 3.",
         ),
-        (
-            {"step": OpenLoop(1.0), "method": FrankWolfe()},
-            "`step` must be left out where `method` is given",
-        ),
+        ({"step": OpenLoop(1.0), "method": FrankWolfe()}, "`step` must be left out where `method` is given"),
         ({"target": [[math.nan, 0.0, 0.0]]}, "`target` must be finite"),
     ],
 )

@@ -33,12 +33,7 @@ class Spy:
     calls: list[dict[str, Any]] = field(default_factory=list)
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         self.calls.append({"queries": queries, "k": k, "thresholds": thresholds, "exclude": exclude})
         hits = Scan(self.atoms).query(queries, k=k, exclude=exclude)

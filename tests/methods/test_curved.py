@@ -26,11 +26,7 @@ def positive(n: int, d: int, seed: int = 0) -> Matrix:
 def objectives() -> list[tuple[Objective, Matrix]]:
     """One that is diagonal, one with a matrix, one that is lifted."""
     rows = gaussian(40, 6)
-    return [
-        (MixtureLikelihood(), positive(40, 6)),
-        (logistic(rows), rows),
-        (logistic(rows, m=20), rows),
-    ]
+    return [(MixtureLikelihood(), positive(40, 6)), (logistic(rows), rows), (logistic(rows, m=20), rows)]
 
 
 def numeric_hessian(objective: Objective, x: Vector) -> Vector:

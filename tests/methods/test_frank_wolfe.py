@@ -13,19 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.conformance.method import Problem, at_atom, origin, problems, run
 from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import (
-    Atoms,
-    Hits,
-    Ids,
-    Line,
-    Matrix,
-    Oracle,
-    Point,
-    Start,
-    State,
-    Status,
-    Vector,
-)
+from wolfhound.core import Atoms, Hits, Ids, Line, Matrix, Oracle, Point, Start, State, Status, Vector
 from wolfhound.methods.directions import Away, BlendedPairwise, Direction, Pairwise, Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import LineSearch, OpenLoop
@@ -53,12 +41,7 @@ class Recorder:
         return self.inner.atoms
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         self.wanted.append(math.nan if thresholds is None else float(thresholds[0]))
         hits = self.inner.query(queries, k=k, thresholds=thresholds, exclude=exclude)

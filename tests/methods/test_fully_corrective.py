@@ -82,9 +82,7 @@ def test_states_on_the_way_show_f_falling_between_passes(make: Callable[[Matrix]
 
 
 @pytest.mark.parametrize("make", [outside, logistic])
-def test_a_callback_may_stop_on_the_way_and_the_answer_is_proved(
-    make: Callable[[Matrix], Objective],
-) -> None:
+def test_a_callback_may_stop_on_the_way_and_the_answer_is_proved(make: Callable[[Matrix], Objective]) -> None:
     rows = gaussian(8_000, 160)
     objective = make(rows)
     result = minimize(objective, rows, callback=lambda state: state.kind == INNER)
@@ -191,12 +189,7 @@ class Spy:
         return self.scan.atoms
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         self.wanted.append(k)
         self.queries.append(len(queries))

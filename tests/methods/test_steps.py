@@ -173,10 +173,7 @@ def test_adaptive_on_a_straight_line() -> None:
 # ---------------------------------------------------------------- line search
 
 
-@given(
-    root=st.floats(1e-6, 0.999),
-    curvature=st.floats(1e-8, 1e8),
-)
+@given(root=st.floats(1e-6, 0.999), curvature=st.floats(1e-8, 1e8))
 def test_line_search_is_exact_for_quadratics(root: float, curvature: float) -> None:
     line = parabola(root, curvature)
     assert math.isclose(length(LineSearch(), line), root, rel_tol=1e-9)

@@ -62,12 +62,7 @@ class Degraded:
         return self.oracle.atoms
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         m, n = len(queries), self.atoms.shape[0]
         every = self.oracle.query(queries, k=n, exclude=exclude)
@@ -103,12 +98,7 @@ class Scripted:
         self.answer = answer
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         return self.answer(queries, k, exclude)
 
@@ -121,12 +111,7 @@ class EveryOther:
         self.calls: list[dict[str, Any]] = []
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         self.calls.append({"queries": queries, "k": k, "thresholds": thresholds, "exclude": exclude})
         question = check_question(self.atoms, queries, k, exclude)

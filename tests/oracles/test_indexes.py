@@ -36,7 +36,7 @@ def copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_names_are_those_of_the_table() -> None:
     assert list(wh.INDEXES)[:9] == [
-        *("scan", "int8", "clusters", "lsh", "subset", "pq", "ivfpq", "hnsw", "faiss"),
+        *("scan", "int8", "clusters", "lsh", "subset", "pq", "ivfpq", "hnsw", "faiss")
     ]
     for name, kind in wh.INDEXES.items():
         assert kind.name == name

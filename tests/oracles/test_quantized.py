@@ -338,12 +338,7 @@ def test_a_run_by_the_plan_reaches_eps(c: float) -> None:
     oracle = QuantizedQueries(Degraded(Scan(rows), c, follower.here), side=plan.side)
     method = FrankWolfe(Vanilla(), OpenLoop(2.0 / c))
     result = minimize(
-        SquaredDistance(target),
-        oracle,
-        method=method,
-        rtol=0.0,
-        max_steps=plan.steps,
-        callback=follower,
+        SquaredDistance(target), oracle, method=method, rtol=0.0, max_steps=plan.steps, callback=follower
     )
     assert len(result.trace) > 10
     assert result.value <= eps

@@ -135,10 +135,7 @@ def test_scan_takes_what_its_bytes_take() -> None:
 
 
 def test_only_scan_and_subset_need_no_building() -> None:
-    assert [name for name in MODELS if estimate(name).build == 0.0] == [
-        "scan",
-        "subset",
-    ]
+    assert [name for name in MODELS if estimate(name).build == 0.0] == ["scan", "subset"]
 
 
 def test_clusters_take_longer_to_build_than_their_share() -> None:
@@ -147,15 +144,7 @@ def test_clusters_take_longer_to_build_than_their_share() -> None:
 
 
 def test_files_slow_passes_and_rows_read_one_by_one() -> None:
-    for name in (
-        "scan",
-        "subset",
-        "int8",
-        "clusters",
-        "lsh",
-        "pq",
-        "ivfpq",
-    ):
+    for name in ("scan", "subset", "int8", "clusters", "lsh", "pq", "ivfpq"):
         memory, files = (estimate(name, n=10**6, in_files=where) for where in (False, True))
         assert files.query > memory.query
         assert files.build >= memory.build

@@ -25,13 +25,7 @@ def report() -> Benchmark:
 
 
 def test_every_oracle_is_measured_and_right(report: Benchmark) -> None:
-    assert [trial.name for trial in report.oracles] == [
-        "scan",
-        "int8",
-        "clusters",
-        "subset",
-        "pq",
-    ]
+    assert [trial.name for trial in report.oracles] == ["scan", "int8", "clusters", "subset", "pq"]
     assert report.right
     for trial in report.oracles:
         assert trial.one > 0.0

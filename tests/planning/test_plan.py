@@ -294,10 +294,7 @@ def test_the_text_explains_the_plan() -> None:
     [
         ({}, "`atoms` must be given, or both `n` and `d`."),
         ({"n": 10}, "`atoms` must be given, or both `n` and `d`."),
-        (
-            {"atoms": ROWS, "n": 10},
-            "`n` and `d` must not be given with `atoms`, which have their own.",
-        ),
+        ({"atoms": ROWS, "n": 10}, "`n` and `d` must not be given with `atoms`, which have their own."),
         ({"n": 2, "d": 3}, "`n` must be an integer >= 3. Got 2."),
         ({"n": 10, "d": 0}, "`d` must be an integer >= 1. Got 0."),
         ({"atoms": ROWS[:2]}, "`atoms` must be at least 3 rows. Got 2."),

@@ -13,13 +13,7 @@ from numpy.typing import NDArray
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
 from wolfhound.oracles.scan import Scan
-from wolfhound.policy import (
-    ACMDP,
-    AffineTransition,
-    QuadraticReward,
-    SmoothReward,
-    SoftmaxTransition,
-)
+from wolfhound.policy import ACMDP, AffineTransition, QuadraticReward, SmoothReward, SoftmaxTransition
 
 
 def rows_of(acmdp: ACMDP) -> Vector:

@@ -21,16 +21,7 @@ from wolfhound import store
 from wolfhound.core import Status
 from wolfhound.policy import ActionSet
 from wolfhound.policy.answers import Rows
-from wolfhound.policy.deep.agent import (
-    SFWPO,
-    Agent,
-    Draw,
-    Hull,
-    HullDecision,
-    Nearest,
-    Settings,
-    Training,
-)
+from wolfhound.policy.deep.agent import SFWPO, Agent, Draw, Hull, HullDecision, Nearest, Settings, Training
 from wolfhound.policy.deep.rivals import TD3, Wolpertinger
 from wolfhound.policy.deep.rules import Execution, FrankWolfeRule
 from wolfhound.policy.feed.environment import Feed, feed_features

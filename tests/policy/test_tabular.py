@@ -12,13 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from poor_oracles import with_share_of_gap, with_share_of_score
 
-from tests.policy.problems import (
-    Blind,
-    best_by_brute_force,
-    best_by_value_iteration,
-    rows_of,
-    softmax_acmdp,
-)
+from tests.policy.problems import Blind, best_by_brute_force, best_by_value_iteration, rows_of, softmax_acmdp
 from wolfhound import (
     Audited,
     ClusterIndex,
@@ -222,9 +216,7 @@ def test_only_when_no_state_has_an_answer_is_the_run_over() -> None:
     acmdp = random_acmdp(20, 400, 6)
     states: list[PolicyState] = []
     result = sfwpo(
-        indexed(acmdp, RandomSubset(acmdp.actions.atoms, size=20)),
-        rtol=1e-3,
-        callback=states.append,
+        indexed(acmdp, RandomSubset(acmdp.actions.atoms, size=20)), rtol=1e-3, callback=states.append
     )
     assert result.success and result.score == pytest.approx(policy_iteration(acmdp).score, rel=1e-3)
     wanted = 0.8 * result.atol / np.sqrt(20)

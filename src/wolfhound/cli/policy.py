@@ -16,16 +16,7 @@ from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
 from wolfhound.cli import policy_solve
 from wolfhound.cli._frame import Command, Commands
-from wolfhound.cli._policy import (
-    AUTO,
-    TESTED,
-    Search,
-    agent_of,
-    feed_of,
-    oracle_of,
-    returns_of,
-    rule_of,
-)
+from wolfhound.cli._policy import AUTO, TESTED, Search, agent_of, feed_of, oracle_of, returns_of, rule_of
 from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
 

@@ -251,9 +251,6 @@ def _print(console: Console, result: TabularResult) -> None:
         ("steps", f"{result.steps:,}"),
         ("passes", f"{result.passes:.3g} ({result.scored:,} atoms scored)"),
         ("time", output.seconds_text(result.seconds)),
-        (
-            "policy",
-            f"{len(result.policy):,} states, {atoms.mean():.3g} atoms each, at most {atoms.max()}",
-        ),
+        ("policy", f"{len(result.policy):,} states, {atoms.mean():.3g} atoms each, at most {atoms.max()}"),
     ]
     output.print_fields(console, fields)

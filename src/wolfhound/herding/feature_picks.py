@@ -178,11 +178,7 @@ def pick_in_features(
     search = _oracle(space, oracle, m, draws)
     mean = _mean(rows, features, target, row_weights)
     states = loop.states(
-        SquaredDistance(mean),
-        _Whole(search) if method is None else search,
-        begin,
-        goal=0.0,
-        rng=draws,
+        SquaredDistance(mean), _Whole(search) if method is None else search, begin, goal=0.0, rng=draws
     )
     picked: list[int] = []
     run = drive(
@@ -314,12 +310,7 @@ class _Whole:
         return self._oracle.atoms
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries, see `Oracle.query`; thresholds are ignored."""
         hits = self._oracle.query(queries, k=k, exclude=exclude)

@@ -321,11 +321,7 @@ def run(
         return made[0]
 
     found = drive(
-        states(remember, m, begun=begun, swap=swap),
-        goal=0.0,
-        limits=limits,
-        callback=callback,
-        began=began,
+        states(remember, m, begun=begun, swap=swap), goal=0.0, limits=limits, callback=callback, began=began
     )
     if lost:
         raise lost[0]

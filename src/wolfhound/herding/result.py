@@ -197,11 +197,7 @@ class HerdResult:
         return resume(self.settings, self.ids, self.fingerprint, as_atoms(atoms), **given)
 
     def plot(
-        self,
-        path: str | Path | None = None,
-        *,
-        atoms: AtomsLike | None = None,
-        title: str | None = None,
+        self, path: str | Path | None = None, *, atoms: AtomsLike | None = None, title: str | None = None
     ) -> Figure:
         """Draw the MMD against the number of atoms, and the chosen among the others.
 

@@ -66,13 +66,7 @@ class KernelSession:
         return self.run(size, limits=limits, callback=callback, began=began, make=make)
 
     def run(
-        self,
-        m: int,
-        *,
-        limits: Limits,
-        callback: Callback | None,
-        began: float,
-        make: Callable[..., Made],
+        self, m: int, *, limits: Limits, callback: Callback | None, began: float, make: Callable[..., Made]
     ) -> Made:
         """Pick until there are m atoms, weight and evaluate them.
 
@@ -87,13 +81,7 @@ class KernelSession:
         """
         data, settings = self.data, self.settings
         herd, driven = run(
-            self._gather,
-            m,
-            begun=self.ids,
-            swap=settings.swap,
-            limits=limits,
-            callback=callback,
-            began=began,
+            self._gather, m, begun=self.ids, swap=settings.swap, limits=limits, callback=callback, began=began
         )
         weights = fit_weights(herd, settings.kernel) if settings.weights else herd.equal_weights(herd.size)
         seconds = time.perf_counter() - began

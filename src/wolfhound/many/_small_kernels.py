@@ -14,17 +14,7 @@ from wolfhound.many import _proof_kernels as proofs
 from wolfhound.many import _tableau as table
 from wolfhound.many._answers import LIMITED, PROVED, ROUNDING, STALLED, Answers, Rules, write_sorted
 from wolfhound.many._proof_kernels import Bracket, Residual
-from wolfhound.many._tableau import (
-    COLUMNS,
-    GAIN,
-    LEAST,
-    LINEAR,
-    PIVOT,
-    SIZE,
-    WEIGHT,
-    Singles,
-    Tableau,
-)
+from wolfhound.many._tableau import COLUMNS, GAIN, LEAST, LINEAR, PIVOT, SIZE, WEIGHT, Singles, Tableau
 from wolfhound.rounding import TINY, UNIT
 
 PATIENCE = 6
@@ -98,11 +88,7 @@ def make_workspace(cap: int, columns: int, d: int) -> Workspace:
     """Return room for one target after the other."""
     tab = table.make_tableau(cap, columns)
     return Workspace(
-        tab,
-        proofs.make_residual(d),
-        np.zeros(table.pad(columns)),
-        np.zeros(cap, np.int64),
-        np.zeros(cap),
+        tab, proofs.make_residual(d), np.zeros(table.pad(columns)), np.zeros(cap, np.int64), np.zeros(cap)
     )
 
 

@@ -229,12 +229,7 @@ class Confirmed:
         return self._index.atoms
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries, see `Oracle.query`."""
         oracle = self._exact if thresholds is None else self._index

@@ -98,13 +98,7 @@ class FullyCorrective:
         return best_atom(objective, start)
 
     def states(
-        self,
-        objective: Objective,
-        oracle: Oracle,
-        start: Start,
-        *,
-        goal: float,
-        rng: np.random.Generator,
+        self, objective: Objective, oracle: Oracle, start: Start, *, goal: float, rng: np.random.Generator
     ) -> Iterator[State]:
         """Yield the start, then a state after every inner solve and every pass, and some on the way."""
         n, d = oracle.atoms.shape

@@ -85,10 +85,7 @@ def nearest(centres: NDArray[Any], rows: NDArray[Any]) -> tuple[Ids, Singles]:
     """
     centres, rows = _table(centres, "centres"), _table(rows, "rows")
     require(
-        rows.shape[1] == centres.shape[1],
-        "rows",
-        f"an (r, {centres.shape[1]}) array",
-        f"shape {rows.shape}",
+        rows.shape[1] == centres.shape[1], "rows", f"an (r, {centres.shape[1]}) array", f"shape {rows.shape}"
     )
     middle = centres.mean(axis=0, dtype=np.float64).astype(np.float32)
     # A power of two, so that squares of huge or tiny entries stay in range.

@@ -187,12 +187,7 @@ class ClusterIndex:
         return self._buckets.nbytes + self._clusters.codes.nbytes + self._clusters.centres.nbytes
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries, see `Oracle.query`."""
         question = check_question(self._atoms, queries, k, exclude)

@@ -244,12 +244,7 @@ class FaissIndex:
         return _faiss.to_bytes(self._engine.index).nbytes
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries, see `Oracle.query`; thresholds change nothing.
 
@@ -291,11 +286,7 @@ class FaissIndex:
             data = _faiss.to_bytes(self._engine.index)
         except RuntimeError as error:
             raise ValueError(f"`index` must be one that faiss can write. Got {error}.") from None
-        params = {
-            "settings": asdict(self._kind),
-            "reach": self._reach,
-            "faiss": _faiss.VERSION,
-        }
+        params = {"settings": asdict(self._kind), "reach": self._reach, "faiss": _faiss.VERSION}
         arrays: dict[str, NDArray[Any]] = {"index": data, "anchor": self._anchor}
         saved.save_index(folder, self._kind.name, arrays, params, self._atoms)
 

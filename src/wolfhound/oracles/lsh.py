@@ -177,12 +177,7 @@ class LshIndex:
     # ------------------------------------------------------------ asking
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries, see `Oracle.query`."""
         question = check_question(self._atoms, queries, k, exclude)

@@ -80,12 +80,7 @@ class Projected:
         return self._atoms
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries, see `Oracle.query`; the best of what the index finds."""
         question = check_question(self._atoms, queries, k, exclude)

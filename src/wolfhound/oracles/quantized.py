@@ -79,12 +79,7 @@ class QuantizedQueries:
         return int(math.ceil(_WIDTH / self._side) ** self.atoms.shape[1])
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries, see `Oracle.query`, from the centres of their cells."""
         question = check_question(self.atoms, queries, k, exclude)

@@ -71,12 +71,7 @@ class Scan:
         return self._atoms
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries, see `Oracle.query`; thresholds are ignored."""
         return self.answer(check_question(self._atoms, queries, k, exclude))

@@ -85,12 +85,7 @@ class RandomSubset:
         return self._size
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries from one sample, see `Oracle.query`; thresholds are ignored."""
         question = check_question(self._atoms, queries, k, exclude)

@@ -82,12 +82,7 @@ class Tiered:
         return {name: tally.total for name, tally in self._served.items()}
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries, see `Oracle.query`; each escalates on its own.
 
@@ -186,12 +181,7 @@ class Audited:
         return -(-self._calls.total // self._every)
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries, see `Oracle.query`, and audit the answers if it is time."""
         hits = self._oracle.query(queries, k=k, thresholds=thresholds, exclude=exclude)

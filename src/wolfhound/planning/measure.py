@@ -94,12 +94,7 @@ class Benchmark:
 
 
 def measure(
-    *,
-    n: int = 400_000,
-    d: int = 96,
-    rounds: int = 13,
-    seed: int = 0,
-    say: Say = lambda share, text: None,
+    *, n: int = 400_000, d: int = 96, rounds: int = 13, seed: int = 0, say: Say = lambda share, text: None
 ) -> Benchmark:
     """Time and check the oracles on random atoms; well under a minute.
 

@@ -81,12 +81,7 @@ class Int8Scan:
         return self._codes.nbytes
 
     def query(
-        self,
-        queries: Matrix,
-        *,
-        k: int = 1,
-        thresholds: Vector | None = None,
-        exclude: Ids | None = None,
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries, see `Oracle.query`; thresholds are ignored."""
         question = check_question(self._atoms, queries, k, exclude)
