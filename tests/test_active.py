@@ -199,6 +199,7 @@ def build(kind: str, up: int, down: int, size: int) -> Move:
     return table[kind]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([1e-300, 1e-5, 1.0, 1e100]), moves)
 def test_drift_covers_the_exact_point(
     seed: int, k: int, size: float, script: list[tuple[str, int, int, float, bool]]

@@ -53,6 +53,7 @@ def ask(folder: Path, command: str) -> Any:
     return json.loads(run(folder, "-m", "wolfhound", *command.split(), "--json"))
 
 
+@pytest.mark.slow
 def test_the_command_line_knows_what_a_plugin_adds(installed: Path) -> None:
     herd = ask(installed, "herd atoms.npy -m 8 --kernel rational -o picks.csv --save herd")
     assert "Rational(power=1" in json.dumps(herd)
@@ -66,6 +67,7 @@ def test_the_command_line_knows_what_a_plugin_adds(installed: Path) -> None:
     run(installed, "-c", GO_ON)
 
 
+@pytest.mark.slow
 def test_without_it_the_names_are_not_known(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     command = [

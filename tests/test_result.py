@@ -267,6 +267,7 @@ FORGED: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", FORGED)
 def test_what_no_run_can_have_given_is_refused(how: str, tmp_path: Path) -> None:
     make().save(tmp_path / "run")

@@ -164,6 +164,7 @@ def test_every_format_holds_all_weights(
     assert [path.name for path in folder.glob(".*")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("targets", [["--target", "3"], ["--targets", "points.npy"]])
 def test_a_picture_is_drawn(run: Run, folder: Path, targets: list[str]) -> None:
     assert run("explain", "atoms.npy", *targets, "--plot", "gaps.png").code == 0

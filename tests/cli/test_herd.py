@@ -239,6 +239,7 @@ def test_save_and_plot(run: Run, here: Path, points: Array) -> None:
     assert "<svg" in Path("run.svg").read_text()
 
 
+@pytest.mark.slow
 def test_a_picture_of_a_sample_is_without_its_scores(
     run: Run, here: Path, points: Array, monkeypatch: pytest.MonkeyPatch
 ) -> None:

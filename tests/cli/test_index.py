@@ -270,6 +270,7 @@ def test_json_of_a_failed_check(run: Run) -> None:
     assert len(document["faults"]) == 1
 
 
+@pytest.mark.slow
 def test_other_atoms_fail_the_check(run: Run) -> None:
     run("index", "build", "atoms.npy", "-o", "made")
     np.save("others.npy", ROWS + 1)

@@ -50,6 +50,7 @@ def test_help_shows_examples(run: Run, arguments: list[str], example: str, flag:
     assert example in words(ran.out)
 
 
+@pytest.mark.slow
 def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys; from typer.testing import CliRunner; from wolfhound.cli._app import app;"
@@ -141,6 +142,7 @@ def test_pipes_get_no_escape_codes_and_any_encoding(folder: Path) -> None:
     assert "####" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_process_exits_with_2(folder: Path) -> None:
     done = shell("solve", "atoms.npy", "--objective", "logistic")
     assert (done.returncode, done.stdout) == (2, "")

@@ -12,6 +12,7 @@ from tests.oracles.test_indexes import copy  # noqa: F401 - a fixture
 from wolfhound.cli import bench
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("copy")
 def test_the_command_line_knows_an_index_from_outside(run: Run) -> None:
     built = run("index", "build", "atoms.npy", "-o", "made", "--kind", "copy")

@@ -97,6 +97,7 @@ def test_a_random_model_by_default(run: Run) -> None:
     assert all(word in told for word in ("GAP_REACHED", "upper", "passes", "at the start"))
 
 
+@pytest.mark.slow
 def test_files_are_written(run: Run, model: ACMDP, tmp_path: Path) -> None:
     ran = run(*FILES, "--out", "policy.csv", "--save", "run", "--plot", "run.svg")
     assert ran.code == 0

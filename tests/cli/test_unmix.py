@@ -26,6 +26,7 @@ def cube(folder: Path, rows: Array) -> Array:
     return pixels
 
 
+@pytest.mark.slow
 def test_fractions_as_an_array(run: Run, cube: Array, rows: Array) -> None:
     ran = run("unmix", "cube.npy", "--library", "atoms.npy", "--out", "fractions.npy", "--plot", "map.png")
     assert ran.code == 0

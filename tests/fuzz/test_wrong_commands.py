@@ -44,6 +44,7 @@ def test_there_are_many() -> None:
     assert len({wrong.line for wrong in COMMANDS}) == len(COMMANDS) >= 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", COMMANDS, ids=lambda wrong: wrong.line[:60])
 def test_it_is_told_in_one_line(folder: Path, wrong: Wrong) -> None:
     before = contents(folder)

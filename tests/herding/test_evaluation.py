@@ -120,6 +120,7 @@ def test_large_herds_are_measured_with_less_effort(m: int, wanted: int) -> None:
     assert effort(m) == wanted
 
 
+@pytest.mark.slow
 @given(st.integers(1, 100_000))
 def test_sizes_of_a_curve(m: int) -> None:
     sizes = curve_sizes(m)

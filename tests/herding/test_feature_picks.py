@@ -211,6 +211,7 @@ def far_end(c: float, picks: int) -> list[float]:
     return gaps[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", [0.55, 0.75, 0.9])
 def test_e18_for_a_mean_outside_only_t_to_the_minus_c_holds(c: float) -> None:
     gaps = far_end(c, 400)

@@ -53,6 +53,7 @@ def test_inner_products_estimate_the_kernel(kernel: Kernel) -> None:
     np.testing.assert_allclose((found**2).sum(axis=1), 1.0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_estimate_is_unbiased() -> None:
     rows, kernel = rows_of(6, 2), Gaussian(1.5)
     rng = np.random.default_rng(1)
@@ -61,6 +62,7 @@ def test_the_estimate_is_unbiased() -> None:
     assert np.all(np.abs(draws.mean(axis=0) - kernel.gram(rows, rows)) < 5.0 * errors + 1e-6)
 
 
+@pytest.mark.slow
 def test_normal_frequencies_are_normal_and_orthogonal_in_groups() -> None:
     draws = np.array([normal_frequencies(3, 5, np.random.default_rng(seed)) for seed in range(2000)])
     products = np.abs(np.swapaxes(draws, 1, 2) @ draws)

@@ -83,6 +83,7 @@ def test_allotted_adds_up_and_a_longer_run_begins_like_a_shorter(
     assert (shorter <= given_rows).all()
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 20), min_size=2, max_size=6), st.integers(1, 30))
 def test_multiples_of_the_shares_are_met_exactly(parts: list[int], times: int) -> None:
     """Where m shares are whole numbers there is nothing to round."""

@@ -97,6 +97,7 @@ def test_random_of_no_distance_has_no_gain(result: HerdResult) -> None:
 # ---------------------------------------------------------------- pictures
 
 
+@pytest.mark.slow
 def test_plot_shows_the_curve_and_the_rows(result: HerdResult, tmp_path: Path) -> None:
     figure = result.plot(tmp_path / "herd.png")
     left, right = figure.axes

@@ -232,6 +232,7 @@ def test_mistakes_are_named(
         HerdingSelector(**options).fit(rows, y)
 
 
+@pytest.mark.slow
 def test_without_scikit_learn_the_error_says_what_to_install() -> None:
     code = "import sys; sys.modules['sklearn'] = None; import wolfhound.herding.select"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

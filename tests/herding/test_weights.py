@@ -85,6 +85,7 @@ def distances(means: Means, weights: Vector) -> list[float]:
     return [float(whole), *(float(w @ gram @ w - 2.0 * w @ own) for w, gram, own in parts)]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 def test_no_distance_grows_whatever_the_means(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -110,6 +110,7 @@ def test_no_time_gives_points_without_proofs() -> None:
     assert (result.lower <= result.value).all()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_passes")
 def test_few_atoms_per_target() -> None:
     atoms, targets = normal(1500, 8), 2.0 * normal(25, 8, seed=1)

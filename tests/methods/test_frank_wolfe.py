@@ -221,6 +221,7 @@ def test_patience_ends_a_run_without_proof(patience: int) -> None:
     assert [state.t for state in states] == list(range(patience + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", LINEAR)
 @pytest.mark.parametrize("lazy", [False, True])
 def test_runs_end_when_only_rounding_is_left(direction: Direction, lazy: bool) -> None:

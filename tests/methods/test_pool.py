@@ -28,6 +28,7 @@ def check(pool: AtomPool) -> None:
     assert pool.rows.dtype == np.float32
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6))
 def test_rows_stay_with_their_ids(seed: int) -> None:
     """After any history, position by position; a set of ids is the twin."""

@@ -48,6 +48,7 @@ def never(queries: Matrix, k: int, exclude: Ids | None) -> Hits:
 # ---------------------------------------------------------------- Case 1
 
 
+@pytest.mark.slow
 def test_the_printed_tau_stops_at_once_and_the_corrected_does_not() -> None:
     """Case 1 needs tau <= eps / (D_x D_y), not >= D_x D_y eps."""
     rows = 20.0 * cloud(300, 5)

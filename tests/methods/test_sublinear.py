@@ -151,6 +151,7 @@ def test_with_an_exact_oracle_it_is_the_classical_method(c: float) -> None:
 # ---------------------------------------------------------------- indexes and audits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [LshIndex.build, ClusterIndex.build, lambda rows: RandomSubset(rows, size=300)],

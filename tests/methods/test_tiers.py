@@ -101,6 +101,7 @@ def test_the_cache_serves_most_steps() -> None:
     assert tiered.counts["cache"] > 0.8 * result.steps
 
 
+@pytest.mark.slow
 def test_vanilla_goes_on_where_the_bare_index_has_nothing_to_offer() -> None:
     objective, rows = outside()
     exact = minimize(objective, rows, rtol=1e-9)
@@ -127,6 +128,7 @@ def test_tiers_keep_what_methods_promise(
     check_method(On(FrankWolfe(direction, step, lazy=lazy), make), monotone=True, gap=1e-6, steps=4000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [LineSearch(), Adaptive()])
 def test_vanilla_in_tiers(step: StepSize) -> None:
     check_method(On(FrankWolfe(Vanilla(), step), halved), monotone=True, gap=2e-3, steps=3000)
@@ -139,6 +141,7 @@ def test_open_loop_in_tiers() -> None:
         assert states[-1].gap <= max(goal, 8.0 * states[-1].slack), problem.name
 
 
+@pytest.mark.slow
 def test_fully_corrective_in_tiers() -> None:
     """It wants a harvest and a bound, so every query goes to the exact tier."""
     check_method(On(FullyCorrective(), halved), monotone=True, gap=1e-6)

@@ -41,6 +41,7 @@ def _response(noise: float, design: Matrix, rng: np.random.Generator) -> Vector:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.sampled_from([0.0, 1e-8, 1.0]))
 def test_floor_and_excess_hold_exactly(seed: int, kind: str, noise: float) -> None:

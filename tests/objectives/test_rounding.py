@@ -71,6 +71,7 @@ def test_squared_distance(seed: int, d: int, e: int, f: int, drift: float) -> No
     _check(SquaredDistance(target), exact_distance(target), _draw(rng, f, d), drift, rng)
 
 
+@pytest.mark.slow
 @given(seeds, dims, counts, halves, halves, exponents, drifts, kinds)
 def test_least_squares(
     seed: int, d: int, m: int, e: int, f: int, g: int, drift: float, kind: type[np.floating]
@@ -95,6 +96,7 @@ def test_logistic(seed: int, d: int, m: int, e: int, f: int, drift: float) -> No
     _moves(objective, exact, objective.at(x), rng)
 
 
+@pytest.mark.slow
 @given(seeds, dims, counts, halves, halves, exponents, drifts)
 def test_huber(seed: int, d: int, m: int, e: int, f: int, g: int, drift: float) -> None:
     rng = np.random.default_rng(seed)

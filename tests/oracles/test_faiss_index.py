@@ -296,6 +296,7 @@ def test_threads_change_nothing(make: Make) -> None:
     assert seen[0] == seen[1] == seen[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Pq(), IvfPq(), Hnsw()], ids=repr)
 def test_the_same_bytes_at_any_thread_count(kind: Pq | IvfPq | Hnsw) -> None:
     rows = clustered(6000)
@@ -307,6 +308,7 @@ def test_the_same_bytes_at_any_thread_count(kind: Pq | IvfPq | Hnsw) -> None:
     assert len(seen) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Pq(), IvfPq()], ids=repr)
 def test_another_seed_trains_on_other_atoms(kind: Pq | IvfPq) -> None:
     rows = clustered(20000, 4)

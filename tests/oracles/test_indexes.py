@@ -85,6 +85,7 @@ def test_an_index_is_not_loaded_as_another(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- one from outside
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("copy")
 def test_an_index_from_outside_is_weighed_built_saved_and_loaded(tmp_path: Path) -> None:
     choice = wh.choose_oracle(ROWS, queries=10**6, ratio=0.9, proof=False)

@@ -141,6 +141,7 @@ def test_alone_and_together_the_answers_are_the_same(options: dict[str, Any]) ->
         set_threads(None)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_index_at_any_thread_count(tmp_path: Path) -> None:
     try:
         for threads in (1, 2):
@@ -215,6 +216,7 @@ def test_copies_boost_the_probability() -> None:
     assert three > one
 
 
+@pytest.mark.slow
 def test_a_ladder_promises_a_share_of_the_best() -> None:
     """A structure for one tau promises c tau, not c of the best: here half of it."""
     ladder = Ladder(zeta=0.25, low=0.2)

@@ -144,6 +144,7 @@ def test_more_queries_never_lead_back(atoms: Shape, wish: dict[str, Any], few: i
     assert later.build_seconds >= first.build_seconds
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(atoms=shapes, wish=wishes, queries=st.integers(1, 10**9))
 def test_the_chosen_is_eligible_and_the_cheapest(atoms: Shape, wish: dict[str, Any], queries: int) -> None:
@@ -157,6 +158,7 @@ def test_the_chosen_is_eligible_and_the_cheapest(atoms: Shape, wish: dict[str, A
         assert each.total_seconds == each.build_seconds + queries * each.query_seconds
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(atoms=shapes, wish=wishes)
 def test_the_break_even_is_where_totals_meet(atoms: Shape, wish: dict[str, Any]) -> None:

@@ -120,6 +120,7 @@ def test_the_chosen_and_the_best_ratio_cost_least(n: int, d: int, queries: int, 
     assert found.ratio == found.best_ratio
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(n=st.integers(3, 10**9), c=st.floats(0.5, 0.95), interior=st.booleans())
 def test_the_break_even_is_where_totals_meet(n: int, c: float, interior: bool) -> None:
@@ -236,6 +237,7 @@ def test_the_picture() -> None:
     assert (left.get_xscale(), left.get_yscale(), right.get_yscale()) == ("log", "log", "log")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wish", [{"n": 3, "d": 1}, {"n": 10**12, "d": 1, "ratio": 1.0}])
 def test_odd_pictures_are_drawn(wish: dict[str, Any], tmp_path: Path) -> None:
     plan(**wish, calibration=FIXED).plot(tmp_path / "plan.png")

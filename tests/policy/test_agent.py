@@ -146,6 +146,7 @@ def test_the_same_seed_gives_the_same_agent_at_any_thread_count() -> None:
     assert trained[0].stats.updates == trained[1].stats.updates > 30
 
 
+@pytest.mark.slow
 def test_an_index_answers_alike_twice() -> None:
     rows = cloud(300)
     index = wolfhound.ClusterIndex.build(rows, budget=20)
@@ -186,6 +187,7 @@ class Ending(gymnasium.Env[Rows, Rows]):
         return np.zeros(2, np.float32), 1.0, self._ends, not self._ends, {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ends", "value"), [(True, 1.0), (False, 2.0)])
 def test_an_end_is_not_a_cut(ends: bool, value: float) -> None:
     settings = replace(QUICK, gamma=0.5, tau=0.5)
@@ -294,6 +296,7 @@ def test_what_was_learned_stays_after_an_interruption() -> None:
 # ---------------------------------------------------------------- files
 
 
+@pytest.mark.slow
 def test_a_loaded_agent_decides_and_learns_alike(tmp_path: Path) -> None:
     rows, obs = cloud(), np.random.default_rng(2).standard_normal((6, 2))
     agent = quick(Bandit(), ActionSet(rows)).learn(120)
@@ -329,6 +332,7 @@ FORGED: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", FORGED)
 def test_what_no_agent_can_have_saved_is_refused(how: str, tmp_path: Path) -> None:
     rows = cloud()

@@ -85,6 +85,7 @@ def test_the_default_constants() -> None:
     assert (p.rho, p.delta, p.kappa, p.sigma, p.horizon) == (0.8, 0.85, 6.0, 0.02, 30)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1000), steps=st.integers(1, 40))
 def test_states_stay_where_they_belong(seed: int, steps: int) -> None:
     feed, generator = some_feed(sigma=0.3), np.random.default_rng(seed)

@@ -61,6 +61,7 @@ def random_move(acmdp: ACMDP, seed: int) -> PolicyMove:
     return PolicyMove.towards(acmdp.evaluate(mixed), rows[rng.integers(len(rows), size=acmdp.states)])
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(RULES)), st.integers(0, 2), st.integers(0, 10**6), st.booleans())
 @settings(max_examples=120, deadline=None)
 def test_j_gains_what_is_promised(name: str, kind: int, seed: int, greedy: bool) -> None:

@@ -201,6 +201,7 @@ def test_answers_are_those_that_were_recorded(name: str, now: dict[str, list[flo
     np.testing.assert_allclose(now[name], KNOWN[name], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_everything_is_recorded(now: dict[str, list[float]]) -> None:
     assert now.keys() == KNOWN.keys()
 

@@ -55,6 +55,7 @@ def test_every_rule_conforms(label: str) -> None:
     check_rule(VARIANTS[label])
 
 
+@pytest.mark.slow
 def test_a_rule_from_outside_conforms_once_it_is_added(tmp_path: Path) -> None:
     rule = Cautious(reach=0.7, decision=HullDecision(refine=2))
     with pytest.raises(TypeError, match=r"add its class by `RULES\.add`"):

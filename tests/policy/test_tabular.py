@@ -125,6 +125,7 @@ def test_curved_problems_reach_small_gaps_and_j_is_monotone(seed: int) -> None:
     assert (gaps <= result.bounds).all()
 
 
+@pytest.mark.slow
 def test_smooth_problems_come_within_one_percent_in_150_steps() -> None:
     acmdp = random_acmdp(20, 300, 6, curvature=2.0)
     result = fwpo(acmdp, rtol=1e-9, max_steps=250)
@@ -167,6 +168,7 @@ def test_the_same_seed_gives_the_same_policy() -> None:
 # ---------------------------------------------------------------- poor oracles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curvature", [0.0, 2.0])
 def test_half_of_the_gap_is_enough(curvature: float) -> None:
     acmdp = random_acmdp(30, 500, 8, curvature=curvature)
@@ -340,6 +342,7 @@ def test_the_trace_tells_j_and_the_gaps() -> None:
     assert result.gap == result.upper - result.score > 0.0
 
 
+@pytest.mark.slow
 def test_results_are_saved_drawn_and_told(tmp_path: Path) -> None:
     acmdp = random_acmdp(10, 100, 5)
     result = fwpo(acmdp)

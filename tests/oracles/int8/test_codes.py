@@ -196,6 +196,7 @@ def test_the_slack_is_small(d: int) -> None:
         assert (bounds.coded.slack < 3e-4 * sizes * bounds.codes.height).all()
 
 
+@pytest.mark.slow
 def test_integers_do_not_overflow_in_the_widest_rows() -> None:
     d = 2**20
     signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0], np.float32), (2, d))

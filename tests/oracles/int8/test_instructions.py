@@ -105,6 +105,7 @@ def test_no_bit_is_the_lowest_of_zero() -> None:
     assert _lowest(0) == 64
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10**6),
     d=st.integers(1, 40),
