@@ -23,16 +23,15 @@ class Held:
     gram: Vector
     linear: Vector
     factor: Vector
-    u: Vector
-    v: Vector
+    carried: Vector
 
     @property
     def size(self) -> int:
         return len(self.gram)
 
     def delete(self, at: int) -> None:
-        k, scratch = self.size, np.empty((2, self.size))
-        cholesky.delete_row(self.factor, k, at, self.u, self.v, scratch[0], scratch[1])
+        k = self.size
+        cholesky.delete_row(self.factor, self.carried, k, at, np.empty((2, k)))
         rest = np.delete(np.arange(k), at)
         self.gram, self.linear = self.gram[np.ix_(rest, rest)], self.linear[rest]
 
@@ -40,8 +39,12 @@ class Held:
         k = self.size
         lower = np.linalg.cholesky(self.gram)
         np.testing.assert_allclose(np.tril(self.factor[:k, :k]), lower, rtol=1e-9, atol=1e-10)
-        np.testing.assert_allclose(self.u[:k], np.linalg.solve(lower, self.linear), rtol=1e-9, atol=1e-10)
-        np.testing.assert_allclose(self.v[:k], np.linalg.solve(lower, np.ones(k)), rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(
+            self.carried[0, :k], np.linalg.solve(lower, self.linear), rtol=1e-9, atol=1e-10
+        )
+        np.testing.assert_allclose(
+            self.carried[1, :k], np.linalg.solve(lower, np.ones(k)), rtol=1e-9, atol=1e-10
+        )
 
 
 def random_gram(k: int, rng: np.random.Generator) -> Vector:
@@ -55,21 +58,18 @@ def held(k: int, seed: int = 0, *, room: int = 20) -> Held:
     factor = np.full((k + room, k + room), np.nan)
     lower = np.linalg.cholesky(gram)
     factor[:k, :k] = np.tril(lower) + np.triu(np.full((k, k), 7.0), 1)
-    u, v = np.full((2, k + room), np.nan)
-    u[:k], v[:k] = np.linalg.solve(lower, linear), np.linalg.solve(lower, np.ones(k))
-    return Held(gram, linear, factor, u, v)
+    carried = np.full((2, k + room), np.nan)
+    carried[:, :k] = np.linalg.solve(lower, linear), np.linalg.solve(lower, np.ones(k))
+    return Held(gram, linear, factor, carried)
 
 
 def absorb(held: Held, cross: Vector, gram: Vector, linear: Vector, *, tol: float = 1e-11) -> Ints:
     """Append a block as a caller would; return the positions kept."""
-    rows, kept = cross.copy(), np.zeros(len(linear), np.int64)
+    rows = cross.copy()
     cholesky.forward_rows(held.factor, held.size, rows)
     schur = gram - rows @ rows.T
     diagonal = np.diagonal(gram).copy()
-    count = cholesky.absorb(
-        held.factor, held.u, held.v, held.size, rows, schur, diagonal, linear, tol, 1e-13, kept
-    )
-    kept = kept[:count]
+    kept: Ints = cholesky.absorb(held.factor, held.carried, rows, schur, diagonal, linear, tol)
     block = np.block([[held.gram, cross[kept].T], [cross[kept], gram[np.ix_(kept, kept)]]])
     held.gram, held.linear = block, np.concatenate([held.linear, linear[kept]])
     return kept
@@ -119,8 +119,8 @@ def test_absorb_extends_the_factor(k: int, count: int) -> None:
     one = held(k)
     one.gram, one.linear = whole[:k, :k], linear[:k]
     one.factor[:k, :k] = np.linalg.cholesky(one.gram) if k else 0.0
-    one.u[:k] = np.linalg.solve(np.tril(one.factor[:k, :k]), linear[:k])
-    one.v[:k] = np.linalg.solve(np.tril(one.factor[:k, :k]), np.ones(k))
+    one.carried[0, :k] = np.linalg.solve(np.tril(one.factor[:k, :k]), linear[:k])
+    one.carried[1, :k] = np.linalg.solve(np.tril(one.factor[:k, :k]), np.ones(k))
     kept = absorb(one, whole[k:, :k], whole[k:, k:], linear[k:])
     np.testing.assert_array_equal(kept, np.arange(count))
     one.check()
@@ -134,8 +134,8 @@ def test_absorb_skips_what_depends_on_the_factor_or_on_the_block() -> None:
     one = held(4)
     one.gram, one.linear = rows @ rows.T, rng.standard_normal(4)
     one.factor[:4, :4] = np.linalg.cholesky(one.gram)
-    one.u[:4] = np.linalg.solve(one.factor[:4, :4], one.linear)
-    one.v[:4] = np.linalg.solve(one.factor[:4, :4], np.ones(4))
+    one.carried[0, :4] = np.linalg.solve(one.factor[:4, :4], one.linear)
+    one.carried[1, :4] = np.linalg.solve(one.factor[:4, :4], np.ones(4))
     kept = absorb(one, block @ rows.T, block @ block.T, rng.standard_normal(6))
     np.testing.assert_array_equal(kept, [1, 3])
     one.check()
@@ -184,13 +184,13 @@ def test_descend_ends_at_the_minimum_over_what_stays(k: int, seed: int) -> None:
     gram, linear = points @ points.T, points @ target
     one = held(k)
     one.factor[:k, :k] = np.linalg.cholesky(gram + 1.0)
-    one.u[:k] = np.linalg.solve(np.tril(one.factor[:k, :k]), linear)
-    one.v[:k] = np.linalg.solve(np.tril(one.factor[:k, :k]), np.ones(k))
+    one.carried[0, :k] = np.linalg.solve(np.tril(one.factor[:k, :k]), linear)
+    one.carried[1, :k] = np.linalg.solve(np.tril(one.factor[:k, :k]), np.ones(k))
     labels, weights = np.arange(10, 10 + k), rng.dirichlet(np.ones(k))
     exact, goal = rational(points), rational(target)[0]
     first = squared_distance(exact, goal, rational(weights)[0])
     gone = np.full(k, -1)
-    size, left, _ = cholesky.descend(one.factor, one.u, one.v, weights, labels, k, gone)
+    size, left, _ = cholesky.descend(one.factor, one.carried, weights, labels, k, gone)
     stay = [exact[label - 10] for label in labels[:size]]
     assert sorted([*labels[:size], *gone[:left]]) == list(range(10, 10 + k))
     assert (weights[:size] > 0.0).all()
@@ -202,10 +202,10 @@ def test_descend_ends_at_the_minimum_over_what_stays(k: int, seed: int) -> None:
 
 def test_descend_gives_up_on_nan_without_moving() -> None:
     one = held(3)
-    one.u[:3] = np.nan
+    one.carried[0, :3] = np.nan
     weights = np.full(3, 1.0 / 3.0)
     size, left, moved = cholesky.descend(
-        one.factor, one.u, one.v, weights, np.arange(3), 3, np.empty(3, np.int64)
+        one.factor, one.carried, weights, np.arange(3), 3, np.empty(3, np.int64)
     )
     assert (size, left, moved) == (3, 0, False)
     np.testing.assert_array_equal(weights, np.full(3, 1.0 / 3.0))

@@ -55,8 +55,12 @@ def check_factor(corral: Corral, points: Vector, target: Vector) -> None:
     k = corral.size
     lower = np.linalg.cholesky(held @ held.T + corral.alpha)
     np.testing.assert_allclose(np.tril(corral._factor[:k, :k]), lower, rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(corral._u[:k], np.linalg.solve(lower, held @ target), rtol=1e-7, atol=1e-8)
-    np.testing.assert_allclose(corral._v[:k], np.linalg.solve(lower, np.ones(k)), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(
+        corral._carried[0, :k], np.linalg.solve(lower, held @ target), rtol=1e-7, atol=1e-8
+    )
+    np.testing.assert_allclose(
+        corral._carried[1, :k], np.linalg.solve(lower, np.ones(k)), rtol=1e-7, atol=1e-8
+    )
     assert (corral.weights >= 0.0).all()
     assert len(set(corral.labels.tolist())) == k
 

@@ -1,8 +1,9 @@
 """Compiled steps on a lower Cholesky factor that grows and shrinks.
 
 Kernels on plain arrays: `factor` (c, c) holds L in its first k rows, ``u =
-L^-1 b`` and ``v = L^-1 1`` are carried along, so that a step to the minimum
-over the affine hull of the held atoms is one back-substitution.
+L^-1 b`` and ``v = L^-1 1``, the rows of `carried` (2, c), are carried along, so
+that a step to the minimum over the affine hull of the held atoms is one
+back-substitution.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -16,6 +17,9 @@ from wolfhound.jit import fast_kernel, kernel
 PANEL = 64
 ZERO = 1e-14
 """Weights up to this are zero: the atom leaves."""
+
+LEAST = 1e-13
+"""Pivots are raised to this share of the diagonal."""
 
 
 @fast_kernel
@@ -79,27 +83,19 @@ def _forward_panel(factor: Vector, first: int, last: int, rows: Vector) -> None:
 
 @kernel
 def absorb(
-    factor: Vector,
-    u: Vector,
-    v: Vector,
-    k: int,
-    rows: Vector,
-    schur: Vector,
-    diagonal: Vector,
-    linear: Vector,
-    tol: float,
-    least: float,
-    kept: Ints,
-) -> int:
+    factor: Vector, carried: Vector, rows: Vector, schur: Vector, diagonal: Vector, linear: Vector, tol: float
+) -> Ints:
     """Append atoms to the factor, skipping those dependent on the ones before.
 
     `rows` (B, k) is L^-1 of their Gram columns, `schur` (B, B) the Gram matrix
-    less rows rows', `linear` (B,) their entries of b. Pivots are raised to
-    `least` of the diagonal. `kept` receives the block positions appended.
+    less rows rows', `linear` (B,) their entries of b. Returns the block positions
+    that were appended.
     """
+    size, k = rows.shape
+    u, v = carried[0], carried[1]
     count = 0
-    line = np.empty(rows.shape[0])
-    for i in range(rows.shape[0]):
+    kept, line = np.empty(size, np.int64), np.empty(size)
+    for i in range(size):
         pivot = schur[i, i]
         for a in range(count):
             s = schur[i, kept[a]]
@@ -110,7 +106,7 @@ def absorb(
         if not pivot > tol * diagonal[i]:
             continue
         row = factor[k + count]
-        root = np.sqrt(max(pivot, least * diagonal[i]))
+        root = np.sqrt(max(pivot, LEAST * diagonal[i]))
         ru = linear[i]
         rv = 1.0
         for j in range(k):
@@ -126,12 +122,13 @@ def absorb(
         v[k + count] = rv / root
         kept[count] = i
         count += 1
-    return count
+    return kept[:count]
 
 
 @fast_kernel
-def delete_row(factor: Vector, k: int, j: int, u: Vector, v: Vector, cosines: Vector, sines: Vector) -> None:
-    """Remove atom j: Givens rotations, four rows at a time (independent chains)."""
+def delete_row(factor: Vector, carried: Vector, k: int, j: int, turns: Vector) -> None:
+    """Remove atom j: Givens rotations, four rows at a time (independent chains); `turns`: (2, k) room."""
+    u, v, cosines, sines = carried[0], carried[1], turns[0], turns[1]
     t = j
     ends = np.empty(4)
     while t < k - 1:
@@ -183,7 +180,7 @@ def _rotate(factor: Vector, p: int, first: int, last: int, x: float, cosines: Ve
 
 @kernel
 def descend(
-    factor: Vector, u: Vector, v: Vector, weights: Vector, labels: Ints, k: int, gone: Ints
+    factor: Vector, carried: Vector, weights: Vector, labels: Ints, k: int, gone: Ints
 ) -> tuple[int, int, bool]:
     """Wolfe's minor cycle: go to the minimum over the simplex of the held atoms.
 
@@ -191,11 +188,9 @@ def descend(
     negative stop there and let that atom leave. Returns the new k, how many
     labels were written to `gone`, and whether any weight moved.
     """
-    cosines = np.empty(k)
-    sines = np.empty(k)
-    y = np.empty(k)
-    left = 0
-    moved = False
+    u, v = carried[0], carried[1]
+    turns, y = np.empty((2, k)), np.empty(k)
+    left, moved = 0, False
     while k > 1:
         vv = 0.0
         uv = 0.0
@@ -224,7 +219,7 @@ def descend(
             weights[i] += reach * (y[i] - weights[i])
         for i in range(k - 1, -1, -1):
             if i == block or (weights[i] <= 0.0 and y[i] <= ZERO):
-                delete_row(factor, k, i, u, v, cosines, sines)
+                delete_row(factor, carried, k, i, turns)
                 gone[left] = labels[i]
                 left += 1
                 for j in range(i, k - 1):

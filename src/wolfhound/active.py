@@ -8,12 +8,16 @@ bound on its distance from the exact hull point, so that f(x) can be certified.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Matrix, Vector
 from wolfhound.rounding import LEAST, TINY, UNIT, gamma
 from wolfhound.validate import require, require_moderate
+
+T = TypeVar("T", bound=np.generic)
 
 ALL = -1
 """Instead of one atom: all active atoms in proportion, that is x itself."""
@@ -47,6 +51,13 @@ class Move:
         if self.down == ALL:
             return "forward"
         return "away" if self.up == ALL else "pairwise"
+
+
+def enlarge(array: NDArray[T], room: int) -> NDArray[T]:
+    """Return a copy with room for so many rows; those beyond the first hold anything."""
+    out = np.empty((room, *array.shape[1:]), array.dtype)
+    out[: len(array)] = array
+    return out
 
 
 class ActiveSet:
@@ -114,19 +125,14 @@ class ActiveSet:
             return int(found[0])
         k = self._size
         if k == len(self._ids):
-            self._grow(max(8, 2 * k))
+            room = max(8, 2 * k)
+            self._ids, self._weights = enlarge(self.ids, room), enlarge(self.weights, room)
+            self._rows = enlarge(self.rows, room)
         self._ids[k], self._weights[k], self._rows[k] = atom, 0.0, row
         require_moderate(self._rows[k], "atoms")
         np.maximum(self._peak, np.abs(self._rows[k]), out=self._peak)
         self._size = k + 1
         return k
-
-    def _grow(self, room: int) -> None:
-        k = self._size
-        ids, weights = np.empty(room, np.int64), np.empty(room)
-        rows = np.empty((room, self._rows.shape[1]))
-        ids[:k], weights[:k], rows[:k] = self.ids, self.weights, self.rows
-        self._ids, self._weights, self._rows = ids, weights, rows
 
     def drop(self) -> None:
         """Forget the atoms of weight 0; the last ones take their places."""

@@ -49,7 +49,8 @@ class Corral:
         self.alpha = alpha if alpha > 0.0 else 1.0
         self.size = 0
         self._factor = np.zeros((capacity, capacity))
-        self._u, self._v, self._weights = np.zeros((3, capacity))
+        self._carried = np.zeros((2, capacity))
+        self._weights = np.zeros(capacity)
         self._labels = np.zeros(capacity, np.int64)
 
     @property
@@ -96,24 +97,11 @@ class Corral:
         k = self.size
         rows = np.ascontiguousarray(cross)
         cholesky.forward_rows(self._factor, k, rows)
-        kept = np.zeros(len(labels), np.int64)
-        count = cholesky.absorb(
-            self._factor,
-            self._u,
-            self._v,
-            k,
-            rows,
-            gram - rows @ rows.T,
-            np.diagonal(gram).copy(),
-            np.ascontiguousarray(linear),
-            tol,
-            1e-13,
-            kept,
-        )
-        kept = kept[:count]
-        self._labels[k : k + count] = labels[kept]
-        self._weights[k : k + count] = 0.0
-        self.size = k + count
+        schur, diagonal, b = gram - rows @ rows.T, np.diagonal(gram).copy(), np.ascontiguousarray(linear)
+        kept: Ints = cholesky.absorb(self._factor, self._carried, rows, schur, diagonal, b, tol)
+        self.size = k + len(kept)
+        self._labels[k : self.size] = labels[kept]
+        self._weights[k : self.size] = 0.0
         return kept
 
     def exchange(self, label: int, cross: Vector, square: float, linear: float) -> Ints | None:
@@ -158,7 +146,10 @@ class Corral:
         """<b - Gw, w> from the factor."""
         factor = np.tril(self._factor[: self.size, : self.size])
         moved = self.weights @ factor
-        return float(moved @ (self._u[: self.size] - moved)) + self.alpha * float(self.weights.sum()) ** 2
+        return (
+            float(moved @ (self._carried[0, : self.size] - moved))
+            + self.alpha * float(self.weights.sum()) ** 2
+        )
 
     def adopt(self, labels: Ints, weights: Vector, model: Model) -> Ints:
         """Hold these atoms with these weights, from an empty corral.
@@ -202,8 +193,7 @@ class Corral:
         model.swap(label, left)
 
     def _drop(self, at: int) -> None:
-        scratch = np.empty((2, self.size))
-        cholesky.delete_row(self._factor, self.size, at, self._u, self._v, scratch[0], scratch[1])
+        cholesky.delete_row(self._factor, self._carried, self.size, at, np.empty((2, self.size)))
         self._weights[at : self.size - 1] = self._weights[at + 1 : self.size]
         self._labels[at : self.size - 1] = self._labels[at + 1 : self.size]
         self.size -= 1
@@ -218,14 +208,14 @@ class Corral:
         """
         gone = np.empty(self.size, np.int64)
         self.size, left, moved = cholesky.descend(
-            self._factor, self._u, self._v, self._weights, self._labels, self.size, gone
+            self._factor, self._carried, self._weights, self._labels, self.size, gone
         )
         return gone[:left], moved
 
     def relinearize(self, linear: Vector) -> None:
         """Replace b, (k,) in the order of `labels`; the factor stays."""
-        self._u[: self.size] = linear
-        cholesky.forward_substitute(self._factor, self.size, self._u)
+        self._carried[0, : self.size] = linear
+        cholesky.forward_substitute(self._factor, self.size, self._carried[0])
 
 
 class Model(Protocol):
@@ -286,6 +276,12 @@ def corrections(corral: Corral, model: Model) -> Iterator[int]:
         single = not moved
 
 
+def most_violated(violation: Vector, least: float) -> Ints:
+    """Places whose violation is at least this, the largest first."""
+    places: Ints = np.flatnonzero(violation >= least)
+    return places[np.argsort(-violation[places], kind="stable")]
+
+
 class Dense:
     """A `Model` with its whole Gram matrix at hand; labels are 0 .. M-1.
 
@@ -315,8 +311,7 @@ class Dense:
         best = float(violation.max())
         if not best > self._tol:
             return value, np.empty(0, np.int64)
-        candidates = np.flatnonzero(violation >= max(self.SHARE * best, self._tol))
-        return value, candidates[np.argsort(-violation[candidates], kind="stable")]
+        return value, most_violated(violation, max(self.SHARE * best, self._tol))
 
     def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:
         """(cross, gram, linear) of the new labels."""

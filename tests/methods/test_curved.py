@@ -137,15 +137,8 @@ def test_the_gram_matrix_finds_the_minimum(k: int, known: bool) -> None:
     curved = Curved(objective, point.x)
     curved.move(point)
     lifted = curved.lift(rows)
-    make = partial(
-        Hot,
-        curved,
-        lifted[:k].mean(axis=0),
-        objective.slope(point),
-        active=lifted[:k],
-        others=lifted[k:],
-        tol=1e-12,
-    )
+    linear = curved.bend(lifted[:k].mean(axis=0)) - objective.slope(point)
+    make = partial(Hot, curved, linear, active=lifted[:k], others=lifted[k:], tol=1e-12)
     model = make(known=np.empty((0, 0)))
     model = make(known=model.gram_of(np.arange(k * known)))
     labels, weights = minimise(model, k)

@@ -179,15 +179,11 @@ def test_nothing_is_wanted_without_a_lower_bound() -> None:
 class _Unbounded(SquaredDistance):
     """No floor is known."""
 
-    @property
-    def floor(self) -> float:
-        return -math.inf
+    floor = -math.inf
 
 
 class _NotConvex(SquaredDistance):
-    @property
-    def convex(self) -> bool:
-        return False
+    convex = False
 
 
 @pytest.mark.parametrize("lazy", [False, True])

@@ -13,7 +13,7 @@ from tests.conformance.oracle import check_hits, true_scores
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Hits, Vector
 from wolfhound.oracles._best import Best, highest
-from wolfhound.oracles._hits import join, offer, patch, rank, rescore, settle
+from wolfhound.oracles._hits import Cost, join, offer, patch, rank, rescore, settle
 from wolfhound.oracles._question import check_question, lengths, slacks
 
 few_values = arrays(np.float64, st.integers(1, 60), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
@@ -109,9 +109,7 @@ def _settled(error: float, *, k: int, m: int = 40, n: int = 300) -> tuple[Hits, 
         order[:, :width],
         sorted_uppers[:, :width] + 1e-9,
         rest=sorted_uppers[:, width] + 1e-9,
-        scored=np.full(m, n),
-        passes=1.0,
-        radius=float(lengths(rows).max()),
+        cost=Cost(np.full(m, n), 1.0, float(lengths(rows).max())),
     )
     return hits, rows, queries
 
@@ -140,9 +138,7 @@ def test_settle_without_candidates_proves_that_there_are_none() -> None:
         np.full((1, 5), -1),
         np.full((1, 5), -np.inf),
         rest=np.array([-np.inf]),
-        scored=np.array([4]),
-        passes=1.0,
-        radius=2.0,
+        cost=Cost(np.array([4]), 1.0, 2.0),
     )
     np.testing.assert_array_equal(hits.ids, [[-1, -1, -1]])
     assert hits.bounds[0] == hits.scores[0, 0] == -np.inf

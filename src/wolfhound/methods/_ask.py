@@ -98,9 +98,8 @@ class Asker:
             Any atom with at least this gap will do.
         """
         here = -float(point.grad @ point.x)
-        hits = self.query(
-            -point.grad[None], k=k, thresholds=None if wanted is None else np.array([here + wanted])
-        )
+        thresholds = None if wanted is None else np.array([here + wanted])
+        hits = self.query(-point.grad[None], k=k, thresholds=thresholds)
         self._certify(point, hits, here)
         return hits
 

@@ -8,13 +8,14 @@ curvature meets only those that join. Labels count the active atoms, then others
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
 from wolfhound.core import Ints, Matrix, Objective, Point, Vector
+from wolfhound.methods._secant import Secant
 from wolfhound.oracles._hits import rescore
-from wolfhound.simplex import BLOCK, Corral, Dense
+from wolfhound.simplex import BLOCK, Corral, Dense, most_violated
 
 SMALL = 128
 """Up to this d a Hessian matrix costs less than the lifts and the Gram matrix of a model."""
@@ -24,39 +25,6 @@ TALL = 8
 
 LARGEST = 1 << 24
 """Numbers up to which the matrix of a lift is kept."""
-
-
-class CurvedSpace(Protocol):
-    """Where f is expanded, and its curvature there: `Curved`, or `Secant`.
-
-    Attributes
-    ----------
-    diagonal : bool
-        Whether the lift is the identity: curvature costs nothing.
-    cheap : bool
-        Whether entering the space costs nothing.
-    patience : int
-        Pricings of all in a row that need not lower the gap much.
-    """
-
-    diagonal: bool
-    cheap: bool
-    patience: int
-
-    def lift(self, rows: Matrix) -> Vector:
-        """(r, p) float64 rows in the space."""
-
-    def move(self, point: Point) -> None:
-        """Take the curvature at this point."""
-
-    def bend(self, rows: Vector) -> Vector:
-        """(r, p) or (p,) products of the Hessian with rows of the space."""
-
-    def gram(self, rows: Vector) -> Vector:
-        """(r, r) products of rows of the space."""
-
-    def change(self, point: Point, move: Vector) -> float:
-        """Curvature along a move at another point, as a share of the present."""
 
 
 def lift(objective: Objective, rows: Matrix) -> Vector:
@@ -79,6 +47,15 @@ class Curved:
         With a lift.
     x : (d,)
         Any point.
+
+    Attributes
+    ----------
+    diagonal : bool
+        Whether the lift is the identity: curvature costs nothing.
+    cheap : bool
+        Whether entering the space costs nothing.
+    patience : int
+        Pricings of all in a row that need not lower the gap much.
     """
 
     patience = 6
@@ -122,6 +99,10 @@ class Curved:
         return float(self._objective.curvature(point) @ square) / max(present, 1e-300)
 
 
+Space: TypeAlias = Curved | Secant
+"""Where f is expanded, and its curvature there."""
+
+
 class Hot(Dense):
     """A model over the active atoms and a few others, by its Gram matrix.
 
@@ -129,8 +110,8 @@ class Hot(Dense):
     ----------
     curved
         Curvature in the lifted space.
-    z, slope : (p,)
-        The point and f's derivative there.
+    linear : (p,)
+        H z - f's derivative, at the point z of the lifted space.
     active, others : (k, p), (r, p)
         Lifted atoms.
     known : (k, k) or (0, 0)
@@ -140,15 +121,7 @@ class Hot(Dense):
     """
 
     def __init__(
-        self,
-        curved: CurvedSpace,
-        z: Vector,
-        slope: Vector,
-        *,
-        active: Vector,
-        others: Vector,
-        known: Vector,
-        tol: float,
+        self, curved: Space, linear: Vector, *, active: Vector, others: Vector, known: Vector, tol: float
     ) -> None:
         self._rows = np.concatenate([active, others])
         k = len(known)
@@ -157,7 +130,7 @@ class Hot(Dense):
         else:
             below = curved.bend(others) @ self._rows.T
             gram = np.block([[known, below[:, :k].T], [below[:, :k], below[:, k:]]])
-        super().__init__(gram, self._rows @ (curved.bend(z) - slope), tol)
+        super().__init__(gram, self._rows @ linear, tol)
 
     def rows(self, labels: Ints) -> Vector:
         """(r, p) rows of labels."""
@@ -197,7 +170,7 @@ class Near:
     """
 
     def __init__(
-        self, curved: CurvedSpace, point: Point, *, active: Vector, others: Matrix, twins: Ints, tol: float
+        self, curved: Space, point: Point, *, active: Vector, others: Matrix, twins: Ints, tol: float
     ) -> None:
         self._curved = curved
         self._point = point
@@ -246,9 +219,8 @@ class Near:
         best = float(violation.max())
         if not best > self._tol:
             return value, corral.labels[:0]
-        good = np.flatnonzero(violation >= max(Dense.SHARE * best, self._tol))
-        order = np.argsort(-violation[good], kind="stable")[:BLOCK]
-        return value, self._first + good[order]
+        worst = most_violated(violation, max(Dense.SHARE * best, self._tol))
+        return value, self._first + worst[:BLOCK]
 
     def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:
         """(cross, gram, linear) of the new labels."""

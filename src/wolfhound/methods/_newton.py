@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from wolfhound.core import Ints, Line, Objective, Point, Vector
-from wolfhound.methods._curved import Curved, CurvedSpace, Hot, Near
+from wolfhound.methods._curved import Curved, Hot, Near, Space
 from wolfhound.methods._pool import AtomPool, best_of
 from wolfhound.methods._secant import Secant
 from wolfhound.methods.steps import LineSearch
@@ -119,7 +119,7 @@ class NearAtoms:
 class PoolLifts:
     """Lifted rows of the pool, each lifted once, when it is first taken."""
 
-    def __init__(self, pool: AtomPool, curved: CurvedSpace, width: int) -> None:
+    def __init__(self, pool: AtomPool, curved: Space, width: int) -> None:
         self._pool = pool
         self._curved = curved
         # Only rows that are used take memory: room for many costs nothing.
@@ -166,7 +166,7 @@ class NewtonInner:
         self._pool = pool
         self._point = point
         lifts = objective.lift(pool.rows[:1]) is not None
-        self._curved: CurvedSpace = Curved(objective, point.x) if lifts else Secant(point, pool.rows)
+        self._curved: Space = Curved(objective, point.x) if lifts else Secant(point, pool.rows)
         lifted = self._curved.lift(point.x[None])
         self._lifts = PoolLifts(pool, self._curved, lifted.shape[1])
         self._near = NearAtoms(pool, point, care=1 if self._curved.diagonal else CAREFUL)
@@ -262,32 +262,21 @@ class NewtonInner:
 
     def _model(self, violation: Vector, tol: float, accepted: float) -> tuple[Ints, Hot | Near]:
         """Return the other atoms of a model, and the model."""
-        if self._curved.cheap:
-            return self._near.positions, self._near_model(accepted)
-        violation[self._near.find(self._active)[0]] = -np.inf
+        curved, point, near, active = self._curved, self._point, self._near, self._lifted
+        places, labels = near.find(self._active)
+        if curved.cheap:
+            # Both sides of a violation are sums that may cancel.
+            size = norm(point.grad) * (norm(point.x) + self._span)
+            accepted = max(accepted, 16.0 * UNIT * size)
+            twins = np.full(len(near.positions), -1)
+            twins[places] = labels
+            model = Near(curved, point, active=active, others=near.rows, twins=twins, tol=accepted)
+            return near.positions, model
+        violation[places] = -np.inf
         hot = best_of(violation, HOT)
-        others = self._near.positions[hot[violation[hot] > tol]]
-        return others, self._hot_model(others, accepted)
-
-    def _near_model(self, tol: float) -> Near:
-        point = self._point
-        # Both sides of a violation are sums that may cancel.
-        size = norm(point.grad) * (norm(point.x) + self._span)
-        places, labels = self._near.find(self._active)
-        twins = np.full(len(self._near.positions), -1)
-        twins[places] = labels
-        return Near(
-            self._curved,
-            point,
-            active=self._lifted,
-            others=self._near.rows,
-            twins=twins,
-            tol=max(tol, 16.0 * UNIT * size),
-        )
-
-    def _hot_model(self, hot: Ints, tol: float) -> Hot:
-        z, slope, lifts = self._z, self._objective.slope(self._point), self._lifts.take(hot)
-        return Hot(self._curved, z, slope, active=self._lifted, others=lifts, known=self._known, tol=tol)
+        others = near.positions[hot[violation[hot] > tol]]
+        linear, lifts = curved.bend(self._z) - self._objective.slope(point), self._lifts.take(others)
+        return others, Hot(curved, linear, active=active, others=lifts, known=self._known, tol=accepted)
 
     @property
     def _z(self) -> Vector:

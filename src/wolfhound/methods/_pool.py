@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wolfhound.active import enlarge
 from wolfhound.core import Ids, Ints, Matrix, Vector
 from wolfhound.validate import require_moderate
 
@@ -49,18 +50,13 @@ class AtomPool:
         fresh = np.flatnonzero(~np.isin(ids, self.ids))
         end = self.size + len(fresh)
         if end > len(self._ids):
-            self._grow(end + end // 2)
+            room = end + end // 2
+            self._ids, self._rows = enlarge(self.ids, room), enlarge(self.rows, room)
         self._ids[self.size : end] = ids[fresh]
         self._rows[self.size : end] = rows[slots[fresh]]
         require_moderate(self._rows[self.size : end], "atoms")
         self.size = end
         return len(fresh)
-
-    def _grow(self, capacity: int) -> None:
-        ids = np.empty(capacity, np.int64)
-        rows = np.empty((capacity, self._rows.shape[1]), self._rows.dtype)
-        ids[: self.size], rows[: self.size] = self.ids, self.rows
-        self._ids, self._rows = ids, rows
 
     def keep(self, positions: Ints) -> Ints:
         """Keep only these (sorted) positions; return old position -> new, or -1."""

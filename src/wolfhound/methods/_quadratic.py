@@ -19,7 +19,7 @@ from wolfhound.methods._pool import AtomPool, best_of
 from wolfhound.oracles._hits import rescore
 from wolfhound.pulse import pulse
 from wolfhound.rounding import UNIT, norm
-from wolfhound.simplex import BLOCK, Corral, corrections
+from wolfhound.simplex import BLOCK, Corral, corrections, most_violated
 
 CLOSE = 256
 """Least number of pool atoms priced between two pricings of the whole pool."""
@@ -153,9 +153,7 @@ class QuadraticInner:
         return violation
 
     def _candidates(self, positions: Ints, violation: Vector) -> Ints:
-        good = np.flatnonzero(violation >= SHARE * violation.max())
-        order = np.argsort(-violation[good], kind="stable")[:BLOCK]
-        return positions[good[order]]
+        return positions[most_violated(violation, SHARE * violation.max())[:BLOCK]]
 
     def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:
         """(cross, gram, linear) of the new positions."""

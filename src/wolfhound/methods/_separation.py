@@ -7,35 +7,15 @@ What a step of `SublinearFrankWolfe` asks for. Knows no step sizes and no loop.
 from __future__ import annotations
 
 import math
-from typing import Protocol, final
+from typing import TypeAlias, final
 
 from wolfhound import theory
 from wolfhound.atoms import diameter_bound
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Point, Status, Vector
 from wolfhound.methods._ask import Asker
 from wolfhound.methods.frank_wolfe import is_proved_best
-from wolfhound.oracles.wrappers import check_same_atoms
+from wolfhound.oracles.wrappers import check_exact
 from wolfhound.rounding import norm
-
-
-class Wanted(Protocol):
-    """The gap Phi that is wanted along one run."""
-
-    @property
-    def steps(self) -> float:
-        """How many the run has; inf: no schedule ends it."""
-
-    def at(self, point: Point, ask: Asker) -> float:
-        """Phi at a point."""
-
-    def none(self, proved: float) -> Status | None:
-        """Note that no atom has more than this gap; return why the run ends, if it does."""
-
-    def guess(self, gap: float) -> bool:
-        """Take a gap that some atom may have for Phi, if Phi is no more than a guess."""
-
-    def over(self, t: int) -> Status | None:
-        """Why the run ends, with t steps taken; None: it goes on."""
 
 
 @final
@@ -62,7 +42,7 @@ class Halved:
         return math.inf
 
     def at(self, point: Point, ask: Asker) -> float:
-        """Phi, between half and all of what is left where that is known."""
+        """Phi at a point: between half and all of what is left, where that is known."""
         left = point.upper - ask.lower
         if self._phi is None:
             self._phi = left
@@ -70,11 +50,11 @@ class Halved:
         return min(max(self._phi, 0.5 * left if known else 0.0), left)
 
     def none(self, proved: float) -> None:
-        """Halve."""
+        """Halve, as no atom has more than this gap."""
         self._phi, self._guessed = 0.5 * max(proved, 0.0), False
 
     def guess(self, gap: float) -> bool:
-        """Take the gap if there is nothing better to go by."""
+        """Take a gap that some atom may have for Phi, if Phi is no more than a guess."""
         taken = self._guessed and gap > 0.0
         if taken:
             self._phi, self._guessed = gap, False
@@ -124,7 +104,7 @@ class Fixed:
         return self._tau * norm(point.grad) * 0.5 * self._diameter
 
     def none(self, proved: float) -> Status:
-        """Stop here: later points of a schedule need not be better."""
+        """Why the run ends where no atom has Phi: later points of a schedule need not be better."""
         return Status.FINISHED
 
     def guess(self, gap: float) -> bool:
@@ -132,7 +112,7 @@ class Fixed:
         return False
 
     def over(self, t: int) -> Status | None:
-        """Finished after T steps."""
+        """Why the run ends, with t steps taken: finished after T. None: it goes on."""
         return Status.FINISHED if t >= self.steps else None
 
     def _count_steps(self, curvature: float, first: float) -> float:
@@ -140,6 +120,10 @@ class Fixed:
         if not (self._atol > 0.0 and curvature < math.inf and first < math.inf):
             return math.inf
         return theory.steps(self._atol, c=self._ratio, curvature=curvature, first=first)
+
+
+Wanted: TypeAlias = Halved | Fixed
+"""The gap Phi that is wanted along one run."""
 
 
 @final
@@ -218,10 +202,9 @@ def _gaps(point: Point, hits: Hits) -> tuple[float, float]:
 class Confirmed:
     """Answers with thresholds by an index, without them by an exact oracle."""
 
-    def __init__(self, index: Oracle, exact: Oracle) -> None:
-        check_same_atoms(index.atoms, exact.atoms, "exact")
+    def __init__(self, index: Oracle, exact: Oracle | None) -> None:
         self._index = index
-        self._exact = exact
+        self._exact = check_exact(exact, index.atoms)
 
     @property
     def atoms(self) -> Atoms:

@@ -40,17 +40,23 @@ class Direction(Protocol):
         """
 
 
+class _Towards:
+    """A rule that moves among the active atoms as if the best of them were the hit."""
+
+    __slots__ = ()
+
+    def inside(self: Direction, scores: Vector, here: float) -> Move:
+        """Choose as for a hit at the best active atom."""
+        best = int(scores.argmax())
+        return self.choose(scores, here, best, float(scores[best]))
+
+
 @dataclass(frozen=True, slots=True)
-class Vanilla:
+class Vanilla(_Towards):
     """Towards the hit, x + s (hit - x): Frank and Wolfe 1956.
 
     Converges like 1/t when the solution lies on a face of the hull.
     """
-
-    def inside(self, scores: Vector, here: float) -> Move:
-        """Move towards the best active atom."""
-        best = int(scores.argmax())
-        return Move(float(scores[best]) - here, up=best)
 
     def choose(self, scores: Vector, here: float, hit: int, score: float) -> Move:
         """Move towards the hit."""
@@ -58,17 +64,12 @@ class Vanilla:
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class Away(_Towards):
     """Towards the hit or away from the worst active atom, whichever falls faster.
 
     Linear convergence on polytopes (Guelat and Marcotte 1986; Lacoste-Julien
     and Jaggi 2015).
     """
-
-    def inside(self, scores: Vector, here: float) -> Move:
-        """Towards the best or away from the worst active atom."""
-        best = int(scores.argmax())
-        return self.choose(scores, here, best, float(scores[best]))
 
     def choose(self, scores: Vector, here: float, hit: int, score: float) -> Move:
         """Towards the hit or away from the worst active atom."""
@@ -78,17 +79,12 @@ class Away:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairwise:
+class Pairwise(_Towards):
     """From the worst active atom straight to the hit.
 
     Linear convergence on polytopes (Lacoste-Julien and Jaggi 2015), but a run
     may spend many steps swapping one atom for another.
     """
-
-    def inside(self, scores: Vector, here: float) -> Move:
-        """From the worst to the best active atom."""
-        best = int(scores.argmax())
-        return self.choose(scores, here, best, float(scores[best]))
 
     def choose(self, scores: Vector, here: float, hit: int, score: float) -> Move:
         """From the worst active atom to the hit."""

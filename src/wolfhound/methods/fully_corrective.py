@@ -8,14 +8,15 @@ of passes suffices.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from wolfhound.core import INNER, Hits, Ids, Ints, Objective, Oracle, Point, Start, State, Status, Vector
+from wolfhound.core import INNER, Hits, Ints, Objective, Oracle, Point, Start, State, Status, Vector
 from wolfhound.methods._ask import Asker, noise
 from wolfhound.methods._begin import best_atom
 from wolfhound.methods._pool import AtomPool, best_of
@@ -110,6 +111,7 @@ class FullyCorrective:
         point = _evaluate(objective, pool, positions, weights)
         yield ask.state(0, point, start.ids, weights, kind="start")
         inner = _enter(objective, ask, pool, Spot(positions, weights, point))
+        show = functools.partial(_state, ask, pool, inner)
         steps, progress, budget = 0, _Progress(), self.effort * max(n, 16 * d) * d
         while True:
             held = Spot(inner.positions.copy(), inner.weights / inner.weights.sum(), point)
@@ -118,7 +120,7 @@ class FullyCorrective:
                 for joined in inner.improve(stop=ask.lower + 0.9 * goal, tol=goal / 4, budget=budget):
                     steps += joined
                     if inner.work - shown >= SHOWN * (len(inner.weights) * d + STATE):
-                        yield self._state(ask, steps, inner.point, pool, inner, kind=INNER)
+                        yield show(steps, inner.point, kind=INNER)
                         shown = inner.work
             except Cut as cut:
                 end = cut.status
@@ -128,35 +130,19 @@ class FullyCorrective:
                 back = _back(objective, pool, inner, held)
                 yield ask.state(steps, back.point, pool.ids[back.positions], back.weights, kind="corrective")
                 return
-            yield self._state(ask, steps, point, pool, inner, kind="corrective", end=end)
+            yield show(steps, point, kind="corrective", end=end)
             hits = ask(point, k=self._harvest(n, len(inner.positions)))
             if point.upper - ask.lower > goal:
                 found = hits.ids[0] >= 0
                 pool.add(hits.ids[0, found], hits.rows, hits.slots[0, found])
-            yield self._state(ask, steps, point, pool, inner, kind="pass", hit=int(hits.ids[0, 0]))
+            yield show(steps, point, kind="pass", hit=int(hits.ids[0, 0]))
             flat = progress.flat(point, _left(ask, point, hits))
             if flat and hits.bounds[0] + point.grad @ point.x <= _grain(objective, pool, inner, point):
                 end = Status.ROUNDING if objective.convex else Status.STATIONARY
-                yield self._state(ask, steps, point, pool, inner, kind="pass", end=end)
+                yield show(steps, point, kind="pass", end=end)
             if flat >= FLAT:
                 return
             self._trim(pool, inner, point)
-
-    def _state(
-        self,
-        ask: Asker,
-        steps: int,
-        point: Point,
-        pool: AtomPool,
-        inner: Inner,
-        *,
-        kind: str,
-        hit: int = -1,
-        end: Status | None = None,
-    ) -> State:
-        ids: Ids = pool.ids[inner.positions]
-        weights = inner.weights / inner.weights.sum()
-        return ask.state(steps, point, ids, weights, kind=kind, hit=hit, end=end)
 
     def _harvest(self, n: int, active: int) -> int:
         return min(n, max(256, n // 4), max(self.harvest, 8 * active))
@@ -169,6 +155,12 @@ class FullyCorrective:
         scores = -rescore(pool.rows, point.grad)
         scores[inner.positions] = math.inf
         inner.renumber(pool.keep(np.sort(best_of(scores, max(self.pool // 2, 5 * active)))))
+
+
+def _state(ask: Asker, pool: AtomPool, inner: Inner, steps: int, point: Point, **more: Any) -> State:
+    """As `Asker.state`, at the weights of the inner solve."""
+    weights = inner.weights / inner.weights.sum()
+    return ask.state(steps, point, pool.ids[inner.positions], weights, **more)
 
 
 class Spot(NamedTuple):

@@ -20,7 +20,6 @@ from wolfhound.methods._separation import Confirmed, Fixed, Halved, Separation, 
 from wolfhound.methods.directions import Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import OpenLoop
-from wolfhound.oracles.scan import Scan
 from wolfhound.validate import count, flag, kind, number, oracle, require, within
 
 
@@ -137,12 +136,11 @@ class SublinearFrankWolfe:
     ) -> Iterator[State]:
         """Yield the start, then a state per step and per "none"."""
         if self.confirm:
-            oracle = Confirmed(oracle, Scan(oracle.atoms) if self.exact is None else self.exact)
+            oracle = Confirmed(oracle, self.exact)
         ask = Asker(objective, oracle, start.exclude, goal=goal)
         loop = FrankWolfe(Vanilla(), OpenLoop(2.0 / self.ratio) if self.schedule is None else self.schedule)
-        return loop.walk(
-            Separation(ask, self._choose_gap(start, goal), ratio=self.ratio, confirm=self.confirm), start
-        )
+        wanted = self._choose_gap(start, goal)
+        return loop.walk(Separation(ask, wanted, ratio=self.ratio, confirm=self.confirm), start)
 
     def _choose_gap(self, start: Start, goal: float) -> Wanted:
         if isinstance(self.tau, Halving):

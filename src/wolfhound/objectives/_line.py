@@ -4,13 +4,8 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
-from wolfhound.core import Point, Vector
-
-
-class _Evaluates(Protocol):
-    def at(self, x: Vector, drift: Vector | float = 0.0) -> Point: ...
+from wolfhound.core import Objective, Point, Vector
 
 
 class PlainLine:
@@ -19,7 +14,7 @@ class PlainLine:
     Outside the domain of f, phi = inf and the slope points back inside.
     """
 
-    def __init__(self, objective: _Evaluates, start: Point, direction: Vector) -> None:
+    def __init__(self, objective: Objective, start: Point, direction: Vector) -> None:
         self._objective = objective
         self._direction = direction
         self._last = (0.0, start)
@@ -47,7 +42,7 @@ class PlainLine:
 class ParabolaLine(PlainLine):
     """phi(s) = f(x) + s <grad, d> + s^2/2 |d|^2, for f = 1/2 |x - t|^2."""
 
-    def __init__(self, objective: _Evaluates, start: Point, direction: Vector) -> None:
+    def __init__(self, objective: Objective, start: Point, direction: Vector) -> None:
         super().__init__(objective, start, direction)
         self._slope = float(start.grad @ direction)
 

@@ -39,6 +39,7 @@ class LinearModel(PlainObjective, abc.ABC):
         The matrix A.
     """
 
+    convex = True  # so are the losses
     design: Matrix
     _size: float
     _spectral: float
@@ -83,11 +84,6 @@ class LinearModel(PlainObjective, abc.ABC):
         """At least 2 (f(x) - min f), or inf."""
 
     # ------------------------------------------------ Objective
-
-    @property
-    def convex(self) -> bool:
-        """True: so are the losses."""
-        return True
 
     @property
     def dim(self) -> int:

@@ -3,9 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from wolfhound.core import Ints, Matrix, Point, Vector
+
+
+def outside(x: Vector) -> Point:
+    """What is known outside the domain of f."""
+    return Point(x=x, value=math.inf, grad=np.zeros(len(x)), value_error=math.inf, grad_error=math.inf)
 
 
 class PlainObjective:
@@ -13,15 +20,12 @@ class PlainObjective:
 
     __slots__ = ()
 
+    quadratic = False
+
     @property
     def dim(self) -> int | None:
         """Any."""
         return None
-
-    @property
-    def quadratic(self) -> bool:
-        """False."""
-        return False
 
     def lift(self, rows: Matrix) -> Matrix | None:
         """Return the rows as float64, without a copy if they are."""

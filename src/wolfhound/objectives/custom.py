@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import Ids, Matrix, Point, Vector
 from wolfhound.objectives._line import PlainLine
-from wolfhound.objectives._plain import PlainObjective
+from wolfhound.objectives._plain import PlainObjective, outside
 from wolfhound.rounding import SAFE, TINY, UNIT, drift_length, length
-from wolfhound.validate import ids, number, require, vector
+from wolfhound.validate import flag, function, ids, number, require, vector
 
 ValueAndGrad: TypeAlias = Callable[[Vector], tuple[float, ArrayLike]]
 
@@ -63,11 +63,8 @@ class Custom(PlainObjective):
     floor: float = -math.inf
 
     def __post_init__(self) -> None:
-        if not callable(self.value_and_grad):
-            raise TypeError(f"`value_and_grad` must be a function. Got {self.value_and_grad!r}.")
-        if not isinstance(self.convex, (bool, np.bool_)):
-            raise TypeError(f"`convex` must be True or False. Got {self.convex!r}.")
-        object.__setattr__(self, "convex", bool(self.convex))
+        function(self.value_and_grad, "value_and_grad")
+        object.__setattr__(self, "convex", flag(self.convex, "convex"))
         object.__setattr__(self, "smoothness", number(self.smoothness, "smoothness", low=0.0))
         object.__setattr__(self, "floor", number(self.floor, "floor"))
 
@@ -85,9 +82,7 @@ class Custom(PlainObjective):
         x = np.asarray(x, np.float64)
         value, grad, lost = self._evaluate(x)
         if not _finite(value, grad):
-            return Point(
-                x=x, value=math.inf, grad=np.zeros(len(x)), value_error=math.inf, grad_error=math.inf
-            )
+            return outside(x)
         away = drift_length(drift, len(x))
         slope = length(grad) + self._bend(x, grad, drift, away) if away > 0.0 else 0.0
         return Point(
@@ -187,8 +182,7 @@ class Custom(PlainObjective):
         answer = self.value_and_grad(x.copy())
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise TypeError(f"`value_and_grad` must return (value, gradient). Got {type(answer).__name__}.")
-        value = np.array(answer[0], np.float64)
-        grad = np.array(answer[1], np.float64)
+        value, grad = np.array(answer[0], np.float64), np.array(answer[1], np.float64)
         require(value.shape == (), "value", "one number", f"shape {value.shape}")
         require(grad.shape == x.shape, "gradient", f"of shape {x.shape}, like x", f"shape {grad.shape}")
         if value == -math.inf:

@@ -21,10 +21,7 @@ _TAIL_CURVATURE = 0.01
 class _MeanLoss(LinearModel):
     """A mean of losses >= 0, lifted to z = A x."""
 
-    @property
-    def floor(self) -> float:
-        """0."""
-        return 0.0
+    floor = 0.0
 
     def lift(self, rows: Matrix) -> Matrix:
         """A x for each row."""
@@ -66,6 +63,8 @@ class Logistic(_MeanLoss):
     (0.693147, array([ 1., -1.]))
     """
 
+    _bend = 0.25
+    _steepest = 1.0
     labels: Vector
 
     def __init__(self, design: ArrayLike, labels: ArrayLike) -> None:
@@ -80,14 +79,6 @@ class Logistic(_MeanLoss):
         """p (1 - p) / m, but at least 1e-6 / m, p the probability of a label."""
         wrong = np.abs(self._slopes(self._image_of(point)[:-1]))
         return np.asarray(self._scale * np.maximum(wrong * (1.0 - wrong), _LEAST_CURVATURE))
-
-    @property
-    def _bend(self) -> float:
-        return 0.25
-
-    @property
-    def _steepest(self) -> float:
-        return 1.0
 
     def _losses(self, z: Vector) -> Vector:
         margin = self.labels * z
@@ -121,6 +112,7 @@ class Huber(_MeanLoss):
     1.3125
     """
 
+    _bend = 1.0
     response: Vector
     delta: float
 
@@ -138,10 +130,6 @@ class Huber(_MeanLoss):
         size = np.abs(self._image_of(point)[:-1] - self.response)
         tail = _TAIL_CURVATURE * (self.delta / np.maximum(size, self.delta))
         return np.asarray(self._scale * np.where(size <= self.delta, 1.0, tail))
-
-    @property
-    def _bend(self) -> float:
-        return 1.0
 
     @property
     def _steepest(self) -> float:

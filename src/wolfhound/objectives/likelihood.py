@@ -10,7 +10,7 @@ import numpy as np
 
 from wolfhound.core import Ints, Matrix, Point, Vector
 from wolfhound.objectives._line import PlainLine
-from wolfhound.objectives._plain import PlainObjective
+from wolfhound.objectives._plain import PlainObjective, outside
 from wolfhound.rounding import ELEMENTWISE, SAFE, TINY, gamma, length
 from wolfhound.validate import real_array, require
 
@@ -38,27 +38,16 @@ class MixtureLikelihood(PlainObjective):
     (0.693147, array([-0.5, -2. ]))
     """
 
-    @property
-    def convex(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def smoothness(self) -> float:
-        """Unbounded near the edge of the domain."""
-        return math.inf
-
-    @property
-    def floor(self) -> float:
-        """Minus inf: x may be anything positive."""
-        return -math.inf
+    convex = True
+    smoothness = math.inf  # unbounded near the edge of the domain
+    floor = -math.inf  # x may be anything positive
 
     def at(self, x: Vector, drift: Vector | float = 0.0) -> Point:
         """Evaluate f at x."""
         x = np.asarray(x, np.float64)
         d = len(x)
         if not x.min() >= TINY:
-            return Point(x=x, value=math.inf, grad=np.zeros(d), value_error=math.inf, grad_error=math.inf)
+            return outside(x)
         logs, grad = np.log(x), -1.0 / (d * x)
         lost = gamma(d + ELEMENTWISE) * float(np.abs(logs).sum()) / d
         return Point(

@@ -36,6 +36,10 @@ class SquaredDistance(PlainObjective):
     (12.5, array([-3., -4.]))
     """
 
+    convex = True
+    quadratic = True  # with z = x and c = t
+    smoothness = 1.0
+    floor = 0.0  # at the target
     target: Vector
 
     def __init__(self, target: ArrayLike) -> None:
@@ -46,26 +50,6 @@ class SquaredDistance(PlainObjective):
 
     def __repr__(self) -> str:
         return f"SquaredDistance(d={self.dim})"
-
-    @property
-    def convex(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def quadratic(self) -> bool:
-        """True, with z = x and c = t."""
-        return True
-
-    @property
-    def smoothness(self) -> float:
-        """1."""
-        return 1.0
-
-    @property
-    def floor(self) -> float:
-        """0, at the target."""
-        return 0.0
 
     @property
     def dim(self) -> int:
@@ -125,6 +109,10 @@ class LeastSquares(LinearModel):
     (2.0, 1.0)
     """
 
+    quadratic = True  # the constant beside 1/2 |z - c|^2 is at least `floor`
+    _scale = 1.0
+    _bend = 1.0
+    _steepest = math.inf
     response: Vector
     _factor: Factor
 
@@ -134,11 +122,6 @@ class LeastSquares(LinearModel):
         require_moderate(length(found) * max(1.0, self._size), "response")
         object.__setattr__(self, "response", found)
         object.__setattr__(self, "_factor", factor(self.design, found))
-
-    @property
-    def quadratic(self) -> bool:
-        """True; the constant beside 1/2 |z - c|^2 is at least `floor`."""
-        return True
 
     @property
     def floor(self) -> float:
@@ -160,18 +143,6 @@ class LeastSquares(LinearModel):
     def curvature(self, point: Point) -> Vector:
         """Ones."""
         return np.ones(len(self._factor.centre))
-
-    @property
-    def _scale(self) -> float:
-        return 1.0
-
-    @property
-    def _bend(self) -> float:
-        return 1.0
-
-    @property
-    def _steepest(self) -> float:
-        return math.inf
 
     def _losses(self, z: Vector) -> Vector:
         residual = z - self.response

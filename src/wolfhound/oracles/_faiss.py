@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar, final
+from typing import Any, TypeAlias, TypeVar, final
 
 import faiss
 import numpy as np
@@ -76,9 +76,8 @@ class Frame:
     def rows(self, block: Matrix) -> Singles:
         """Return a fresh (r, width) float32 block."""
         out = np.zeros((len(block), self.width), np.float32)
-        np.subtract(
-            block * np.float64(self.scale), self.mean, out=out[:, : len(self.mean)], casting="same_kind"
-        )
+        inside = out[:, : len(self.mean)]
+        np.subtract(block * np.float64(self.scale), self.mean, out=inside, casting="same_kind")
         return out
 
 
@@ -137,10 +136,7 @@ def build_pq(atoms: Atoms, frame: Frame, columns: int, rng: np.random.Generator)
     """Product quantiser with 4 bits for each group of columns."""
     index = faiss.IndexPQFastScan(frame.width, frame.width // columns, 4, faiss.METRIC_INNER_PRODUCT)
     _train(index, _sample(atoms, frame, _ROWS_PER_CODE * _CODES, rng), rng)
-    for _, rows in _blocks(atoms, frame):
-        with threads(1):
-            index.add(rows)
-    return index
+    return _add(index, atoms, frame)
 
 
 def build_ivf_pq(atoms: Atoms, frame: Frame, *, lists: int, columns: int, rng: np.random.Generator) -> Index:
@@ -156,9 +152,8 @@ def build_ivf_pq(atoms: Atoms, frame: Frame, *, lists: int, columns: int, rng: n
     by_product: Index = faiss.IndexFlatIP(width)
     by_distance.add(centres)
     by_product.add(centres)
-    plain = faiss.IndexIVFPQ(
-        by_distance, width, len(centres), width // columns, 4, faiss.METRIC_INNER_PRODUCT
-    )
+    shape = width, len(centres), width // columns, 4
+    plain = faiss.IndexIVFPQ(by_distance, *shape, faiss.METRIC_INNER_PRODUCT)
     _train(plain, sample, rng)
     for where, rows in _blocks(atoms, frame):
         ids, lists_of = np.arange(where.start, where.stop), assigned[where]
@@ -175,8 +170,12 @@ def build_hnsw(atoms: Atoms, frame: Frame, *, links: int, construction: int, sea
     index = faiss.IndexHNSWFlat(frame.width, links, faiss.METRIC_INNER_PRODUCT)
     index.hnsw.efConstruction = construction
     index.hnsw.efSearch = search
+    return _add(index, atoms, frame)
+
+
+def _add(index: Index, atoms: Atoms, frame: Frame) -> Index:
     for _, rows in _blocks(atoms, frame):
-        with threads(1):  # with more, the graph would depend on their timing
+        with threads(1):  # with more, a graph would depend on their timing
             index.add(rows)
     return index
 
@@ -206,17 +205,6 @@ def from_bytes(data: NDArray[np.uint8]) -> Index:
 # ---------------------------------------------------------------- searching
 
 
-class Engine(Protocol):
-    """An index with its way of being searched."""
-
-    @property
-    def index(self) -> Index:
-        """What faiss made."""
-
-    def search(self, points: Singles, fetch: int) -> tuple[Ids, Ints]:
-        """(m, fetch) candidates, best first, padded with -1; (m,) codes scored."""
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class PqEngine:
@@ -225,7 +213,7 @@ class PqEngine:
     index: Index
 
     def search(self, points: Singles, fetch: int) -> tuple[Ids, Ints]:
-        """See `Engine`."""
+        """(m, fetch) candidates, best first, padded with -1; (m,) codes scored."""
         ids = _spread(lambda some: self.index.search(some, fetch)[1], points)
         return np.concatenate(ids), np.full(len(points), self.index.ntotal, np.int64)
 
@@ -249,7 +237,7 @@ class IvfEngine:
     sizes: Ints
 
     def search(self, points: Singles, fetch: int) -> tuple[Ids, Ints]:
-        """See `Engine`."""
+        """See `PqEngine`."""
         parts = _spread(lambda some: self._some(some, fetch), points)
         ids, scored = (np.concatenate(part) for part in zip(*parts, strict=True))
         return ids, scored
@@ -257,13 +245,8 @@ class IvfEngine:
     def _some(self, points: Singles, fetch: int) -> tuple[Ids, Ints]:
         lists, scores = self._choose_lists(points, fetch)
         # As many lists at a time as the index is set to: others need faiss 1.13.
-        starts = range(0, lists.shape[1], self.probes)
-        found = [
-            self.index.search_preassigned(
-                points, fetch, lists[:, s : s + self.probes], scores[:, s : s + self.probes]
-            )
-            for s in starts
-        ]
+        parts = [slice(s, s + self.probes) for s in range(0, lists.shape[1], self.probes)]
+        found = [self.index.search_preassigned(points, fetch, lists[:, p], scores[:, p]) for p in parts]
         scored = np.where(lists >= 0, self.sizes[lists], 0).sum(axis=1)
         if len(found) == 1:
             return found[0][1], scored
@@ -294,7 +277,7 @@ class PlainEngine:
     index: Index
 
     def search(self, points: Singles, fetch: int) -> tuple[Ids, Ints]:
-        """See `Engine`; of graphs and lists only the sum over all queries is known."""
+        """See `PqEngine`; of graphs and lists only the sum over all queries is known."""
         before = _counts()
         # Threads of faiss, as its counts would suffer from ours.
         with threads(min(get_threads(), 1 + len(points) // _BLOCK)):
@@ -302,6 +285,10 @@ class PlainEngine:
         total = _counts() - before
         each, rest = divmod(total, len(ids)) if total else (int(self.index.ntotal), 0)
         return ids, each + (np.arange(len(ids)) < rest)
+
+
+Engine: TypeAlias = PqEngine | IvfEngine | PlainEngine
+"""An index with its way of being searched."""
 
 
 def _spread(search: Callable[[Singles], T], points: Singles) -> list[T]:

@@ -80,9 +80,8 @@ def _unique(ids: Ids) -> tuple[Ids, Ints]:
 def rank(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
     """Return the k best of each row: score descending, id ascending, padded."""
     order = np.lexsort((ids, -scores), axis=1)[:, :k]
-    return pad(np.take_along_axis(scores, order, 1), k, -np.inf), pad(
-        np.take_along_axis(ids, order, 1), k, -1
-    )
+    scores, ids = np.take_along_axis(scores, order, 1), np.take_along_axis(ids, order, 1)
+    return pad(scores, k, -np.inf), pad(ids, k, -1)
 
 
 def pad(entries: Any, k: int, pad: float) -> Any:
@@ -100,17 +99,7 @@ def rank_one(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
     return pad(scores[order][None], k, -np.inf), pad(ids[order][None], k, -1)
 
 
-def settle(
-    atoms: Atoms,
-    question: Question,
-    ids: Ids,
-    uppers: Vector,
-    *,
-    rest: Vector,
-    scored: Ints,
-    passes: float,
-    radius: float,
-) -> Hits:
+def settle(atoms: Atoms, question: Question, ids: Ids, uppers: Vector, *, rest: Vector, cost: Cost) -> Hits:
     """Re-score, in float64, every candidate that can be among the k best.
 
     Parameters
@@ -126,8 +115,8 @@ def settle(
         padded with -inf.
     rest : (m,)
         The same for all atoms that are no candidates and not excluded.
-    scored, passes, radius
-        As in `Hits`; the re-scored are added to `scored`.
+    cost
+        The re-scored are added to `scored`.
 
     Returns
     -------
@@ -147,8 +136,8 @@ def settle(
             for here in (slice(start, start + step) for start in range(0, len(ids), step))
         ]
         scores, best, again = (np.concatenate(part) for part in zip(*parts, strict=True))
-    cost = Cost(scored + again, passes, radius)
-    return build_hits(atoms.take, scores, best, prove(question, scores, rest, radius), cost)
+    cost = cost._replace(scored=cost.scored + again)
+    return build_hits(atoms.take, scores, best, prove(question, scores, rest, cost.radius), cost)
 
 
 def _settle_one(atoms: Atoms, query: Vector, ids: Ids, uppers: Vector, k: int) -> tuple[Ids, Vector]:
@@ -244,17 +233,7 @@ def build_hits(take: Callable[[Ids], Matrix], scores: Vector, ids: Ids, bounds: 
     else:
         unique, slots = _unique(ids)
         slots = np.maximum(slots, 0)
-    scored, passes, radius = cost
-    return Hits(
-        ids=ids,
-        scores=scores,
-        bounds=bounds,
-        rows=take(unique),
-        slots=slots,
-        scored=scored,
-        passes=passes,
-        radius=radius,
-    )
+    return Hits(ids=ids, scores=scores, bounds=bounds, rows=take(unique), slots=slots, **cost._asdict())
 
 
 def take_from(ids: Ids, rows: Matrix) -> Callable[[Ids], Matrix]:
@@ -264,21 +243,17 @@ def take_from(ids: Ids, rows: Matrix) -> Callable[[Ids], Matrix]:
 
 def patch(hits: Hits, which: Ints, other: Hits) -> Hits:
     """Replace the answers of some queries; the cost of both is counted."""
-    ids, scores, bounds = hits.ids.copy(), hits.scores.copy(), hits.bounds.copy()
-    slots, scored = hits.slots.copy(), hits.scored.copy()
-    ids[which], scores[which], bounds[which] = other.ids, other.scores, other.bounds
-    slots[which] = np.where(other.ids >= 0, other.slots + len(hits.rows), 0)
-    scored[which] += other.scored
-    return Hits(
-        ids=ids,
-        scores=scores,
-        bounds=bounds,
-        rows=np.concatenate([hits.rows, other.rows]),
-        slots=slots,
-        scored=scored,
-        passes=hits.passes + other.passes,
-        radius=min(hits.radius, other.radius),
-    )
+    new = {name: getattr(hits, name).copy() for name in (*_EACH, "slots")}
+    for name in ("ids", "scores", "bounds"):
+        new[name][which] = getattr(other, name)
+    new["slots"][which] = np.where(other.ids >= 0, other.slots + len(hits.rows), 0)
+    new["scored"][which] += other.scored
+    rows, radius = np.concatenate([hits.rows, other.rows]), min(hits.radius, other.radius)
+    return Hits(**new, rows=rows, passes=hits.passes + other.passes, radius=radius)
+
+
+_EACH = ("ids", "scores", "bounds", "scored")
+"""Fields of `Hits` that have an entry for each query, but for the slots."""
 
 
 def join(parts: Sequence[Hits], which: Ints | None = None) -> Hits:
@@ -288,17 +263,10 @@ def join(parts: Sequence[Hits], which: Ints | None = None) -> Hits:
     back = slice(None) if which is None else np.argsort(which)
     starts = np.cumsum([0, *(len(part.rows) for part in parts)])
     slots = [np.where(part.ids >= 0, part.slots + s, 0) for part, s in zip(parts, starts, strict=False)]
-    ids, scores, bounds, scored = (
-        np.concatenate([getattr(part, name) for part in parts])[back]
-        for name in ("ids", "scores", "bounds", "scored")
-    )
     return Hits(
-        ids=ids,
-        scores=scores,
-        bounds=bounds,
+        **{name: np.concatenate([getattr(part, name) for part in parts])[back] for name in _EACH},
         rows=np.concatenate([part.rows for part in parts]),
         slots=np.concatenate(slots)[back],
-        scored=scored,
         passes=sum(part.passes for part in parts),
         radius=min(part.radius for part in parts),
     )

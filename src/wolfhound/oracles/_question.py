@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from wolfhound.core import Atoms, Ids, Ints, Vector
+from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Oracle, Vector
 from wolfhound.rounding import TINY, gamma
 from wolfhound.validate import array, count, matrix, real_array, require
 
@@ -75,6 +76,34 @@ def check_thresholds(thresholds: Any, m: int) -> Vector | None:
     return out
 
 
+def ask_index(oracle: Oracle, question: Question, thresholds: Vector | None) -> Hits:
+    """Hand a checked question on to another oracle."""
+    exclude = question.exclude if question.exclude.shape[1] else None
+    return oracle.query(question.queries, k=question.k, thresholds=thresholds, exclude=exclude)
+
+
+class CheckedOracle(abc.ABC):
+    """An oracle that is asked checked questions: a subclass gives `answer`, and sets its atoms."""
+
+    _atoms: Atoms
+
+    @property
+    def atoms(self) -> Atoms:
+        """The atoms that are searched."""
+        return self._atoms
+
+    def query(
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
+    ) -> Hits:
+        """Answer m queries, see `Oracle.query` and `answer`."""
+        question = check_question(self._atoms, queries, k, exclude)
+        return self.answer(question, check_thresholds(thresholds, len(question.queries)))
+
+    @abc.abstractmethod
+    def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
+        """Answer a checked question."""
+
+
 def lengths(rows: Vector) -> Vector:
     """Norms of float64 rows, rounded up; inf if a norm overflows.
 
@@ -100,10 +129,6 @@ def slacks(sizes: Vector, d: int, radius: float) -> Vector:
     ``gamma_d |q| |s|`` in any order of summation, plus underflow; d + 2 pays for
     the rounding of the norms and of this product.
     """
-    require(
-        bool((sizes < _LARGEST / radius).all()),
-        "queries",
-        "so small that |query| max|atom| < 1e301",
-        f"{sizes.max():.3g} * {radius:.3g}",
-    )
+    rule = "so small that |query| max|atom| < 1e301"
+    require(bool((sizes < _LARGEST / radius).all()), "queries", rule, f"{sizes.max():.3g} * {radius:.3g}")
     return np.asarray(gamma(d + 2) * sizes * radius + d * TINY)

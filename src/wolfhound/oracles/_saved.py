@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -19,21 +19,17 @@ from wolfhound.validate import count, require
 
 _LARGEST_BUDGET = 1 << 40
 
+Folder: TypeAlias = str | os.PathLike[str]
+
 
 def save_index(
-    folder: str | os.PathLike[str],
-    name: str,
-    arrays: Mapping[str, NDArray[Any]],
-    params: Mapping[str, Any],
-    atoms: Atoms,
+    folder: Folder, name: str, arrays: Mapping[str, NDArray[Any]], params: Mapping[str, Any], atoms: Atoms
 ) -> None:
     """Write an index of this name in `INDEXES`, over another if there is one."""
     store.save(folder, SAVED_AS, arrays, {"index": name, **params}, fingerprint(atoms))
 
 
-def open_index(
-    folder: str | os.PathLike[str], atoms: AtomsLike, names: Collection[str]
-) -> tuple[Atoms, store.Stored]:
+def open_index(folder: Folder, atoms: AtomsLike, names: Collection[str]) -> tuple[Atoms, store.Stored]:
     """Return the atoms, and what was saved of an index of them that has one of these names."""
     rows = as_atoms(atoms)
     stored = store.load(folder, SAVED_AS)
@@ -55,9 +51,13 @@ def check_codes(stored: store.Stored, codes: Codes, atoms: Atoms) -> None:
         raise store.StoreError(f"{rule} Got a row {row} that is not the one of these codes.")
 
 
-def read_probing(params: Mapping[str, Any]) -> tuple[int, bool]:
-    """Return the budget and whether misses are proved; kernels multiply budgets by numbers of buckets."""
-    budget, proof = count(params["budget"], "budget", low=1), params["proof"]
-    require(budget <= _LARGEST_BUDGET, "budget", f"<= {_LARGEST_BUDGET}", budget)
-    require(isinstance(proof, bool), "proof", "true or false", proof)
+def read_probing(stored: store.Stored, codes: Codes, atoms: Atoms) -> tuple[int, bool]:
+    """Return the budget and whether misses are proved: by these codes, which are then checked."""
+    with stored.reading():
+        budget, proof = count(stored.params["budget"], "budget", low=1), stored.params["proof"]
+        # Kernels multiply budgets by numbers of buckets.
+        require(budget <= _LARGEST_BUDGET, "budget", f"<= {_LARGEST_BUDGET}", budget)
+        require(isinstance(proof, bool), "proof", "true or false", proof)
+    if proof:
+        check_codes(stored, codes, atoms)
     return budget, bool(proof)

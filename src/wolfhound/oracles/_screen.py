@@ -31,31 +31,7 @@ _CHUNK = 1 << 16
 _PROBES = 256
 
 
-class Windows:
-    """The best atom of each window of consecutive ids."""
-
-    def __init__(self, n: int, window: int) -> None:
-        self.window = window
-        self.scores = np.full(-(-n // window), -np.inf)
-        self.ids = np.full(len(self.scores), -1, np.int64)
-
-    def look(self, first: int, scores: Vector) -> tuple[int, Vector, Ids]:
-        """Return (first window, best scores, ids) of a block."""
-        base = first // self.window
-        size = (first + len(scores) - 1) // self.window + 1 - base
-        best, where = np.full(size, -np.inf), np.full(size, -1, np.int64)
-        kernels.peaks(scores, first, self.window, best, where)
-        return base, best, where
-
-    def add(self, base: int, best: Vector, where: Ids) -> None:
-        """Take the windows of a block; blocks come in order."""
-        here = slice(base, base + len(best))
-        better = best > self.scores[here]
-        self.scores[here][better] = best[better]
-        self.ids[here][better] = where[better]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ReferencePass:
     """A full pass that was kept.
 
@@ -157,10 +133,12 @@ class Screen:
 
     def _probes(self) -> Ids:
         """Return atoms with high upper bounds, far apart: the best is a good threshold."""
-        windows = Windows(len(self._reference.scores), max(1, len(self._reference.scores) // _PROBES))
+        n = len(self._reference.scores)
+        window = max(1, n // _PROBES)
+        best, ids = np.full(-(-n // window), -np.inf), np.full(-(-n // window), -1)
         for first, uppers in self._chunks():
-            windows.add(*windows.look(first, uppers))
-        return windows.ids[windows.ids >= 0]
+            kernels.peaks(uppers, first, window, best[first // window :], ids[first // window :])
+        return ids[ids >= 0]
 
     def _reaching(self, threshold: float, most: int) -> Ids | None:
         """Return the atoms whose upper bound is at least the threshold."""

@@ -7,7 +7,6 @@ contiguous memory. What the buckets are is a `Bucketing`'s: k-means or a hash.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles._hits import offer, patch, rescore_pairs
 from wolfhound.oracles._order_kernels import Promises
-from wolfhound.oracles._question import Question
+from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles.int8.codes import Codes, encode_queries
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.layout import PackedRows
@@ -86,12 +85,7 @@ class Buckets:
 
     @classmethod
     def of(
-        cls,
-        stored: Stored,
-        numbers: Mapping[str, Any],
-        shape: tuple[int, int],
-        buckets: int,
-        prefix: str = "codes",
+        cls, stored: Stored, numbers: Mapping[str, Any], shape: tuple[int, int], buckets: int, prefix: str
     ) -> Buckets:
         """Put together what was saved, see `Codes.of`; the buckets hold every atom once."""
         codes = Codes.of(stored, numbers, shape, prefix)
@@ -106,7 +100,7 @@ class Buckets:
         """Memory that it takes."""
         return self.codes.nbytes + self.offsets.nbytes
 
-    def arrays(self, prefix: str = "codes") -> dict[str, NDArray[Any]]:
+    def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """What is to be saved, with `codes.numbers()`."""
         return self.codes.arrays(prefix) | {f"{prefix}_offsets": self.offsets}
 
@@ -169,36 +163,52 @@ def doubling(budget: int, most: int, thresholds: Vector | None) -> Iterator[Roun
     yield budget, None
 
 
-def search(
-    atoms: Atoms,
-    tables: Sequence[BucketTable[Bucketing]],
-    question: Question,
-    rounds: Iterable[Round],
-    *,
-    scores: Vector | None,
-    scan: Scan | None,
-) -> Hits:
-    """Probe; with a scan, what misses its score, or has none, is answered by a certified pass.
+class ProbingIndex(CheckedOracle):
+    """An index that probes the buckets of some tables; a subclass may say in which rounds.
 
     Parameters
     ----------
-    atoms, tables, question, rounds
-        As in `probe`.
-    scores : (m,), optional
-        What the caller wants to be reached.
-    scan
-        Answers what codes cannot decide; None: nothing is proved.
+    atoms, tables
+        What is searched.
+    budget
+        Atoms to probe for a query, with thresholds in the first round.
+    proof
+        Whether a query that misses its threshold, or has none, is answered by a
+        certified pass over the codes.
     """
-    if scan is None:
-        return probe(atoms, tables, question, rounds)
-    codes = tables[0].buckets.codes
-    if scores is None:
-        return answer_by_codes(atoms, codes, scan, question)
-    hits = probe(atoms, tables, question, rounds)
-    missed = np.flatnonzero(hits.scores[:, 0] < scores)
-    if not len(missed):
-        return hits
-    return patch(hits, missed, answer_by_codes(atoms, codes, scan, question.only(missed)))
+
+    def __init__(
+        self, atoms: Atoms, tables: Sequence[BucketTable[Bucketing]], *, budget: int, proof: bool
+    ) -> None:
+        self._atoms, self._searched = atoms, tables
+        self._budget, self._proof = budget, proof
+        # Answers what codes cannot decide.
+        self._scan = Scan(atoms, screen=False) if proof else None
+
+    @property
+    def budget(self) -> int:
+        """Atoms that a query probes, in each of independent copies."""
+        return self._budget
+
+    def rounds(self, question: Question, thresholds: Vector | None) -> Iterable[Round]:
+        """Budgets of a table, round by round, and the scores that are enough."""
+        return self._double(self._budget, thresholds)
+
+    def _double(self, first: int, thresholds: Vector | None) -> Iterable[Round]:
+        return doubling(first, max(first, int(CAP * self._atoms.shape[0])), thresholds)
+
+    def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
+        """Answer checked queries by `probe`; what misses its score, or has none, perhaps by a pass."""
+        codes, scan = self._searched[0].buckets.codes, self._scan
+        if scan is not None and thresholds is None:
+            return answer_by_codes(self._atoms, codes, scan, question)
+        hits = probe(self._atoms, self._searched, question, self.rounds(question, thresholds))
+        if scan is None or thresholds is None:
+            return hits
+        missed = np.flatnonzero(hits.scores[:, 0] < thresholds)
+        if not len(missed):
+            return hits
+        return patch(hits, missed, answer_by_codes(self._atoms, codes, scan, question.only(missed)))
 
 
 def probe(
@@ -217,7 +227,7 @@ def probe(
         enough, or after the last.
     """
     probes = [_Probe(table, question) for table in tables]
-    left = np.arange(len(question.queries))
+    every = left = np.arange(len(question.queries))
     for budget, thresholds in rounds:
         if not len(left):
             break
@@ -227,11 +237,8 @@ def probe(
             ids = _together([probe.ids(left) for probe in probes])
             best = rescore_pairs(atoms, question.queries[left], ids).max(axis=1, initial=-np.inf)
             left = left[best < thresholds[left]]
-    every = np.arange(len(question.queries))
     ids = _together([probe.ids(every) for probe in probes])
-    return offer(
-        atoms, question, ids, scored=functools.reduce(np.add, [probe.progress.scored for probe in probes])
-    )
+    return offer(atoms, question, ids, scored=np.sum([probe.progress.scored for probe in probes], axis=0))
 
 
 def _together(parts: list[Ids]) -> Ids:
@@ -273,13 +280,9 @@ class _Probe:
     def round(self, which: Ints, budget: int) -> None:
         """Go on with some queries until their buckets hold `budget` atoms."""
         parts = [which[start : start + _TOGETHER] for start in range(0, len(which), _TOGETHER)]
+        known = self._promises, self._offsets, self._packed, self._queries, self.progress
         if len(parts) == 1:
-            self._go_on(which, budget)
+            kernels.probe(which, budget, *known)
             return
-        for _ in map_ordered(lambda part: self._go_on(part, budget), parts, blas=False):
+        for _ in map_ordered(lambda part: kernels.probe(part, budget, *known), parts, blas=False):
             pulse(0)
-
-    def _go_on(self, which: Ints, budget: int) -> None:
-        kernels.probe(
-            which, budget, self._promises, self._offsets, self._packed, self._queries, self.progress
-        )

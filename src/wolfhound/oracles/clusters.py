@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final
@@ -13,28 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.atoms import ArrayAtoms, as_atoms
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Ints, Matrix, Vector
+from wolfhound.core import Atoms, AtomsLike, Ints, Matrix, Vector
 from wolfhound.machine import Speed
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._kmeans import kmeans, kmeans_products, nearest
 from wolfhound.oracles._order_kernels import Promises
-from wolfhound.oracles._question import Question, check_question, check_thresholds
+from wolfhound.oracles._question import Question
 from wolfhound.oracles._scale import FAR, sample_rows, scale_rows, unit_of
-from wolfhound.oracles.buckets import (
-    CAP,
-    Buckets,
-    BucketTable,
-    default_budget,
-    doubling,
-    fill_buckets,
-    search,
-)
+from wolfhound.oracles.buckets import Buckets, BucketTable, ProbingIndex, default_budget, fill_buckets
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8._sweep_kernels import bound_all
 from wolfhound.oracles.int8.codes import Codes, encode_queries
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.scan import code_bytes
-from wolfhound.oracles.scan import Scan
 from wolfhound.validate import count, flag, number
 
 NAME = "clusters"
@@ -105,7 +95,7 @@ class Clusters:
 
 
 @final
-class ClusterIndex:
+class ClusterIndex(ProbingIndex):
     """Probes the clusters of atoms that promise the highest scores.
 
     Int8 codes of the atoms, cluster after cluster, are scanned from the most
@@ -126,13 +116,9 @@ class ClusterIndex:
     def __init__(
         self, atoms: Atoms, clusters: Clusters, buckets: Buckets, *, budget: int, proof: bool = False
     ) -> None:
-        self._atoms = atoms
+        super().__init__(atoms, [BucketTable(buckets, clusters)], budget=budget, proof=proof)
         self._clusters = clusters
         self._buckets = buckets
-        self._budget = budget
-        self._proof = proof
-        self._tables = [BucketTable(buckets, clusters)]
-        self._scan = Scan(atoms, screen=False) if proof else None
 
     @classmethod
     def build(
@@ -177,25 +163,11 @@ class ClusterIndex:
         return ClusterIndex(self._atoms, self._clusters, self._buckets, budget=first, proof=self._proof)
 
     @property
-    def atoms(self) -> Atoms:
-        """The atoms that are searched."""
-        return self._atoms
-
-    @property
     def nbytes(self) -> int:
         """Memory that the index takes."""
         return self._buckets.nbytes + self._clusters.codes.nbytes + self._clusters.centres.nbytes
 
-    def query(
-        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
-    ) -> Hits:
-        """Answer m queries, see `Oracle.query`."""
-        question = check_question(self._atoms, queries, k, exclude)
-        scores = check_thresholds(thresholds, len(question.queries))
-        rounds = doubling(self._budget, max(self._budget, int(CAP * self._atoms.shape[0])), scores)
-        return search(self._atoms, self._tables, question, rounds, scores=scores, scan=self._scan)
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: saved.Folder) -> None:
         """Write the index to a folder, whole or not at all; see `load`."""
         params = {
             "budget": self._budget,
@@ -204,12 +176,12 @@ class ClusterIndex:
             "centre_codes": self._clusters.codes.numbers(),
             "unit": self._clusters.unit,
         }
-        arrays = self._buckets.arrays() | self._clusters.codes.arrays("centre_codes")
+        arrays = self._buckets.arrays("codes") | self._clusters.codes.arrays("centre_codes")
         arrays["centres"] = self._clusters.centres
         saved.save_index(folder, NAME, arrays, params, self._atoms)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> ClusterIndex:
+    def load(cls, folder: saved.Folder, atoms: AtomsLike) -> ClusterIndex:
         """Map an index that `save` wrote; the atoms must be the same.
 
         With `proof`, one pass proves that the codes are those of the atoms, as for
@@ -226,10 +198,8 @@ class ClusterIndex:
             unit = number(params["unit"], "unit", low=0.0, strict=True)
             centres = stored.array("centres", np.float32, (None, d), low=-FAR, high=FAR)
             codes = Codes.of(stored, params["centre_codes"], centres.shape, "centre_codes")
-            buckets = Buckets.of(stored, params["codes"], rows.shape, len(centres))
-            budget, proof = saved.read_probing(params)
-        if proof:
-            saved.check_codes(stored, buckets.codes, rows)
+            buckets = Buckets.of(stored, params["codes"], rows.shape, len(centres), "codes")
+        budget, proof = saved.read_probing(stored, buckets.codes, rows)
         return cls(rows, Clusters(centres, unit, codes), buckets, budget=budget, proof=proof)
 
     def __repr__(self) -> str:

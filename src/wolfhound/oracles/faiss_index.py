@@ -7,8 +7,7 @@ as for every oracle.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
@@ -16,15 +15,12 @@ from numpy.typing import NDArray
 
 from wolfhound import store
 from wolfhound.atoms import as_atoms, finite_rows
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Singles, Vector
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Singles, Vector
 from wolfhound.oracles import _faiss
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._hits import join, offer
-from wolfhound.oracles._kmeans import kmeans, nearest
-from wolfhound.oracles._question import Question, check_question, check_thresholds
+from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.validate import count, number, require
-
-__all__ = ["FaissIndex", "Hnsw", "IvfPq", "Pq", "Wrapped", "kmeans", "nearest"]
 
 _GATHER = 64 << 20
 """Bytes of candidates' rows that are gathered at once."""
@@ -39,8 +35,21 @@ _FAR = 16.0
 # ---------------------------------------------------------------- kinds
 
 
+class _Settings:
+    """Settings of an index, all of them counts."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        each: Any = self
+        for setting in fields(each):
+            value = getattr(self, setting.name)
+            if value is not None or setting.default is not None:
+                count(value, setting.name, low=2 if setting.name == "links" else 1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pq:
+class Pq(_Settings):
     """Product quantisation: every atom's codes are scored, in registers.
 
     Parameters
@@ -55,13 +64,9 @@ class Pq:
     columns: int = 2
     rerank: int = 256
 
-    def __post_init__(self) -> None:
-        count(self.columns, "columns", low=1)
-        count(self.rerank, "rerank", low=1)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IvfPq:
+class IvfPq(_Settings):
     """Lists of near atoms; the codes of the best lists are scored.
 
     Atoms belong to the list with the nearest centre and are coded by what is
@@ -84,16 +89,9 @@ class IvfPq:
     columns: int = 2
     rerank: int = 64
 
-    def __post_init__(self) -> None:
-        count(self.columns, "columns", low=1)
-        count(self.rerank, "rerank", low=1)
-        for name in ("lists", "probes"):
-            if getattr(self, name) is not None:
-                count(getattr(self, name), name, low=1)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hnsw:
+class Hnsw(_Settings):
     """A graph of near atoms, walked towards the query. It keeps float32 rows.
 
     Built by one thread, and so slowly: faiss's parallel build may depend on timing.
@@ -114,14 +112,9 @@ class Hnsw:
     search: int = 64
     rerank: int = 16
 
-    def __post_init__(self) -> None:
-        count(self.links, "links", low=2)
-        for name in ("construction", "search", "rerank"):
-            count(getattr(self, name), name, low=1)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wrapped:
+class Wrapped(_Settings):
     """An index that the caller made.
 
     Parameters
@@ -133,9 +126,6 @@ class Wrapped:
     name: ClassVar[str] = "faiss"
     rerank: int = 64
 
-    def __post_init__(self) -> None:
-        count(self.rerank, "rerank", low=1)
-
 
 Kind: TypeAlias = Pq | IvfPq | Hnsw | Wrapped
 
@@ -146,7 +136,7 @@ _KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in (Pq, IvfPq, Hnsw, W
 
 
 @final
-class FaissIndex:
+class FaissIndex(CheckedOracle):
     """An index of faiss: candidates by approximate scores, re-scored exactly.
 
     Proves nothing: bounds are inf. Inner products stay inner products: atoms
@@ -187,22 +177,19 @@ class FaissIndex:
         rows = as_atoms(atoms)
         chosen: Kind = Pq() if kind is None else kind
         rng = np.random.default_rng(count(seed, "seed"))
+        if not isinstance(chosen, (Pq, IvfPq, Hnsw)):
+            raise TypeError(f"`kind` must be a Pq, IvfPq or Hnsw. Got {kind!r}.")
+        frame = _faiss.frame(rows, 1 if isinstance(chosen, Hnsw) else chosen.columns)
         if isinstance(chosen, Hnsw):
-            frame = _faiss.frame(rows, 1)
-            index = _faiss.build_hnsw(
-                rows, frame, links=chosen.links, construction=chosen.construction, search=chosen.search
-            )
+            sizes = {"links": chosen.links, "construction": chosen.construction, "search": chosen.search}
+            index = _faiss.build_hnsw(rows, frame, **sizes)
         elif isinstance(chosen, IvfPq):
-            frame = _faiss.frame(rows, chosen.columns)
             lists = min(rows.shape[0], chosen.lists or round(4.0 * rows.shape[0] ** 0.5))
             index = _faiss.build_ivf_pq(rows, frame, lists=lists, columns=chosen.columns, rng=rng)
             probes = chosen.probes or round(0.05 * index.nlist)
             chosen = replace(chosen, lists=index.nlist, probes=min(index.nlist, max(1, probes)))
-        elif isinstance(chosen, Pq):
-            frame = _faiss.frame(rows, chosen.columns)
-            index = _faiss.build_pq(rows, frame, chosen.columns, rng)
         else:
-            raise TypeError(f"`kind` must be a Pq, IvfPq or Hnsw. Got {kind!r}.")
+            index = _faiss.build_pq(rows, frame, chosen.columns, rng)
         return cls(rows, _engine(index, chosen), chosen, anchor=np.zeros(frame.width, np.float32), reach=1.0)
 
     @classmethod
@@ -229,11 +216,6 @@ class FaissIndex:
         return cls(rows, _engine(index, kind), kind, anchor=anchor, reach=reach)
 
     @property
-    def atoms(self) -> Atoms:
-        """The atoms that are searched."""
-        return self._atoms
-
-    @property
     def kind(self) -> Kind:
         """What it is, with its settings."""
         return self._kind
@@ -243,17 +225,13 @@ class FaissIndex:
         """Bytes of the index, without the atoms."""
         return _faiss.to_bytes(self._engine.index).nbytes
 
-    def query(
-        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
-    ) -> Hits:
-        """Answer m queries, see `Oracle.query`; thresholds change nothing.
+    def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
+        """Answer checked queries; thresholds change nothing.
 
         `scored` counts atoms once, as codes or rows: all of them for `Pq`, those
         of the probed lists for `IvfPq`. For `Hnsw`, and for graphs and lists of
         a wrapped index, faiss counts all queries together: each gets its share.
         """
-        question = check_question(self._atoms, queries, k, exclude)
-        check_thresholds(thresholds, len(question.queries))
         wide = max(question.k, self._kind.rerank) + question.exclude.shape[1]
         row = self._atoms.shape[1] * self._atoms.dtype.itemsize
         step = max(1, _GATHER // (row * min(self._atoms.shape[0], wide)))
@@ -280,7 +258,7 @@ class FaissIndex:
 
     # ------------------------------------------------------------ files
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: saved.Folder) -> None:
         """Write the index to a folder; an older one stays until this one is whole."""
         try:
             data = _faiss.to_bytes(self._engine.index)
@@ -291,7 +269,7 @@ class FaissIndex:
         saved.save_index(folder, self._kind.name, arrays, params, self._atoms)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> FaissIndex:
+    def load(cls, folder: saved.Folder, atoms: AtomsLike) -> FaissIndex:
         """Read an index that `save` wrote; faiss gets only bytes whose checksum is right.
 
         Damage is refused, and so is an index of another kind or size than was saved.
@@ -306,7 +284,15 @@ class FaissIndex:
         """
         rows, stored = saved.open_index(folder, atoms, _KINDS)
         n, d = rows.shape
-        kind = _kind_of(stored)
+        name: Any = stored.params["index"]
+        settings: Any = stored.params.get("settings")
+        try:
+            kind = _KINDS[name](**settings)
+        except (TypeError, ValueError):
+            raise store.StoreError(
+                f"`folder` must hold a kind of index that this wolfhound knows."
+                f" Got {name} with settings {settings} in {stored.folder}."
+            ) from None
         with stored.reading():
             data = stored.array("index", np.uint8, (None,))
             anchor = stored.array("anchor", np.float32, (None,), low=-_LARGEST, high=_LARGEST)
@@ -328,19 +314,6 @@ class FaissIndex:
     def __repr__(self) -> str:
         """The atoms and the settings."""
         return f"FaissIndex({self._atoms!r}, kind={self._kind!r})"
-
-
-def _kind_of(stored: store.Stored) -> Kind:
-    """The kind that was saved."""
-    name = stored.params["index"]
-    settings: Any = stored.params.get("settings")
-    try:
-        return _KINDS[name](**settings)
-    except (TypeError, ValueError):
-        raise store.StoreError(
-            f"`folder` must hold a kind of index that this wolfhound knows."
-            f" Got {name} with settings {settings} in {stored.folder}."
-        ) from None
 
 
 def _engine(index: Any, kind: Kind) -> _faiss.Engine:

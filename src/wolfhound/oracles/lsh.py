@@ -6,7 +6,6 @@ One or two tables; the work is on the query's side, which tries many buckets.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import final
@@ -14,10 +13,10 @@ from typing import final
 import numpy as np
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
+from wolfhound.core import Atoms, AtomsLike, Matrix, Vector
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._question import Question, check_question, check_thresholds
-from wolfhound.oracles.buckets import CAP, Round, default_budget, doubling, search
+from wolfhound.oracles.buckets import ProbingIndex, Round, default_budget
 from wolfhound.oracles.hashes import CrossPolytope, Family
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.lsh_tables import HashTables, draw_tables
@@ -29,7 +28,7 @@ NAME = "lsh"
 
 
 @final
-class LshIndex:
+class LshIndex(ProbingIndex):
     """Probes the buckets of a hash that promise the highest scores.
 
     Atoms are hashed by the direction and the length of ``s - m``, m their centre,
@@ -58,12 +57,9 @@ class LshIndex:
     def __init__(
         self, atoms: Atoms, tables: HashTables, *, budget: int, promise: Promise, proof: bool = False
     ) -> None:
-        self._atoms = atoms
+        super().__init__(atoms, tables.all, budget=budget, proof=proof)
         self._tables = tables
-        self._budget = budget
         self._promise = promise
-        self._proof = proof
-        self._scan = Scan(atoms, screen=False) if proof else None
 
     @classmethod
     def build(
@@ -140,11 +136,6 @@ class LshIndex:
     # ------------------------------------------------------------ what it is
 
     @property
-    def atoms(self) -> Atoms:
-        """The atoms that are searched."""
-        return self._atoms
-
-    @property
     def nbytes(self) -> int:
         """Memory that the index takes."""
         return self._tables.nbytes
@@ -165,33 +156,17 @@ class LshIndex:
         return self._tables.radius
 
     @property
-    def budget(self) -> int:
-        """Atoms that a query probes in a copy."""
-        return self._budget
-
-    @property
     def promise(self) -> Promise:
         """What it was built for."""
         return self._promise
 
     # ------------------------------------------------------------ asking
 
-    def query(
-        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
-    ) -> Hits:
-        """Answer m queries, see `Oracle.query`."""
-        question = check_question(self._atoms, queries, k, exclude)
-        scores = check_thresholds(thresholds, len(question.queries))
-        rounds = self._rounds(question, scores)
-        return search(self._atoms, self._tables.all, question, rounds, scores=scores, scan=self._scan)
-
-    def _rounds(self, question: Question, scores: Vector | None) -> Iterable[Round]:
+    def rounds(self, question: Question, thresholds: Vector | None) -> Iterable[Round]:
         """Budgets of a table, round by round, and the scores that are enough."""
         first = -(-self._budget // self._tables.each)
-        if scores is not None:
-            return doubling(first, max(first, int(CAP * self._atoms.shape[0])), scores)
-        if not self._promise.taus:
-            return doubling(first, first, None)
+        if thresholds is not None or not self._promise.taus:
+            return self._double(first, thresholds)
         start = self._tables.start(question.queries)
         return self._promise.rounds(first, question.sizes, radius=self.radius, start=start)
 
@@ -234,14 +209,14 @@ class LshIndex:
 
     # ------------------------------------------------------------ saving
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: saved.Folder) -> None:
         """Write the index to a folder, whole or not at all; see `load`."""
         params = {"budget": self._budget, "proof": self._proof, **asdict(self._promise)}
         params |= self._tables.numbers()
         saved.save_index(folder, NAME, self._tables.arrays(), params, self._atoms)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> LshIndex:
+    def load(cls, folder: saved.Folder, atoms: AtomsLike) -> LshIndex:
         """Map an index that `save` wrote; the atoms must be the same.
 
         With `proof`, one pass proves that the codes are those of the atoms, as for
@@ -255,9 +230,7 @@ class LshIndex:
         rows, stored = saved.open_index(folder, atoms, [NAME])
         with stored.reading():
             tables, promise = HashTables.of(stored, rows.shape), Promise.of(stored.params)
-            budget, proof = saved.read_probing(stored.params)
-        if proof:
-            saved.check_codes(stored, tables.all[0].buckets.codes, rows)
+        budget, proof = saved.read_probing(stored, tables.all[0].buckets.codes, rows)
         return cls(rows, tables, budget=budget, promise=promise, proof=proof)
 
     def __repr__(self) -> str:

@@ -10,14 +10,14 @@ from typing import final
 from numpy.typing import ArrayLike
 
 from wolfhound.atoms import MappedAtoms, as_atoms
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, Vector
+from wolfhound.core import Atoms, AtomsLike, Hits, Oracle, Vector
 from wolfhound.oracles._hits import offer
-from wolfhound.oracles._question import check_question, check_thresholds
+from wolfhound.oracles._question import CheckedOracle, Question, ask_index, check_thresholds
 from wolfhound.validate import count, function, matrix, oracle, require
 
 
 @final
-class Projected:
+class Projected(CheckedOracle):
     """Asks an index of psi(atoms) with phi(query): (c, phi, psi, tau)-MaxIP.
 
     What the index finds is scored again with the caller's own query on the
@@ -74,32 +74,15 @@ class Projected:
         n, mapped = self._atoms.shape[0], index.atoms.shape[0]
         require(mapped == n, "index", f"an oracle over the {n} mapped atoms", f"{mapped} atoms")
 
-    @property
-    def atoms(self) -> Atoms:
-        """The atoms that are answered, not what they are mapped to."""
-        return self._atoms
-
-    def query(
-        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
-    ) -> Hits:
-        """Answer m queries, see `Oracle.query`; the best of what the index finds."""
-        question = check_question(self._atoms, queries, k, exclude)
+    def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
+        """Answer for the atoms, not what they are mapped to, the best of what the index finds."""
         m, dim = len(question.queries), self._index.atoms.shape[1]
-        floors = check_thresholds(thresholds, m)
         mapped = matrix(self._phi(question.queries), "phi(queries)")
         require(mapped.shape == (m, dim), "phi(queries)", f"an ({m}, {dim}) array", f"shape {mapped.shape}")
-        if floors is not None:
-            floors = (
-                None
-                if self._thresholds is None
-                else check_thresholds(self._thresholds(question.queries, floors), m)
-            )
-        hits = self._index.query(
-            mapped,
-            k=question.k + self._extra,
-            thresholds=floors,
-            exclude=question.exclude if question.exclude.shape[1] else None,
-        )
+        floors = None
+        if thresholds is not None and self._thresholds is not None:
+            floors = check_thresholds(self._thresholds(question.queries, thresholds), m)
+        hits = ask_index(self._index, replace(question, queries=mapped, k=question.k + self._extra), floors)
         scored = hits.scored + (hits.ids >= 0).sum(axis=1)
         return replace(offer(self._atoms, question, hits.ids, scored=scored), passes=hits.passes)
 

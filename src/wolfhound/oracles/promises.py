@@ -93,12 +93,9 @@ class Promise:
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Promise:
         """Return a promise that was saved; ValueError if none can be so."""
-        ratio, delta = number(params["ratio"], "ratio"), number(params["delta"], "delta")
-        taus = tuple(number(tau, "tau") for tau in params["taus"])
+        ratio, delta = within(params["ratio"], "ratio", "(0, 1]"), within(params["delta"], "delta", "(0, 1)")
+        taus = tuple(within(tau, "tau", "(0, 1]") for tau in params["taus"])
         budgets = tuple(count(budget, "budgets", low=1) for budget in params["budgets"])
-        require(0.0 < ratio <= 1.0, "ratio", "in (0, 1]", ratio)
-        require(0.0 < delta < 1.0, "delta", "in (0, 1)", delta)
-        require(all(0.0 < tau <= 1.0 for tau in taus), "tau", "in (0, 1]", taus)
         require(len(budgets) == len(taus), "budgets", "one for each tau", budgets)
         require(max(budgets, default=1) < 2**40, "budgets", "smaller", budgets)
         return cls(ratio=ratio, delta=delta, taus=taus, budgets=budgets)

@@ -15,9 +15,9 @@ import numpy as np
 
 from wolfhound import validate
 from wolfhound.atoms import norms
-from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Oracle, Vector
+from wolfhound.core import Hits, Ints, Oracle, Vector
 from wolfhound.oracles._hits import offer
-from wolfhound.oracles._question import check_question, check_thresholds, lengths, slacks
+from wolfhound.oracles._question import CheckedOracle, Question, ask_index, lengths, slacks
 from wolfhound.rounding import TINY, UNIT
 from wolfhound.validate import number, require
 
@@ -29,7 +29,7 @@ _WIDTH = 2.0
 
 
 @final
-class QuantizedQueries:
+class QuantizedQueries(CheckedOracle):
     """Asks an oracle with the centre of the lattice cell that a query lies in.
 
     Queries are scaled to norm 1; [-1, 1]^d is cut into ``ceil(2 / side)^d`` cubic cells.
@@ -63,38 +63,24 @@ class QuantizedQueries:
     """
 
     def __init__(self, oracle: Oracle, *, side: float, radius: float | None = None) -> None:
-        self._oracle = validate.oracle(oracle, "oracle")
+        self._oracle, self._atoms = validate.oracle(oracle, "oracle"), oracle.atoms
         self._side = number(side, "side", low=_FINEST)
         require(self._side < _WIDTH, "side", "< 2, the width of all queries", side)
         self._radius = math.inf if radius is None else max(number(radius, "radius", low=0.0), TINY)
-
-    @property
-    def atoms(self) -> Atoms:
-        """The atoms that are searched."""
-        return self._oracle.atoms
 
     @property
     def cells(self) -> int:
         """How many cells there are in all, so how many queries the oracle may see."""
         return int(math.ceil(_WIDTH / self._side) ** self.atoms.shape[1])
 
-    def query(
-        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
-    ) -> Hits:
-        """Answer m queries, see `Oracle.query`, from the centres of their cells."""
-        question = check_question(self.atoms, queries, k, exclude)
-        floors = check_thresholds(thresholds, len(question.queries))
+    def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
+        """Answer checked queries from the centres of their cells."""
         lattice = _locate(question.queries, math.ceil(_WIDTH / self._side))
         radius, passes = self._radius, 0.0
-        if floors is not None:
+        if thresholds is not None:
             radius, passes = self._measure(radius)
-            floors = lattice.lower(floors, radius)
-        hits = self._oracle.query(
-            lattice.centres,
-            k=question.k,
-            thresholds=floors,
-            exclude=question.exclude if question.exclude.shape[1] else None,
-        )
+            thresholds = lattice.lower(thresholds, radius)
+        hits = ask_index(self._oracle, replace(question, queries=lattice.centres), thresholds)
         radius = min(radius, max(hits.radius, TINY))
         bounds = hits.bounds.copy()
         proved = np.isfinite(bounds)

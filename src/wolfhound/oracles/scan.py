@@ -10,13 +10,13 @@ from typing import final
 import numpy as np
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
+from wolfhound.core import AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.oracles._batch import candidates, group_size, product_pass
 from wolfhound.oracles._best import Best
 from wolfhound.oracles._hits import Cost, build_hits, join, patch, prove, rank_one, rescore, settle, take_from
 from wolfhound.oracles._norms import Gauge, Norms
 from wolfhound.oracles._pass import Watch, full_pass
-from wolfhound.oracles._question import Question, check_question
+from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles._screen import ReferencePass, Screen, fits, scale_of
 from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
 from wolfhound.validate import flag
@@ -29,7 +29,7 @@ SCREEN_MEMORY = 1 << 30
 
 
 @final
-class Scan:
+class Scan(CheckedOracle):
     """Exact oracle: the best atom of all, and a bound to float64 rounding.
 
     One query is scored in float64 sums, a little slower than a read. Several queries
@@ -65,19 +65,8 @@ class Scan:
         self._norms: Norms | None = None
         self._reference: ReferencePass | None = None
 
-    @property
-    def atoms(self) -> Atoms:
-        """The atoms that are searched."""
-        return self._atoms
-
-    def query(
-        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
-    ) -> Hits:
-        """Answer m queries, see `Oracle.query`; thresholds are ignored."""
-        return self.answer(check_question(self._atoms, queries, k, exclude))
-
-    def answer(self, question: Question) -> Hits:
-        """Answer checked queries."""
+    def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
+        """Answer checked queries; thresholds are ignored."""
         if len(question.queries) == 1:
             return self._answer_near(question) or self._loop(question, keep=True)
         if len(question.queries) <= _FEW:
@@ -114,10 +103,7 @@ class Scan:
             watch.copy, watch.scale = np.empty(self._atoms.shape[0], np.float32), scale_of(size)
         norms = self._pass([watch])
         if watch.copy is not None and fits(size, norms.radius):
-            query = watch.query.copy()
-            self._reference = ReferencePass(
-                query=query, size=size, scale=watch.scale, scores=watch.copy, norms=norms
-            )
+            self._reference = ReferencePass(watch.query.copy(), size, watch.scale, watch.copy, norms)
         return norms
 
     def _pass(self, watches: list[Watch]) -> Norms:
@@ -133,16 +119,8 @@ class Scan:
         """Answer by products; what they cannot decide, by the float64 loop."""
         ids, uppers, rest, norms = product_pass(self._atoms, self._gauge(), question, size)
         self._norms = norms
-        hits = settle(
-            self._atoms,
-            question,
-            ids,
-            uppers,
-            rest=rest,
-            scored=np.full(len(ids), self._atoms.shape[0], np.int64),
-            passes=1.0,
-            radius=norms.radius,
-        )
+        cost = Cost(np.full(len(ids), self._atoms.shape[0]), 1.0, norms.radius)
+        hits = settle(self._atoms, question, ids, uppers, rest=rest, cost=cost)
         undecided = np.flatnonzero((rest > -np.inf) & (rest >= hits.scores[:, -1]))
         return patch(hits, undecided, self._loop(question.only(undecided))) if len(undecided) else hits
 

@@ -16,7 +16,7 @@ from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.oracles._best import highest
 from wolfhound.oracles._hits import offer, pad, score_ids
-from wolfhound.oracles._question import Question, check_question
+from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import pulse
@@ -37,7 +37,7 @@ _FEW = 4
 
 
 @final
-class RandomSubset:
+class RandomSubset(CheckedOracle):
     """Scores a fresh random sample of the atoms at every call; proves nothing.
 
     Every atom is in a sample with the same chance, ``size / n``. For speed a
@@ -75,29 +75,20 @@ class RandomSubset:
         self._rng = rng(seed)
 
     @property
-    def atoms(self) -> Atoms:
-        """The atoms that are searched."""
-        return self._atoms
-
-    @property
     def size(self) -> int:
         """Atoms of a sample."""
         return self._size
 
-    def query(
-        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
-    ) -> Hits:
-        """Answer m queries from one sample, see `Oracle.query`; thresholds are ignored."""
-        question = check_question(self._atoms, queries, k, exclude)
+    def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
+        """Answer checked queries from one sample; thresholds are ignored."""
         with alone:  # what one call draws is not mixed with what another thread does
             ids = _draw(self._rng, self._atoms.shape[0], self._size, self._run)
         sample = _Sample(self._atoms, ids)
-        scored = np.full(len(question.queries), self._size, np.int64)
+        scored = np.full(len(question.queries), self._size)
         if len(question.queries) <= _FEW:
             return offer(self._atoms, question, _best(sample, question), scored=scored)
-        hits = Scan(sample, screen=False).query(
-            question.queries, k=question.k, exclude=sample.places(question.exclude)
-        )
+        excluded = sample.places(question.exclude)
+        hits = Scan(sample, screen=False).query(question.queries, k=question.k, exclude=excluded)
         return replace(
             hits,
             ids=pad(np.where(hits.ids >= 0, sample.ids[hits.ids], -1), question.k, -1),

@@ -7,7 +7,7 @@ They know nothing of how the oracles inside find their atoms.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias, final
 
@@ -16,7 +16,7 @@ import numpy as np
 from wolfhound import validate
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Vector
 from wolfhound.oracles._hits import patch, rescore
-from wolfhound.oracles._question import Question, check_question, check_thresholds
+from wolfhound.oracles._question import CheckedOracle, Question, ask_index
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import Tally
 from wolfhound.validate import count, require
@@ -29,7 +29,7 @@ _Tier: TypeAlias = Callable[[Question, Vector], Hits]
 
 
 @final
-class Tiered:
+class Tiered(CheckedOracle):
     """Asks an index first, and an exact oracle when the index finds too little.
 
     A query with a threshold is answered by the first tier that reaches it: the
@@ -65,32 +65,22 @@ class Tiered:
 
     def __init__(self, index: Oracle, exact: Oracle | None = None, *, cache: int = 256) -> None:
         self._index = validate.oracle(index, "index")
-        self._exact = Scan(index.atoms) if exact is None else validate.oracle(exact, "exact")
-        check_same_atoms(index.atoms, self._exact.atoms, "exact")
+        self._atoms, self._exact = index.atoms, check_exact(exact, index.atoms)
         self._room = min(count(cache, "cache"), index.atoms.shape[0])
         self._cache = _AtomCache.empty(index.atoms)  # replaced whole: queries of other threads may read it
         self._served = {"cache": Tally(), "index": Tally(), "exact": Tally()}
-
-    @property
-    def atoms(self) -> Atoms:
-        """The atoms that are searched."""
-        return self._index.atoms
 
     @property
     def counts(self) -> dict[str, int]:
         """How many queries each tier has answered so far, a copy."""
         return {name: tally.total for name, tally in self._served.items()}
 
-    def query(
-        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
-    ) -> Hits:
-        """Answer m queries, see `Oracle.query`; each escalates on its own.
+    def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
+        """Answer checked queries; each escalates on its own.
 
         An answer below its threshold is the best of all, with a finite bound.
         """
-        question = check_question(self.atoms, queries, k, exclude)
-        floors = check_thresholds(thresholds, len(question.queries))
-        hits = self._prove(question) if floors is None else self._escalate(question, floors)
+        hits = self._prove(question) if thresholds is None else self._escalate(question, thresholds)
         self._cache = self._cache.remember(hits, self._room)
         return hits
 
@@ -101,7 +91,10 @@ class Tiered:
 
     def _escalate(self, question: Question, floors: Vector) -> Hits:
         hits, left = None, np.arange(len(floors))
-        for name, tier in self._tiers(question.k):
+        tiers: list[tuple[str, _Tier]] = [("index", functools.partial(ask_index, self._index))]
+        if question.k <= len(self._cache.ids):
+            tiers.insert(0, ("cache", self._cache.query))
+        for name, tier in tiers:
             found = tier(question.only(left), floors[left])
             hits = found if hits is None else patch(hits, left, found)
             best = found.scores[:, 0]
@@ -114,12 +107,6 @@ class Tiered:
         proved = self._prove(question.only(left))
         return proved if hits is None else patch(hits, left, proved)
 
-    def _tiers(self, k: int) -> Iterator[tuple[str, _Tier]]:
-        cache = self._cache
-        if k <= len(cache.ids):
-            yield "cache", cache.query
-        yield "index", functools.partial(_query, self._index)
-
     def _prove(self, question: Question) -> Hits:
         """Ask the exact oracle, also for the atoms that the next queries will want.
 
@@ -128,7 +115,7 @@ class Tiered:
         m, k = len(question.queries), question.k
         self._served["exact"].add(m)
         wide = max(k, self._room // (2 * m))
-        hits = _query(self._exact, replace(question, k=wide), None)
+        hits = ask_index(self._exact, replace(question, k=wide), None)
         if wide > k:
             self._cache = self._cache.remember(hits, self._room)
             hits = replace(hits, ids=hits.ids[:, :k], scores=hits.scores[:, :k], slots=hits.slots[:, :k])
@@ -165,8 +152,7 @@ class Audited:
 
     def __init__(self, oracle: Oracle, exact: Oracle | None = None, *, every: int = 10) -> None:
         self._oracle = validate.oracle(oracle, "oracle")
-        self._exact = Scan(oracle.atoms) if exact is None else validate.oracle(exact, "exact")
-        check_same_atoms(oracle.atoms, self._exact.atoms, "exact")
+        self._exact = check_exact(exact, oracle.atoms)
         self._every = count(every, "every", low=1)
         self._calls = Tally()
 
@@ -205,6 +191,14 @@ class Audited:
 # ---------------------------------------------------------------- arguments
 
 
+def check_exact(exact: Oracle | None, atoms: Atoms) -> Oracle:
+    """Return the oracle that proves answers over these atoms, by default a scan."""
+    if exact is None:
+        return Scan(atoms)
+    check_same_atoms(atoms, validate.oracle(exact, "exact").atoms, "exact")
+    return exact
+
+
 def check_same_atoms(mine: Atoms, other: Atoms, name: str) -> None:
     """Raise ValueError if oracle `name` searches other atoms; some rows are compared."""
     if mine is other:
@@ -218,11 +212,6 @@ def check_same_atoms(mine: Atoms, other: Atoms, name: str) -> None:
 
 
 # ---------------------------------------------------------------- tiers
-
-
-def _query(oracle: Oracle, question: Question, thresholds: Vector | None) -> Hits:
-    exclude = question.exclude if question.exclude.shape[1] else None
-    return oracle.query(question.queries, k=question.k, thresholds=thresholds, exclude=exclude)
 
 
 class _AtomCache(NamedTuple):
@@ -284,10 +273,8 @@ class _AtomCache(NamedTuple):
         if not new:
             return _AtomCache(self.ids, self.rows, places)
         at, atoms, slots = (list(part) for part in zip(*new, strict=True))
-        ids, rows = (
-            np.empty(len(places), np.int64),
-            np.empty((len(places), *self.rows.shape[1:]), self.rows.dtype),
-        )
+        ids = np.empty(len(places), np.int64)
+        rows = np.empty((len(places), self.rows.shape[1]), self.rows.dtype)
         ids[: len(self.ids)], rows[: len(self.ids)] = self.ids, self.rows
         ids[at], rows[at] = atoms, hits.rows[slots]
         return _AtomCache(ids, rows, places)

@@ -11,7 +11,7 @@ from wolfhound.atoms import block_rows, check_finite
 from wolfhound.core import Atoms, Ids, Matrix, Vector
 from wolfhound.oracles.int8 import _encode_kernels as kernels
 from wolfhound.oracles.int8.codes import Codes, reach
-from wolfhound.oracles.int8.layout import empty_rows
+from wolfhound.oracles.int8.layout import PackedRows, empty_rows
 from wolfhound.pulse import pulse
 from wolfhound.threads import map_ordered
 from wolfhound.validate import require
@@ -44,66 +44,54 @@ def encode_atoms(atoms: Atoms, *, ids: Ids | None = None, centre: Vector | None 
     rows = np.where(np.isfinite(rows), rows, 0.0)  # the pass names the row that is not finite
     middle = np.zeros(d) if centre is None else centre.astype(atoms.dtype).astype(np.float64)
     zero = 128 if centre is None and rows.min() >= 0.0 and rows.max() > 0.0 else 0
-    draft = _Draft(atoms, ids, middle, zero)
+    packed = empty_rows(n, d, np.empty(0, np.int64) if ids is None else ids)
     guess = float(np.abs(rows - middle).max())
-    top = draft.fill(guess)
-    if top > 0.0 and not (top / _RANGE < guess < top * _RANGE and draft.error < math.inf):
+    top, exponent, height, error = _fill(packed, atoms, middle, zero, guess)
+    if top > 0.0 and not (top / _RANGE < guess < top * _RANGE and error < math.inf):
         # The sample did not tell the scale of the rest: float32 would lose too much.
-        draft.fill(top)
-    return draft.codes()
+        _, exponent, height, error = _fill(packed, atoms, middle, zero, top)
+    return Codes(
+        **packed._asdict(),
+        centre=middle,
+        zero=zero,
+        exponent=exponent,
+        height=height,
+        error=error,
+        radius=reach(middle, height + error, exponent),
+    )
 
 
-class _Draft:
-    """Codes that are being filled."""
+def _fill(
+    packed: PackedRows, atoms: Atoms, centre: Vector, zero: int, near: float
+) -> tuple[float, int, float, float]:
+    """Encode all rows, best if the largest entry is near `near`; return it, exponent, height and error."""
+    kind, size, places = atoms.dtype.type, atoms.dtype.itemsize, _places_of(packed.ids, packed.n)
+    far = float(np.abs(centre).max())
+    least = max(math.frexp(far)[1] - _APART[size] if far > 0.0 else -math.inf, -_EXTREME[size])
+    # Rows that all are the centre have no scale of their own: errors are far below the centre's.
+    wanted = math.frexp(near)[1] if near > 0.0 or far == 0.0 else math.frexp(far)[1] - _APART[4]
+    exponent = int(min(max(wanted, least), _EXTREME[size]))
+    unit = kind(math.ldexp(1.0, -exponent))
+    frame = kernels.CodeFrame(np.asarray(unit * centre.astype(kind)), unit, zero)
 
-    def __init__(self, atoms: Atoms, ids: Ids | None, centre: Vector, zero: int) -> None:
-        self._atoms = atoms
-        self._centre, self._zero = centre, zero
-        self._packed = empty_rows(*atoms.shape, np.empty(0, np.int64) if ids is None else ids)
-        self._places = _places_of(self._packed.ids, atoms.shape[0])
-        self.exponent, self.height, self.error = 0, 0.0, 0.0
+    def work(task: tuple[int, Matrix]) -> tuple[int, float, float, float]:
+        first, block = task
+        y = np.empty(block.shape[1] + 1, kind)
+        scratch = kernels.Scratch(y, y.view(np.int32 if size == 4 else np.int64))
+        mine = places[first : first + len(block)]
+        top, height, error = kernels.encode(block, mine, frame, scratch, packed)
+        if math.isnan(error) or height > math.ldexp(_LARGEST, -max(exponent, -500)):
+            check_norms(block, first)
+        if math.isnan(error):  # only its scale is out of range
+            return len(block), float(np.abs(block).max()), 0.0, math.inf
+        return len(block), math.ldexp(top, exponent), height, error
 
-    def fill(self, top: float) -> float:
-        """Encode all rows, best if the largest entry is near `top`; return the largest."""
-        kind = self._atoms.dtype.type
-        size = self._atoms.dtype.itemsize
-        far = float(np.abs(self._centre).max())
-        least = max(math.frexp(far)[1] - _APART[size] if far > 0.0 else -math.inf, -_EXTREME[size])
-        # Rows that all are the centre have no scale of their own: errors are far below the centre's.
-        wanted = math.frexp(top)[1] if top > 0.0 or far == 0.0 else math.frexp(far)[1] - _APART[4]
-        self.exponent = int(min(max(wanted, least), _EXTREME[size]))
-        unit = kind(math.ldexp(1.0, -self.exponent))
-        frame = kernels.CodeFrame(np.asarray(unit * self._centre.astype(kind)), unit, self._zero)
-
-        def work(task: tuple[int, Matrix]) -> tuple[int, float, float, float]:
-            first, block = task
-            y = np.empty(block.shape[1] + 1, kind)
-            scratch = kernels.Scratch(y, y.view(np.int32 if size == 4 else np.int64))
-            places = self._places[first : first + len(block)]
-            top, height, error = kernels.encode(block, places, frame, scratch, self._packed)
-            if math.isnan(error) or height > math.ldexp(_LARGEST, -max(self.exponent, -500)):
-                check_norms(block, first)
-            if math.isnan(error):  # only its scale is out of range
-                return len(block), float(np.abs(block).max()), 0.0, math.inf
-            return len(block), math.ldexp(top, self.exponent), height, error
-
-        found = []
-        for rows, *tops in map_ordered(work, self._atoms.blocks(block_rows(self._atoms))):
-            pulse(rows)
-            found.append(tops)
-        top, self.height, self.error = (float(max(column)) for column in zip(*found, strict=True))
-        return top
-
-    def codes(self) -> Codes:
-        return Codes(
-            **self._packed._asdict(),
-            centre=self._centre,
-            zero=self._zero,
-            exponent=self.exponent,
-            height=self.height,
-            error=self.error,
-            radius=reach(self._centre, self.height + self.error, self.exponent),
-        )
+    found = []
+    for rows, *tops in map_ordered(work, atoms.blocks(block_rows(atoms))):
+        pulse(rows)
+        found.append(tops)
+    top, height, error = (float(max(column)) for column in zip(*found, strict=True))
+    return top, exponent, height, error
 
 
 def _places_of(ids: Ids, n: int) -> Ids:

@@ -3,18 +3,17 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
 
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Singles, Vector
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Singles, Vector
 from wolfhound.machine import Speed
 from wolfhound.oracles import _saved as saved
-from wolfhound.oracles._hits import join, patch, settle
-from wolfhound.oracles._question import Question, check_question, slacks
+from wolfhound.oracles._hits import Cost, join, patch, settle
+from wolfhound.oracles._question import CheckedOracle, Question, slacks
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8.codes import (
     CodeCandidates,
@@ -35,7 +34,7 @@ _PER_ENTRY = 32
 
 
 @final
-class Int8Scan:
+class Int8Scan(CheckedOracle):
     """Exact oracle that reads int8 codes and only the rows that can still win.
 
     A pass over the codes bounds every score from above and below; rows that can
@@ -71,28 +70,20 @@ class Int8Scan:
         return cls(rows, encode_atoms(rows))
 
     @property
-    def atoms(self) -> Atoms:
-        """The atoms that are searched."""
-        return self._atoms
-
-    @property
     def nbytes(self) -> int:
         """Memory that the codes take."""
         return self._codes.nbytes
 
-    def query(
-        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
-    ) -> Hits:
-        """Answer m queries, see `Oracle.query`; thresholds are ignored."""
-        question = check_question(self._atoms, queries, k, exclude)
+    def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
+        """Answer checked queries; thresholds are ignored."""
         return answer_by_codes(self._atoms, self._codes, self._scan, question)
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: saved.Folder) -> None:
         """Write the codes to a folder, whole or not at all; see `load`."""
         saved.save_index(folder, NAME, self._codes.arrays(), self._codes.numbers(), self._atoms)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], atoms: AtomsLike) -> Int8Scan:
+    def load(cls, folder: saved.Folder, atoms: AtomsLike) -> Int8Scan:
         """Map codes that `save` wrote, and prove in one pass that they are those of the atoms.
 
         So bounds rest on the atoms, not on the folder: one that was forged, or made
@@ -150,16 +141,9 @@ def _decide(atoms: Atoms, codes: Codes, scan: Scan, question: Question, queries:
     found = sweep_codes(codes, queries, question.k)
     keys, places = _rank(found)
     ids = places if not len(codes.ids) else np.where(places >= 0, codes.ids[places], -1)
-    hits = settle(
-        atoms,
-        question,
-        ids,
-        queries.scores(keys),
-        rest=np.where(np.isfinite(found.floors), queries.scores(found.floors[:, None])[:, 0], -np.inf),
-        scored=np.full(len(ids), codes.n, np.int64),
-        passes=1.0,
-        radius=codes.radius,
-    )
+    rest = np.where(np.isfinite(found.floors), queries.scores(found.floors[:, None])[:, 0], -np.inf)
+    cost = Cost(np.full(len(ids), codes.n), 1.0, codes.radius)
+    hits = settle(atoms, question, ids, queries.scores(keys), rest=rest, cost=cost)
     undecided = np.flatnonzero(found.floors == np.inf)
     if not len(undecided):
         return hits
