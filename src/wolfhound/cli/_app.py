@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Exit, Option, Typer, echo
 
 import wolfhound as wh
 from wolfhound.cli import bench, demo, explain, herd, index, plan, policy, solve, unmix
 from wolfhound.cli._frame import Command, Commands
 
-app = typer.Typer(
+app = Typer(
     cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -23,32 +23,25 @@ app = typer.Typer(
     "wolfhound explain atoms.npy --target 17 --exclude-self\n\n"
     "wolfhound solve --help",
 )
-app.command(cls=Command, epilog=demo.EXAMPLES)(demo.demo)
-app.command(cls=Command, epilog=explain.EXAMPLES)(explain.explain)
-app.command(cls=Command, epilog=solve.EXAMPLES)(solve.solve)
-app.command(cls=Command, epilog=unmix.EXAMPLES)(unmix.unmix)
-app.command(cls=Command, epilog=herd.EXAMPLES)(herd.herd)
-app.command(cls=Command, epilog=plan.EXAMPLES)(plan.plan)
-app.command(cls=Command, epilog=bench.EXAMPLES)(bench.bench)
+for run in (demo.demo, explain.explain, solve.solve, unmix.unmix, herd.herd, plan.plan, bench.bench):
+    app.command(cls=Command)(run)
 app.add_typer(policy.app, name="policy")
 app.add_typer(index.app, name="index")
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"wolfhound {wh.__version__}")
-        raise typer.Exit
+        echo(f"wolfhound {wh.__version__}")
+        raise Exit
 
 
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of a pass; no answer depends on it.")
-    ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    threads: Annotated[int | None, Option(min=1, help="Threads of a pass; no answer depends on it.")] = None,
+    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Minimise a smooth convex f over the hull of many atoms, with a proved gap."""
     if threads is not None:

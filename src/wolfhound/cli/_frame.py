@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-import typer
+from typer import Abort, Exit
 from typer.core import TyperCommand, TyperGroup
 
 from wolfhound.cli import _places as places
@@ -23,39 +23,38 @@ MISTAKES = (ValueError, TypeError, OSError, ImportError, ArithmeticError, Memory
 """What the library raises on wrong use, and what files, streams and too little memory raise."""
 
 
-class Command(TyperCommand):
-    """A command; refuses to write over what it reads."""
+class _Framed:
+    """What a command and a group of them do alike; comes before the class of typer."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Read the arguments, or print help."""
+        """Read the arguments, or print help or the version."""
         with _print_help():
-            return super().make_context(*args, **kwargs)
+            return super().make_context(*args, **kwargs)  # type: ignore[misc]
 
     def invoke(self, ctx: Any) -> Any:
-        """Run and turn what is raised into an exit code."""
+        """Run and turn what is raised into an exit code; refuse to write over what is read."""
         with _tell_mistakes(ctx):
             places.check_reads(ctx)
-            return super().invoke(ctx)
+            return super().invoke(ctx)  # type: ignore[misc]
 
 
-class Commands(TyperGroup):
+class Command(_Framed, TyperCommand):
+    """A command; the examples of its docstring end its help."""
+
+    def __init__(self, *args: Any, help: str, **kwargs: Any) -> None:
+        text, _, examples = help.partition("\n\nExamples\n--------\n")
+        title = "Examples" if "\n\n" in examples else "Example"
+        super().__init__(*args, **{**kwargs, "help": text, "epilog": f"[bold]{title}:[/]\n\n{examples}"})
+
+
+class Commands(_Framed, TyperGroup):
     """A group of commands."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Read the arguments before the command, or print help or the version."""
-        with _print_help():
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run and turn what is raised into an exit code."""
-        with _tell_mistakes(ctx):
-            return super().invoke(ctx)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run all, say wrong use in one line, and see that what was printed has arrived."""
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False}) or 0
-        except typer.Abort:
+        except Abort:
             code = 130
         except Exception as error:
             # Typer has click in itself or beside it, as its version goes: no class stands for both.
@@ -83,14 +82,14 @@ def _tell_mistakes(ctx: Any) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        raise Exit(130) from None
     except BrokenPipeError:
-        raise typer.Exit(READER_GONE) from None
+        raise Exit(READER_GONE) from None
     except MISTAKES as error:
         if ctx.find_root().params.get("debug"):
             raise
         _say(_as_typed(str(error) or "There is too little memory.", ctx.command.params))
-        raise typer.Exit(2) from None
+        raise Exit(2) from None
 
 
 @contextlib.contextmanager
@@ -98,10 +97,10 @@ def _print_help() -> Iterator[None]:
     try:
         yield
     except (BrokenPipeError, SystemExit):  # rich exits
-        raise typer.Exit(0) from None  # who reads one line of help wanted no more
+        raise Exit(0) from None  # who reads one line of help wanted no more
     except OSError as error:
         _say(f"standard output cannot be written: {error.strerror}.")
-        raise typer.Exit(2) from None
+        raise Exit(2) from None
 
 
 def _as_typed(text: str, params: list[Any]) -> str:

@@ -7,9 +7,9 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from wolfhound import readers
 from wolfhound.atoms import join
@@ -17,47 +17,35 @@ from wolfhound.core import Atoms
 from wolfhound.tables import open_table
 
 UNLIMITED = math.inf
-STOPPING, OUTPUT = "When to stop", "Output"
 
 
 def in_panel(name: str) -> Callable[..., Any]:
     """Return `typer.Option` for a panel of the help."""
-    return functools.partial(typer.Option, rich_help_panel=name)
+    return functools.partial(Option, rich_help_panel=name)
 
 
-stopping = in_panel(STOPPING)
-output = in_panel(OUTPUT)
+stopping = in_panel("When to stop")
+output = in_panel("Output")
 file_output = functools.partial(output, metavar="FILE")
 
-AtomsFile: TypeAlias = Annotated[
-    str,
-    typer.Argument(metavar="ATOMS", help="Atoms, one per row: .npy, .npz, .csv, .parquet or a quoted glob."),
+AtomsFile = Annotated[
+    str, Argument(metavar="ATOMS", help="Atoms, one per row: .npy, .npz, .csv, .parquet or a quoted glob.")
 ]
-Names: TypeAlias = Annotated[
+Names = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Names, one per line; else the only text column of ATOMS, if any."),
+    Option(metavar="FILE", help="Names, one per line; else the only text column of ATOMS, if any."),
 ]
-Rtol: TypeAlias = Annotated[
-    float, stopping(help="Wanted proved gap, relative to the scale of f on random atoms.")
-]
-Atol: TypeAlias = Annotated[float, stopping(help="Wanted proved gap, absolute; the larger counts.")]
-MaxSteps: TypeAlias = Annotated[float, stopping(show_default=False, help="Stop after so many steps.")]
-MaxPasses: TypeAlias = Annotated[
-    float, stopping(show_default=False, help="Stop after so many passes over all atoms.")
-]
-MaxSeconds: TypeAlias = Annotated[
-    float, stopping(show_default=False, help="Stop after so long; the best stays.")
-]
-Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Seed of the random atoms that are read first.")]
-Top: TypeAlias = Annotated[int, output(min=0, help="Atoms to print, by weight.")]
-Out: TypeAlias = Annotated[Path | None, file_output(help="Write all weights: .csv, .json, .npy or .parquet.")]
-Save: TypeAlias = Annotated[
-    Path | None, output(metavar="FOLDER", help="Save the result, for wolfhound.load.")
-]
-Plot: TypeAlias = Annotated[
-    Path | None, file_output("--plot", help="Draw the convergence: .png, .svg or .pdf.")
-]
-Json: TypeAlias = Annotated[bool, output("--json", help="Print one JSON document and nothing else.")]
+Rtol = Annotated[float, stopping(help="Wanted proved gap, relative to the scale of f on random atoms.")]
+Atol = Annotated[float, stopping(help="Wanted proved gap, absolute; the larger counts.")]
+MaxSteps = Annotated[float, stopping(show_default=False, help="Stop after so many steps.")]
+MaxPasses = Annotated[float, stopping(show_default=False, help="Stop after so many passes over all atoms.")]
+MaxSeconds = Annotated[float, stopping(show_default=False, help="Stop after so long; the best stays.")]
+Seed = Annotated[int, Option(min=0, help="Seed of the random atoms that are read first.")]
+Top = Annotated[int, output(min=0, help="Atoms to print, by weight.")]
+Out = Annotated[Path | None, file_output(help="Write all weights: .csv, .json, .npy or .parquet.")]
+Save = Annotated[Path | None, output(metavar="FOLDER", help="Save the result, for wolfhound.load.")]
+Plot = Annotated[Path | None, file_output("--plot", help="Draw the convergence: .png, .svg or .pdf.")]
+Json = Annotated[bool, output("--json", help="Print one JSON document and nothing else.")]
 
 
 def split(texts: Sequence[str]) -> list[str]:

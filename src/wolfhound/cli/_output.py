@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
@@ -32,20 +33,20 @@ _BAR = 24
 
 def stdout() -> Console:
     """Return the console for results."""
-    return _console(_Results(sys.stdout))
+    return _console(_Stream(sys.stdout, _name_stdout))
 
 
 def stderr() -> Console:
     """Return the console for everything else."""
-    return _console(_Notices(sys.stderr))
+    # A run does not end because nobody can hear how far it is.
+    return _console(_Stream(sys.stderr, lambda: contextlib.suppress(OSError)))
 
 
 def _console(file: _Stream) -> Console:
     console = _Console(file=cast("IO[str]", file), highlight=False)
-    # A pipe has no width: lines must not be folded for it.
-    return (
-        console if console.is_terminal else _Console(file=console.file, highlight=False, width=_PIPED_WIDTH)
-    )
+    if not console.is_terminal:
+        console.width = _PIPED_WIDTH  # a pipe has no width: lines must not be folded for it
+    return console
 
 
 class _Console(Console):
@@ -54,10 +55,10 @@ class _Console(Console):
 
 
 class _Stream:
-    """A stream that was there when the process began."""
+    """A stream that was there when the process began; `guard` hears of what cannot be written."""
 
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
+    def __init__(self, stream: IO[str], guard: Callable[[], AbstractContextManager[None]]) -> None:
+        self._stream, self._guard = stream, guard
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -71,26 +72,14 @@ class _Stream:
         with self._guard():
             self._stream.flush()
 
-    def _guard(self) -> contextlib.AbstractContextManager[None]:
-        raise NotImplementedError
 
-
-class _Results(_Stream):
-    """stdout: if it cannot be written, the error says that it is this."""
-
-    @contextlib.contextmanager
-    def _guard(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, "standard output") from None
-
-
-class _Notices(_Stream):
-    """stderr: a run does not end because nobody can hear how far it is."""
-
-    def _guard(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.suppress(OSError)
+@contextlib.contextmanager
+def _name_stdout() -> Iterator[None]:
+    """Let the error say that it is stdout that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from None
 
 
 # ---------------------------------------------------------------- results
@@ -191,7 +180,7 @@ def document(result: Result) -> dict[str, object]:
 
 def print_json(value: object) -> None:
     """Print one JSON document on stdout; inf and nan become null."""
-    stream = _Results(sys.stdout)
+    stream = _Stream(sys.stdout, _name_stdout)
     stream.write(as_json(value, indent=2))
     stream.flush()
 

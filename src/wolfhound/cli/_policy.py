@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from wolfhound.validate import require
 
@@ -26,7 +26,7 @@ AUTO, SCAN = "auto", "scan"
 
 Search = Annotated[
     str,
-    typer.Option(
+    Option(
         "--search",
         metavar="NAME",
         help=f"How atoms are searched: {AUTO}, {SCAN}, or an index, as for index build --kind.",

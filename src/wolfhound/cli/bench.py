@@ -8,9 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.console import Console
-from rich.table import Table
+from typer import Exit, Option
 
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
@@ -22,19 +21,12 @@ from wolfhound.planning.text import seconds_text
 if TYPE_CHECKING:
     from wolfhound.planning.measure import Benchmark, Measurement
 
-EXAMPLES = """[bold]Examples:[/]
-
-wolfhound bench
-
-wolfhound --threads 1 bench --no-save --json
-"""
-
 N, D, ROUNDS = 400_000, 96, 13
 
 
 def bench(
     save: Annotated[
-        bool, typer.Option("--save/--no-save", help="Keep the speeds, for choose_oracle and index build.")
+        bool, Option("--save/--no-save", help="Keep the speeds, for choose_oracle and index build.")
     ] = True,
     as_json: opt.Json = False,
 ) -> None:
@@ -42,6 +34,12 @@ def bench(
 
     The speeds are kept where WOLFHOUND_CALIBRATION says, else in the user's
     cache folder; estimates use them from then on.
+
+    Examples
+    --------
+    wolfhound bench
+
+    wolfhound --threads 1 bench --no-save --json
     """
     from wolfhound.planning.measure import measure  # noqa: PLC0415 - numba, faiss
 
@@ -54,7 +52,7 @@ def bench(
         output.print_json(_document(report, saved))
     else:
         _print(output.stdout(), report, saved)
-    raise typer.Exit(0 if report.right else 1)
+    raise Exit(0 if report.right else 1)
 
 
 def _writable(path: Path) -> Path:
@@ -82,7 +80,7 @@ def _print(console: Console, report: Benchmark, saved: Path | None) -> None:
         f"[bold]{report.n:,} x {report.d} float32 atoms[/], "
         f"{threads} {'thread' if threads == 1 else 'threads'}, {report.seconds:.0f} s in all\n"
     )
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = output.make_table()
     table.add_column("oracle")
     for heading in ("build", "ms a query", "in a batch", "GB/s", "ratio", "pays from"):
         table.add_column(heading, justify="right")

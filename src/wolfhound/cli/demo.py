@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-import typer
 from rich.console import Console
+from typer import Exit, Option
 
 import wolfhound as wh
 from wolfhound import data, plot
@@ -21,13 +21,6 @@ from wolfhound.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-EXAMPLES = """[bold]Examples:[/]
-
-wolfhound demo
-
-wolfhound demo --plot gaps.svg
-"""
 
 WORDS = ("king", "paris", "piano", "physics")
 SENTENCE = "the old sailor told stories about the storm"
@@ -56,12 +49,18 @@ class Race(NamedTuple):
 
 def demo(
     picture: Annotated[
-        Path, typer.Option("--plot", metavar="FILE", help="Where to draw the comparison: .png, .svg or .pdf.")
+        Path, Option("--plot", metavar="FILE", help="Where to draw the comparison: .png, .svg or .pdf.")
     ] = Path("wolfhound-demo.png"),
 ) -> None:
     """Explain words by other words, prove it, and race classical Frank-Wolfe.
 
     20,000 GloVe vectors come with the package: nothing is downloaded.
+
+    Examples
+    --------
+    wolfhound demo
+
+    wolfhound demo --plot gaps.svg
     """
     output.check_path(picture, "--plot", output.PICTURES)
     began = time.monotonic()
@@ -80,7 +79,7 @@ def demo(
     )
     console.print("Next, with your own vectors, one per row:")
     console.print("  [bold]wolfhound explain vectors.npy --target 17 --exclude-self[/]")
-    raise typer.Exit(output.exit_code(*(race.ours for race in races)))
+    raise Exit(output.exit_code(*(race.ours for race in races)))
 
 
 def _problems(words: data.Words) -> list[Problem]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
-import typer
 from rich.console import Console
+from typer import Exit, Option
 
 import wolfhound as wh
 from wolfhound import plot, readers
@@ -24,17 +24,6 @@ from wolfhound.writers import Columns, write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-EXAMPLES = """[bold]Examples:[/]
-
-wolfhound explain words.npy --names words.txt --target king --exclude-self
-
-wolfhound explain atoms.npy --target 17 --target 42 --exclude-self --json
-
-wolfhound explain atoms.npy --targets points.npy --out mixtures.csv
-
-wolfhound explain 'part-*.npy' --targets points.csv --plot gaps.png
-"""
 
 
 class Target(NamedTuple):
@@ -59,15 +48,13 @@ class Explanation(NamedTuple):
 
 def explain(
     atoms: opt.AtomsFile,
-    targets: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Points to explain, one per row.")
-    ] = None,
+    targets: Annotated[str | None, Option(metavar="FILE", help="Points to explain, one per row.")] = None,
     target: Annotated[
-        list[str] | None, typer.Option(metavar="NAME_OR_ID", help="An atom to explain; may be repeated.")
+        list[str] | None, Option(metavar="NAME_OR_ID", help="An atom to explain; may be repeated.")
     ] = None,
     names: opt.Names = None,
     exclude_self: Annotated[
-        bool, typer.Option("--exclude-self", help="Explain an atom by the others only.")
+        bool, Option("--exclude-self", help="Explain an atom by the others only.")
     ] = False,
     rtol: opt.Rtol = 1e-4,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
@@ -80,6 +67,16 @@ def explain(
     """Explain points as sparse convex mixtures of atoms, with a proved gap.
 
     For each target t: the point x of the hull with the least 1/2 |x - t|^2.
+
+    Examples
+    --------
+    wolfhound explain words.npy --names words.txt --target king --exclude-self
+
+    wolfhound explain atoms.npy --target 17 --target 42 --exclude-self --json
+
+    wolfhound explain atoms.npy --targets points.npy --out mixtures.csv
+
+    wolfhound explain 'part-*.npy' --targets points.csv --plot gaps.png
     """
     outputs = output.Outputs(out, None, picture).check()
     rows, known = opt.read_atoms(atoms, names)
@@ -96,7 +93,7 @@ def explain(
     else:
         console.print(_summary(done, len(wanted)))
     # A run that is cut short leaves targets out; its own status already says so.
-    raise typer.Exit(output.exit_code(*(explanation.result for explanation in done)))
+    raise Exit(output.exit_code(*(explanation.result for explanation in done)))
 
 
 def find_atom(text: str, names: Sequence[str] | None, n: int) -> int:

@@ -7,12 +7,12 @@ import contextlib
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from rich.console import Console
+from typer import Exit, Option
 
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
@@ -26,25 +26,12 @@ if TYPE_CHECKING:
     from wolfhound.herding.cost import HerdCost
     from wolfhound.herding.result import HerdResult
 
-EXAMPLES = """[bold]Examples:[/]
-
-wolfhound herd rows.parquet -m 500 -o core.parquet
-
-wolfhound herd rows.parquet -m 500 -o core.parquet --by label --balanced
-
-wolfhound herd pool.npy -m 1000 -o matched.npy --target population.npy
-
-wolfhound herd chain.npy -m 200 -o thin.csv --kernel stein --scores gradients.npy
-
-wolfhound herd rows.csv -m 100 --columns age,income --standardize --weights --json
-"""
-
 _SHOWN = 8
 
 _what = opt.in_panel("What stands for what")
 _how = opt.in_panel("How it is chosen")
 
-ChosenOut: TypeAlias = Annotated[
+ChosenOut = Annotated[
     Path | None,
     opt.file_output(
         "-o",
@@ -52,34 +39,30 @@ ChosenOut: TypeAlias = Annotated[
         help="Write the chosen rows, with all their columns, ids and weights: .csv, .json, .npy or .parquet.",
     ),
 ]
-ColumnNames: TypeAlias = Annotated[
+ColumnNames = Annotated[
     list[str] | None, _what(metavar="A,B,C", help="Columns that count; else all of numbers.")
 ]
-Labels: TypeAlias = Annotated[
+Labels = Annotated[
     list[str] | None,
     _what(
         metavar="LABELS",
         help="Choose within each class: a column of ATOMS, or a .npy or .txt file; may be repeated.",
     ),
 ]
-StartIds: TypeAlias = Annotated[
+StartIds = Annotated[
     list[str] | None,
     _what(metavar="IDS", help="Rows that are chosen already, part of the m: 3,17,4 or a file of ids."),
 ]
-ExcludedIds: TypeAlias = Annotated[
+ExcludedIds = Annotated[
     list[str] | None, _what(metavar="IDS", help="Rows not to choose: 3,17,4 or a file of ids.")
 ]
-KernelName: TypeAlias = Annotated[
+KernelName = Annotated[
     str, _how(metavar="NAME", help="gaussian, laplace, linear, stein, ...; a wrong name lists them all.")
 ]
-Scores: TypeAlias = Annotated[
-    str | None, _how(metavar="FILE", help="Gradients of log p at ATOMS, for stein.")
-]
-Standardize: TypeAlias = Annotated[bool, _how("--standardize", help="Scale the columns to variance 1 first.")]
-Candidates: TypeAlias = Annotated[
-    int | None, _how(min=1, help="Random rows to choose among: more, better, slower.")
-]
-HerdPlot: TypeAlias = Annotated[
+Scores = Annotated[str | None, _how(metavar="FILE", help="Gradients of log p at ATOMS, for stein.")]
+Standardize = Annotated[bool, _how("--standardize", help="Scale the columns to variance 1 first.")]
+Candidates = Annotated[int | None, _how(min=1, help="Random rows to choose among: more, better, slower.")]
+HerdPlot = Annotated[
     Path | None,
     opt.file_output("--plot", help="Draw the distance by m, and the chosen rows: .png, .svg or .pdf."),
 ]
@@ -87,7 +70,7 @@ HerdPlot: TypeAlias = Annotated[
 
 def herd(
     atoms: opt.AtomsFile,
-    m: Annotated[int, typer.Option("-m", "--size", min=1, help="Rows to choose.")],
+    m: Annotated[int, Option("-m", "--size", min=1, help="Rows to choose.")],
     out: ChosenOut = None,
     columns: ColumnNames = None,
     target: Annotated[str | None, _what(metavar="FILE", help="Rows to match; else ATOMS themselves.")] = None,
@@ -103,7 +86,7 @@ def herd(
     swap: Annotated[bool, _how("--swap", help="Try to swap every chosen row at the end.")] = False,
     candidates: Candidates = None,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all that is random.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of all that is random.")] = 0,
     save: opt.Save = None,
     picture: HerdPlot = None,
     as_json: opt.Json = False,
@@ -112,6 +95,18 @@ def herd(
 
     The kernel distance (MMD) of the chosen rows from all of them is made small,
     then measured and compared with that of random subsets of m rows.
+
+    Examples
+    --------
+    wolfhound herd rows.parquet -m 500 -o core.parquet
+
+    wolfhound herd rows.parquet -m 500 -o core.parquet --by label --balanced
+
+    wolfhound herd pool.npy -m 1000 -o matched.npy --target population.npy
+
+    wolfhound herd chain.npy -m 200 -o thin.csv --kernel stein --scores gradients.npy
+
+    wolfhound herd rows.csv -m 100 --columns age,income --standardize --weights --json
     """
     from wolfhound.herding.cost import estimate_cost  # noqa: PLC0415 - numba
     from wolfhound.herding.herd import herd as choose  # noqa: PLC0415
@@ -150,7 +145,7 @@ def herd(
         output.print_json(_document(job, result, cost))
     else:
         _print(output.stdout(), job, result, out)
-    raise typer.Exit(output.exit_code(result))
+    raise Exit(output.exit_code(result))
 
 
 # ---------------------------------------------------------------- before and while it runs
@@ -196,7 +191,7 @@ def _too_late(*, as_json: bool) -> Iterator[None]:
             output.print_json({"status": status.name, "success": status.success, "message": str(error)})
         else:
             output.stderr().print(str(error), markup=False, soft_wrap=True)
-        raise typer.Exit(1) from None
+        raise Exit(1) from None
 
 
 # ---------------------------------------------------------------- what it gives

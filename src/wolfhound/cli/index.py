@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-import typer
+from typer import Argument, Exit, Option, Typer
 
 import wolfhound as wh
 from wolfhound import readers, store
@@ -28,62 +28,50 @@ from wolfhound.validate import require
 if TYPE_CHECKING:
     from wolfhound.planning.choose import Choice
 
-BUILD_EXAMPLES = """[bold]Examples:[/]
-
-wolfhound index build atoms.npy -o codes
-
-wolfhound index build atoms.npy -o index --queries 1000000 --ratio 0.9
-
-wolfhound index build atoms.npy -o index --kind clusters --seed 1
-"""
-INFO_EXAMPLES = """[bold]Example:[/]
-
-wolfhound index info codes
-"""
-CHECK_EXAMPLES = """[bold]Example:[/]
-
-wolfhound index check codes atoms.npy --queries 1000
-"""
-
-app = typer.Typer(cls=Commands, no_args_is_help=True, help="Build, describe and check indexes of atoms.")
+app = Typer(cls=Commands, no_args_is_help=True, help="Build, describe and check indexes of atoms.")
 
 
 _QUERIES = 10_000
 _AUTO = "auto"
 
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the index was saved.")]
+Folder = Annotated[Path, Argument(metavar="FOLDER", help="Where the index was saved.")]
 
 
 # ---------------------------------------------------------------- build
 
 
-@app.command(cls=Command, epilog=BUILD_EXAMPLES)
+@app.command(cls=Command)
 def build(
     atoms: opt.AtomsFile,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FOLDER", help="Where to save the index.")],
+    out: Annotated[Path, Option("-o", "--out", metavar="FOLDER", help="Where to save the index.")],
     kind: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="auto, int8, clusters, ...; a wrong name lists all that are known."
-        ),
+        str, Option(metavar="NAME", help="auto, int8, clusters, ...; a wrong name lists all that are known.")
     ] = _AUTO,
     queries: Annotated[
-        int | None, typer.Option(min=1, help=f"Queries to come, for {_AUTO}; {_QUERIES:,} if not given.")
+        int | None, Option(min=1, help=f"Queries to come, for {_AUTO}; {_QUERIES:,} if not given.")
     ] = None,
     ratio: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help=f"Gap ratio that is needed, for {_AUTO} and indexes that can be set up for one; "
             "1, the best atom, if not given."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of whatever is random in the index.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of whatever is random in the index.")] = 0,
     as_json: opt.Json = False,
 ) -> None:
     """Build an index of the atoms and save it, whole or not at all.
 
     auto takes the cheapest for so many queries, by the speeds that
     wolfhound bench saved.
+
+    Examples
+    --------
+    wolfhound index build atoms.npy -o codes
+
+    wolfhound index build atoms.npy -o index --queries 1000000 --ratio 0.9
+
+    wolfhound index build atoms.npy -o index --kind clusters --seed 1
     """
     places.check_folder(out, "--out", "an index", [SAVED_AS])
     if kind != _AUTO:
@@ -144,9 +132,14 @@ def _watch_build(sweeps: int) -> Meter:
 # ---------------------------------------------------------------- info
 
 
-@app.command(cls=Command, epilog=INFO_EXAMPLES)
+@app.command(cls=Command)
 def info(folder: Folder, as_json: opt.Json = False) -> None:
-    """Say what a saved index is, and of which atoms; its checksums are verified."""
+    """Say what a saved index is, and of which atoms; its checksums are verified.
+
+    Examples
+    --------
+    wolfhound index info codes
+    """
     kind = find_saved(folder)
     stored = store.load(folder, SAVED_AS)
     nbytes = sum(array.nbytes for array in stored.arrays.values())
@@ -196,31 +189,35 @@ class Checked(NamedTuple):
     faults: list[str]
 
 
-@app.command(cls=Command, epilog=CHECK_EXAMPLES)
+@app.command(cls=Command)
 def check(
     folder: Folder,
     atoms: opt.AtomsFile,
-    queries: Annotated[int, typer.Option(min=1, help="Random queries to ask.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the queries.")] = 0,
+    queries: Annotated[int, Option(min=1, help="Random queries to ask.")] = 100,
+    seed: Annotated[int, Option(min=0, help="Seed of the queries.")] = 0,
     as_json: opt.Json = False,
 ) -> None:
     """Verify a saved index: its bytes, its atoms, and what it answers.
 
     Random queries are compared with a pass over the atoms: an exact index must
     give the same answers; of others the gap ratio is told.
+
+    Examples
+    --------
+    wolfhound index check codes atoms.npy --queries 1000
     """
     rows = readers.read_atoms(atoms)
     try:
         kind, index = find_saved(folder), load_index(folder, rows)
     except store.StoreError as error:
         _refuse(str(error), as_json=as_json)
-        raise typer.Exit(1) from None
+        raise Exit(1) from None
     found = _compare(kind, index, queries, seed)
     if as_json:
         output.print_json({"passed": not found.faults, **found._asdict()})
     else:
         _print_checked(found, queries)
-    raise typer.Exit(1 if found.faults else 0)
+    raise Exit(1 if found.faults else 0)
 
 
 def _refuse(text: str, *, as_json: bool) -> None:

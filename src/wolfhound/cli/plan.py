@@ -6,76 +6,51 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from wolfhound import readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 
-EXAMPLES = """[bold]Examples:[/]
-
-wolfhound plan --n 1e6 --d 128 --ratio 0.9
-
-wolfhound plan --n 1e8 --d 96 --queries 1e7 --interior --plot plan.png
-
-wolfhound plan atoms.npy --atol 1e-4 --json
-"""
-
-SOLVE = "One solve, instead of --queries"
+_solve = opt.in_panel("One solve, instead of --queries")
 
 
 def plan(
     atoms: Annotated[
-        str | None,
-        typer.Argument(metavar="ATOMS", help="Atoms, one per row; or --n and --d.", show_default=False),
+        str | None, Argument(metavar="ATOMS", help="Atoms, one per row; or --n and --d.", show_default=False)
     ] = None,
-    n: Annotated[float | None, typer.Option("--n", metavar="N", help="Number of atoms, such as 1e6.")] = None,
-    d: Annotated[int | None, typer.Option("--d", metavar="D", help="Dimension of the atoms.")] = None,
+    n: Annotated[float | None, Option("--n", metavar="N", help="Number of atoms, such as 1e6.")] = None,
+    d: Annotated[int | None, Option("--d", metavar="D", help="Dimension of the atoms.")] = None,
     ratio: Annotated[
         float | None,
-        typer.Option(
-            help="c, the gap ratio that answers are to have; if not given, the one that costs least."
-        ),
+        Option(help="c, the gap ratio that answers are to have; if not given, the one that costs least."),
     ] = None,
     tau: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="Inner product of the best atom on the unit sphere; if not given, "
             "typical of a sample, or of random directions."
         ),
     ] = None,
-    delta: Annotated[float, typer.Option(help="How often a run may fail.")] = 0.1,
+    delta: Annotated[float, Option(help="How often a run may fail.")] = 0.1,
     queries: Annotated[
         float | None,
-        typer.Option(metavar="N", help="Queries to come, if all answers are the best; 10,000 if not given."),
+        Option(metavar="N", help="Queries to come, if all answers are the best; 10,000 if not given."),
     ] = None,
     interior: Annotated[
-        bool, typer.Option("--interior", help="The queries come from well inside the hull, as in herding.")
+        bool, Option("--interior", help="The queries come from well inside the hull, as in herding.")
     ] = False,
-    batch: Annotated[int, typer.Option(min=1, help="Queries that are asked together.")] = 1,
-    atol: Annotated[
-        float | None, typer.Option(rich_help_panel=SOLVE, help="The gap that it is to end with.")
-    ] = None,
-    smoothness: Annotated[
-        float | None, typer.Option(rich_help_panel=SOLVE, help="beta of the objective; 1 if not given.")
-    ] = None,
+    batch: Annotated[int, Option(min=1, help="Queries that are asked together.")] = 1,
+    atol: Annotated[float | None, _solve(help="The gap that it is to end with.")] = None,
+    smoothness: Annotated[float | None, _solve(help="beta of the objective; 1 if not given.")] = None,
     diameter: Annotated[
-        float | None,
-        typer.Option(rich_help_panel=SOLVE, help="Of the hull; if not given, that of a sample, or 1."),
+        float | None, _solve(help="Of the hull; if not given, that of a sample, or 1.")
     ] = None,
-    first: Annotated[
-        float | None,
-        typer.Option(rich_help_panel=SOLVE, help="Gap at the start; half beta D^2 if not given."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample.")] = 0,
+    first: Annotated[float | None, _solve(help="Gap at the start; half beta D^2 if not given.")] = None,
+    seed: Annotated[int, Option(min=0, help="Seed of the sample.")] = 0,
     picture: Annotated[
         Path | None,
-        typer.Option(
-            "--plot",
-            metavar="FILE",
-            rich_help_panel=opt.OUTPUT,
-            help="Draw candidates against n, and time against c: .png, .svg or .pdf.",
-        ),
+        opt.file_output("--plot", help="Draw candidates against n, and time against c: .png, .svg or .pdf."),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -83,6 +58,14 @@ def plan(
 
     Nothing is built or timed: seconds follow from the speeds that wolfhound bench
     saved, else from fixed ones. Of ATOMS a sample is read.
+
+    Examples
+    --------
+    wolfhound plan --n 1e6 --d 128 --ratio 0.9
+
+    wolfhound plan --n 1e8 --d 96 --queries 1e7 --interior --plot plan.png
+
+    wolfhound plan atoms.npy --atol 1e-4 --json
     """
     output.check_path(picture, "--plot", output.PICTURES)
     from wolfhound.planning import plan as planning  # noqa: PLC0415 - numba, faiss

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option, Typer
 
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
@@ -24,45 +24,30 @@ if TYPE_CHECKING:
     from wolfhound.policy.deep.agent import Agent, Training
     from wolfhound.policy.feed.compare import Bout, Comparison
 
-TRAIN_EXAMPLES = """[bold]Examples:[/]
-
-wolfhound policy train --steps 3000
-
-wolfhound policy train items.npy --out agent --log training.csv
-
-wolfhound policy train items.npy --method wolpertinger --neighbours 100 --seed 1
-"""
-COMPARE_EXAMPLES = """[bold]Examples:[/]
-
-wolfhound policy compare --steps 3000 --seeds 2
-
-wolfhound policy compare items.npy --only sfwpo-index,td3,myopic-hull --plot curves.svg
-"""
-
-app = typer.Typer(
+app = Typer(
     cls=Commands, no_args_is_help=True, help="Policies whose actions are mixtures of many given vectors."
 )
-app.command(cls=Command, epilog=policy_solve.EXAMPLES)(policy_solve.solve)
+app.command(cls=Command)(policy_solve.solve)
 
 _training = opt.in_panel("Training")
 
 Items = Annotated[
     str | None,
-    typer.Argument(
+    Argument(
         metavar="[ATOMS]",
         help="Items, one per row, made unit: .npy, .npz, .csv, ...; else the shipped words.",
     ),
 ]
 Steps = Annotated[int, _training(min=1, help="Transitions of training.")]
-Users = Annotated[int, typer.Option(min=1, help="Users to learn from; tests are on others.")]
-Ratio = Annotated[float, typer.Option(help="Gap ratio that the search needs on average; 1: the best atom.")]
-Episodes = Annotated[int, typer.Option(min=1, help="Episodes per test.")]
+Users = Annotated[int, Option(min=1, help="Users to learn from; tests are on others.")]
+Ratio = Annotated[float, Option(help="Gap ratio that the search needs on average; 1: the best atom.")]
+Episodes = Annotated[int, Option(min=1, help="Episodes per test.")]
 
 
 # ---------------------------------------------------------------- train
 
 
-@app.command(cls=Command, epilog=TRAIN_EXAMPLES)
+@app.command(cls=Command)
 def train(
     atoms: Items = None,
     steps: Steps = 10_000,
@@ -76,13 +61,13 @@ def train(
         int | None, _training(min=0, help="Frank-Wolfe steps on the critic per decision; else 3.")
     ] = None,
     execution: Annotated[
-        str, typer.Option(metavar="NAME", help="hull: a mixture; nearest, draw: one item.")
+        str, Option(metavar="NAME", help="hull: a mixture; nearest, draw: one item.")
     ] = "hull",
     search: Search = AUTO,
     ratio: Ratio = 0.9,
     users: Users = 20_000,
     episodes: Episodes = TESTED,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of everything.")] = 0,
     out: Annotated[Path | None, opt.output("-o", "--out", metavar="FOLDER", help="Save the agent.")] = None,
     log: Annotated[Path | None, opt.file_output(help="Write a .csv row per 1,000 transitions.")] = None,
     as_json: opt.Json = False,
@@ -90,6 +75,14 @@ def train(
     """Learn to show items, or mixtures of them, to the users of a feed.
 
     Tested on users that the agent has not met, beside policies that learn nothing.
+
+    Examples
+    --------
+    wolfhound policy train --steps 3000
+
+    wolfhound policy train items.npy --out agent --log training.csv
+
+    wolfhound policy train items.npy --method wolpertinger --neighbours 100 --seed 1
     """
     output.check_path(log, "--log", (".csv",))
     places.check_folder(out, "--out", "an agent", ["agent"])
@@ -157,15 +150,14 @@ def _print_training(report: Training, returns: dict[str, float], seconds: float,
 # ---------------------------------------------------------------- compare
 
 
-@app.command(cls=Command, epilog=COMPARE_EXAMPLES)
+@app.command(cls=Command)
 def compare(
     atoms: Items = None,
     steps: Steps = 10_000,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each policy; seeds 0, 1, ...")] = 3,
-    points: Annotated[int, typer.Option(min=1, help="Points of a learning curve.")] = 5,
+    seeds: Annotated[int, Option(min=1, help="Runs of each policy; seeds 0, 1, ...")] = 3,
+    points: Annotated[int, Option(min=1, help="Points of a learning curve.")] = 5,
     only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B,C", help="Only these policies; a wrong name lists them all."),
+        list[str] | None, Option(metavar="A,B,C", help="Only these policies; a wrong name lists them all.")
     ] = None,
     search: Search = "clusters",
     ratio: Ratio = 0.9,
@@ -180,6 +172,12 @@ def compare(
 
     All see the same users, networks and features. Takes minutes: a smaller
     --steps, fewer --seeds or --only make it shorter.
+
+    Examples
+    --------
+    wolfhound policy compare --steps 3000 --seeds 2
+
+    wolfhound policy compare items.npy --only sfwpo-index,td3,myopic-hull --plot curves.svg
     """
     from wolfhound.policy.feed.compare import compare as contest  # noqa: PLC0415
     from wolfhound.policy.feed.contenders import feed_baselines, feed_learners, fresh_users  # noqa: PLC0415

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from rich.console import Console
+from typer import Argument, Exit, Option
 
 from wolfhound import readers
 from wolfhound.cli import _options as opt
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from wolfhound.oracles.indexes import Make
     from wolfhound.policy import ACMDP, TabularResult
     from wolfhound.policy.tabular.steps import PolicyStep
-
-EXAMPLES = """[bold]Examples:[/]
-
-wolfhound policy solve
-
-wolfhound policy solve atoms.npy --reward R.npy --transition P.npy --gamma 0.95
-
-wolfhound policy solve atoms.npy --reward R.npy --transition P.npy \\
-  --centres C.npy --curvature 2 --search clusters --save run --plot run.png
-"""
 
 _model = opt.in_panel("The model")
 _random = opt.in_panel("A random model, without ATOMS")
@@ -63,9 +53,7 @@ class ModelFiles(NamedTuple):
 def solve(
     atoms: Annotated[
         str | None,
-        typer.Argument(
-            metavar="ATOMS", help="Actions are mixtures of these, one per row.", show_default=False
-        ),
+        Argument(metavar="ATOMS", help="Actions are mixtures of these, one per row.", show_default=False),
     ] = None,
     reward: Annotated[
         str | None, _model(metavar="FILE", help="R, a row per state: r(s, a) = <R[s], a>.")
@@ -94,7 +82,7 @@ def solve(
     ] = None,
     max_steps: opt.MaxSteps = 1000,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first policy, and of a random model.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of the first policy, and of a random model.")] = 0,
     out: Annotated[
         Path | None, opt.file_output(help="Write state, atom and weight: .csv, .json, .npy or .parquet.")
     ] = None,
@@ -102,9 +90,18 @@ def solve(
     picture: opt.Plot = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Find the best policy of a model with finitely many states, with a proved gap.
+    r"""Find the best policy of a model with finitely many states, with a proved gap.
 
     In every state the actions are all mixtures of the atoms. Without ATOMS a random model shows it.
+
+    Examples
+    --------
+    wolfhound policy solve
+
+    wolfhound policy solve atoms.npy --reward R.npy --transition P.npy --gamma 0.95
+
+    wolfhound policy solve atoms.npy --reward R.npy --transition P.npy \
+      --centres C.npy --curvature 2 --search clusters --save run --plot run.png
     """
     from wolfhound.policy import fwpo, sfwpo  # noqa: PLC0415 - numba
 
@@ -132,7 +129,7 @@ def solve(
         output.print_json(document(result))
     else:
         _print(output.stdout(), result)
-    raise typer.Exit(output.exit_code(result))
+    raise Exit(output.exit_code(result))
 
 
 # ---------------------------------------------------------------- names and files -> objects

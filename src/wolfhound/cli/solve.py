@@ -7,8 +7,8 @@ import math
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 
-import typer
 from rich.console import Console
+from typer import Exit, Option
 
 import wolfhound as wh
 from wolfhound import readers
@@ -19,18 +19,6 @@ from wolfhound.core import Method, Objective, StepSize
 from wolfhound.methods.directions import Direction
 from wolfhound.result import Result
 from wolfhound.writers import write_table
-
-EXAMPLES = """[bold]Examples:[/]
-
-wolfhound solve atoms.npy --objective squared-distance --target point.npy
-
-wolfhound solve atoms.npy --objective logistic --design A.npy --labels y.npy
-
-wolfhound solve likelihoods.npy --objective mixture --rtol 0 --atol 1e-6
-
-wolfhound solve atoms.npy --objective least-squares --design A.npy \\
-  --response b.npy --exclude 0,7 --save run --plot run.png
-"""
 
 
 class ObjectiveName(StrEnum):
@@ -104,7 +92,7 @@ def solve(
     lazy: Annotated[bool, _of_method("--lazy", help="Active atoms first. Not for fully-corrective.")] = False,
     names: opt.Names = None,
     exclude: Annotated[
-        list[str] | None, typer.Option(metavar="IDS", help="Atoms not to use: ids with commas between.")
+        list[str] | None, Option(metavar="IDS", help="Atoms not to use: ids with commas between.")
     ] = None,
     rtol: opt.Rtol = 1e-6,
     atol: opt.Atol = 0.0,
@@ -118,7 +106,19 @@ def solve(
     picture: opt.Plot = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Minimise a smooth convex f over the hull of the atoms, with a proved gap."""
+    r"""Minimise a smooth convex f over the hull of the atoms, with a proved gap.
+
+    Examples
+    --------
+    wolfhound solve atoms.npy --objective squared-distance --target point.npy
+
+    wolfhound solve atoms.npy --objective logistic --design A.npy --labels y.npy
+
+    wolfhound solve likelihoods.npy --objective mixture --rtol 0 --atol 1e-6
+
+    wolfhound solve atoms.npy --objective least-squares --design A.npy \
+      --response b.npy --exclude 0,7 --save run --plot run.png
+    """
     outputs = output.Outputs(out, save, picture).check("a result", "result")
     f = make_objective(objective, ObjectiveFiles(target, design, response, labels, delta))
     mover = make_method(method, step, lazy, smoothness=f.smoothness)
@@ -147,7 +147,7 @@ def solve(
         output.print_json({"objective": result.objective, "method": result.method, **output.document(result)})
     else:
         _print(output.stdout(), result, top)
-    raise typer.Exit(output.exit_code(result))
+    raise Exit(output.exit_code(result))
 
 
 def make_objective(name: ObjectiveName, given: ObjectiveFiles) -> Objective:

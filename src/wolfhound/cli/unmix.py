@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
+from typer import Argument, Exit, Option
 
 import wolfhound as wh
 from wolfhound import plot, readers
@@ -26,35 +26,24 @@ from wolfhound.writers import write_file, write_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-EXAMPLES = """[bold]Examples:[/]
-
-wolfhound unmix cube.npy --library spectra.npy --out fractions.npy --plot errors.png
-
-wolfhound unmix pixels.csv --library spectra.csv --shadow --max-atoms 4 --out fractions.csv
-
-wolfhound unmix cube.npy --library spectra.npy --skip --save run
-"""
-
 
 def unmix(
     cube: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="CUBE", help="Pixels: a .npy array (rows, columns, bands), or a table, one per row."
         ),
     ],
-    library: Annotated[str, typer.Option(metavar="FILE", help="Spectra, one per row, as wide as a pixel.")],
+    library: Annotated[str, Option(metavar="FILE", help="Spectra, one per row, as wide as a pixel.")],
     names: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Names, one per line; else the only text column of the library."),
+        Option(metavar="FILE", help="Names, one per line; else the only text column of the library."),
     ] = None,
     shadow: Annotated[
-        bool, typer.Option("--shadow", help="Fractions sum to at most 1: the rest is shadow.")
+        bool, Option("--shadow", help="Fractions sum to at most 1: the rest is shadow.")
     ] = False,
-    max_atoms: Annotated[
-        int | None, typer.Option(min=1, help="Most spectra per pixel, chosen greedily.")
-    ] = None,
-    skip: Annotated[bool, typer.Option("--skip", help="Pass over pixels that are not finite.")] = False,
+    max_atoms: Annotated[int | None, Option(min=1, help="Most spectra per pixel, chosen greedily.")] = None,
+    skip: Annotated[bool, Option("--skip", help="Pass over pixels that are not finite.")] = False,
     rtol: opt.Rtol = 1e-6,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     seed: opt.Seed = 0,
@@ -71,7 +60,16 @@ def unmix(
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Unmix pixels: the mixture of spectra that is closest to each, with a proved gap."""
+    """Unmix pixels: the mixture of spectra that is closest to each, with a proved gap.
+
+    Examples
+    --------
+    wolfhound unmix cube.npy --library spectra.npy --out fractions.npy --plot errors.png
+
+    wolfhound unmix pixels.csv --library spectra.csv --shadow --max-atoms 4 --out fractions.csv
+
+    wolfhound unmix cube.npy --library spectra.npy --skip --save run
+    """
     outputs = output.Outputs(out, None, picture).check()
     check_folder(save, "--save", "a run of many targets", [RUN])
     pixels = _read_pixels(cube)
@@ -96,7 +94,7 @@ def unmix(
         output.print_json(_document(result))
     else:
         output.stdout().print(output.plain(repr(result)), soft_wrap=True)
-    raise typer.Exit(_exit_code(result, skip=skip))
+    raise Exit(_exit_code(result, skip=skip))
 
 
 def _read_pixels(file: str) -> NDArray[Any]:
