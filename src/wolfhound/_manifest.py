@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import math
 import os
@@ -16,7 +17,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +30,6 @@ VERSION = 1
 
 MANIFEST = "manifest.json"
 ARRAY_FILE = re.compile(r"[A-Za-z0-9_]+-([0-9a-f]{16})\.npy")
-
-_HASH_CHUNK = 1 << 20
 
 
 class StoreError(ValueError):
@@ -93,7 +92,7 @@ class Stored:
         out = np.asarray(self.arrays[name])  # compiled loops know no np.memmap
         kinds = dtype if isinstance(dtype, tuple) else (dtype,)
         kind = out.dtype.kind == dtype if dtype == "U" else out.dtype in kinds
-        fits = len(shape) == out.ndim and all(map(_agree, shape, out.shape))
+        fits = len(shape) == out.ndim and all(map(lambda size, got: size in (None, got), shape, out.shape))
         if not (kind and fits and out.flags.c_contiguous and out.flags.aligned):
             wanted = ", ".join("any" if size is None else str(size) for size in shape)
             got = f"got {out.dtype} of shape {out.shape}"
@@ -119,10 +118,6 @@ class Stored:
             raise self.wrong(f"it cannot have been saved as it is ({text})") from None
 
 
-def _agree(wanted: int | None, got: int) -> bool:
-    return wanted is None or wanted == got
-
-
 # ---------------------------------------------------------------- the manifest
 
 
@@ -133,7 +128,7 @@ def seal(manifest: Mapping[str, Any]) -> bytes:
 
 
 @contextlib.contextmanager
-def _open_plain(path: Path) -> Iterator[BinaryIO]:
+def _open_plain(path: Path) -> Iterator[io.BufferedReader]:
     """Open a plain file that lies here: no link, and no pipe, which would be waited for."""
 
     def opener(name: str, flags: int) -> int:
@@ -217,15 +212,13 @@ def read_array(root: Path, entry: Mapping[str, Any], mmap: bool) -> NDArray[Any]
             size = os.fstat(file.fileno()).st_size
             if size != entry["bytes"]:
                 raise StoreError(f"{path} is damaged: it has {size} bytes, not {entry['bytes']}.")
-            if _checksum(file) != entry["checksum"]:
+            checksum = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+            if checksum != entry["checksum"]:
                 raise StoreError(f"{path} is damaged: its checksum differs.")
             file.seek(0)
             header = npy_header(file)
-            if (
-                header.end > size
-                or header.dtype.str != entry["dtype"]
-                or list(header.shape) != entry["shape"]
-            ):
+            said = header.dtype.str == entry["dtype"] and list(header.shape) == entry["shape"]
+            if header.end > size or not said:
                 raise StoreError(f"{path} is damaged: it holds {header.dtype} of shape {header.shape}.")
             return header.values(file, mapped=mmap)
     except StoreError:
@@ -234,10 +227,3 @@ def read_array(root: Path, entry: Mapping[str, Any], mmap: bool) -> NDArray[Any]
         raise StoreError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError as error:
         raise StoreError(f"{path} is damaged: {error}.") from None
-
-
-def _checksum(file: BinaryIO) -> str:
-    digest = hashlib.blake2b(digest_size=32)
-    while chunk := file.read(_HASH_CHUNK):
-        digest.update(chunk)
-    return digest.hexdigest()

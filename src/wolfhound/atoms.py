@@ -27,22 +27,8 @@ from wolfhound.tables import open_table
 from wolfhound.threads import map_ordered
 from wolfhound.validate import count, function, kind, require
 
-__all__ = [
-    "ArrayAtoms",
-    "ConcatAtoms",
-    "FileAtoms",
-    "Fingerprint",
-    "MappedAtoms",
-    "PartPrint",
-    "as_atoms",
-    "block_rows",
-    "check_finite",
-    "diameter_bound",
-    "fingerprint",
-    "finite_rows",
-    "norms",
-    "widen",
-]
+__all__ = ["ArrayAtoms", "ConcatAtoms", "FileAtoms", "Fingerprint", "MappedAtoms", "PartPrint", "as_atoms"]
+__all__ += ["block_rows", "check_finite", "diameter_bound", "fingerprint", "finite_rows", "norms", "widen"]
 
 SAMPLE = 1024
 """Rows that a fingerprint reads."""

@@ -75,9 +75,7 @@ class Array:
         if self.optional and name not in stored.arrays:
             return None
         high = float((sizes[self.below] or 0) - 1) if self.below else self.high
-        dtype = (
-            self.dtype if self.dtype is not None or name not in stored.arrays else stored.arrays[name].dtype
-        )
+        dtype = stored.arrays[name].dtype if self.dtype is None and name in stored.arrays else self.dtype
         wanted = tuple(sizes.get(size) for size in self.shape)
         found = stored.array(name, dtype, wanted, low=self.low, high=high)
         sizes.update(zip(self.shape, found.shape, strict=True))
@@ -125,9 +123,7 @@ class Codec(Generic[Saved]):
 
     def save(self, record: Saved, folder: str | PathLike[str]) -> None:
         """Write to a folder that must be new, empty, or hold a record of this kind."""
-        arrays: dict[str, NDArray[Any]] = {
-            _NUMBERS: np.array([getattr(record, name) for name in self._numbers()])
-        }
+        arrays = {_NUMBERS: np.array([getattr(record, name) for name in self._numbers()])}
         params: dict[str, Any] = {}
         for name, field in self.fields.items():
             value = getattr(record, name)
@@ -168,10 +164,8 @@ class Codec(Generic[Saved]):
                 case Array():
                     found[name] = field.read(stored, name, sizes)
                 case Columns():
-                    parts = {
-                        f: column.read(stored, f"{name}_{f}", sizes) for f, column in field.columns.items()
-                    }
-                    found[name] = field.make(**parts)
+                    columns = field.columns.items()
+                    found[name] = field.make(**{f: c.read(stored, f"{name}_{f}", sizes) for f, c in columns})
                 case Json():
                     found[name] = field.read(stored.params[name])
                 case Scalar.COST:

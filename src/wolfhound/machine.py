@@ -160,7 +160,7 @@ class Calibration:
         content = {"format": FORMAT, "version": VERSION, **asdict(self)}
         content["checksum"] = _checksum(content)
         data = (json.dumps(content, indent=1) + "\n").encode()
-        write_atomically(target, lambda stream: _write(stream, data))
+        write_atomically(target, lambda stream: stream.write(data))
         return target
 
     @classmethod
@@ -227,10 +227,6 @@ def default_path() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
     root = cache if cache.is_absolute() else Path.home() / ".cache"  # as the XDG rules say
     return root / "wolfhound" / "calibration.json"
-
-
-def _write(stream: Any, data: bytes) -> None:
-    stream.write(data)
 
 
 def _checksum(content: dict[str, Any]) -> str:

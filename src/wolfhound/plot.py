@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +32,7 @@ _FEW = 40  # states up to which each one gets a marker
 _FEW_PASSES = 12.0  # up to which a linear axis shows them all
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """One curve of `draw_gaps`.
 
     Parameters
@@ -78,7 +76,8 @@ def draw_convergence(
     """
     figure = _figure(9.0, 5.6, title)
     grid = figure.subplots(2, 2, sharex="col", sharey="row")
-    gap = _positive(_difference(value, lower))
+    with np.errstate(invalid="ignore"):  # infinities have no difference
+        gap = _positive(value - lower)
     for column, cost in enumerate((passes, seconds)):
         top, bottom = grid[:, column]
         _curve(top, cost, value, 0, "value")
@@ -253,12 +252,6 @@ def _figure(width: float, height: float, title: str) -> Figure:
     return figure
 
 
-def _difference(value: Vector, lower: Vector) -> Vector:
-    gap = np.full(len(value), np.nan)
-    np.subtract(value, lower, out=gap, where=np.isfinite(value) & np.isfinite(lower))
-    return gap
-
-
 def _positive(values: Vector) -> Vector:
     """Hide what a log axis has no place for."""
     return np.where(np.isfinite(values) & (values > 0.0), values, np.nan)
@@ -336,8 +329,7 @@ def _legend_below(figure: Figure, axes: Axes, columns: int) -> None:
 # ---------------------------------------------------------------- learned policies
 
 
-@dataclass(frozen=True, slots=True)
-class Learning:
+class Learning(NamedTuple):
     """One curve of `draw_learning`.
 
     Parameters
@@ -374,13 +366,12 @@ def draw_learning(curves: Mapping[str, Learning], *, levels: Mapping[str, float]
     figure = _figure(9.0, 5.0, title)
     axes = figure.subplots()
     for i, (label, curve) in enumerate(curves.items()):
-        colour, again = COLOURS[i % len(COLOURS)], i // len(COLOURS)
-        style = ("-", "--", ":")[again % 3]
-        marker = _MARKERS[(i + again) % len(_MARKERS)]
-        mean = curve.returns.mean(axis=0)
-        axes.plot(curve.steps, mean, style, color=colour, marker=marker, markersize=4.5, label=label)
-        low, high = curve.returns.min(axis=0), curve.returns.max(axis=0)
-        axes.fill_between(curve.steps, low, high, color=colour, alpha=0.12, linewidth=0.0)
+        again, place = divmod(i, len(COLOURS))
+        style, marker = ("-", "--", ":")[again % 3], _MARKERS[(i + again) % len(_MARKERS)]
+        shown: dict[str, Any] = {"marker": marker, "markersize": 4.5, "label": label}
+        axes.plot(curve.steps, curve.returns.mean(axis=0), style, color=COLOURS[place], **shown)
+        extent = curve.returns.min(axis=0), curve.returns.max(axis=0)
+        axes.fill_between(curve.steps, *extent, color=COLOURS[place], alpha=0.12, linewidth=0.0)
     for i, (label, level) in enumerate(levels.items()):
         axes.axhline(level, color=_GREY, linestyle=((i, (1 + 3 * i, 2))), linewidth=1.2, label=label)
     _finish(axes, "steps of the environment", "return of an episode")

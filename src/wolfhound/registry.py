@@ -56,9 +56,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
     """
 
     def __init__(self, kind: str, members: tuple[str, ...], home: Mapping[str, str]) -> None:
-        self._kind = kind
-        self._members = members
-        self._home = dict(home)
+        self._kind, self._members, self._home = kind, members, dict(home)
         self._things: dict[str, Thing] = {}
 
     def add(self, thing: Thing) -> Thing:
@@ -85,8 +83,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
     def find(self, name: str, argument: str | None = None) -> Thing:
         """Return the thing of this name; ValueError that lists all names if there is none."""
         if name not in self:
-            rule = f"one of {', '.join(self)}"
-            require(False, argument or self._kind, rule, repr(name))
+            require(False, argument or self._kind, f"one of {', '.join(self)}", repr(name))
         return self[name]
 
     def __getitem__(self, name: str) -> Thing:

@@ -85,17 +85,8 @@ class Trace:
     def of(cls, rows: Sequence[TraceRow]) -> Trace:
         """Make the columns from one row per state."""
         columns = list(zip(*rows, strict=True)) or [()] * len(TraceRow._fields)
-        t, value, lower, passes, scored, seconds, ratio, kind = columns
-        return cls(
-            t=np.array(t, np.int64),
-            value=np.array(value, np.float64),
-            lower=np.array(lower, np.float64),
-            passes=np.array(passes, np.float64),
-            scored=np.array(scored, np.int64),
-            seconds=np.array(seconds, np.float64),
-            ratio=np.array(ratio, np.float64),
-            kind=np.array(kind, np.str_),
-        )
+        named = zip(TRACE.columns.items(), columns, strict=True)
+        return cls(**{name: np.array(column, field.dtype) for (name, field), column in named})
 
     def __len__(self) -> int:
         """How many states."""
@@ -123,18 +114,14 @@ class Trace:
 
 TRACE = Columns(
     Trace,
-    {
+    dict.fromkeys(TraceRow._fields, Array(shape=("states",)))
+    | {
         "t": Array(shape=("states",), dtype=np.int64, low=0),
-        "value": Array(shape=("states",)),
-        "lower": Array(shape=("states",)),
-        "passes": Array(shape=("states",)),
         "scored": Array(shape=("states",), dtype=np.int64),
-        "seconds": Array(shape=("states",)),
-        "ratio": Array(shape=("states",)),
         "kind": Array(shape=("states",), dtype="U"),
     },
 )
-"""How a trace is saved."""
+"""How a trace is made and saved: float64, but for some columns."""
 
 
 class WeightedAtom(NamedTuple):
@@ -323,17 +310,12 @@ CODEC = Codec(
         "x": Array(shape=("d",), low=-FINITE, high=FINITE),
         "ids": Array(shape=("k",), dtype=np.int64, low=0, below="n"),
         "weights": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
-        "value": Scalar.NUMBER,
-        "lower": Scalar.NUMBER,
-        "goal": Scalar.NUMBER,
-        "passes": Scalar.COST,
-        "seconds": Scalar.COST,
-        "steps": Scalar.COUNT,
-        "scored": Scalar.COUNT,
+        **dict.fromkeys(("value", "lower", "goal"), Scalar.NUMBER),
+        **dict.fromkeys(("passes", "seconds"), Scalar.COST),
+        **dict.fromkeys(("steps", "scored"), Scalar.COUNT),
         "status": Scalar.STATUS,
         "names": Scalar.TEXTS,
-        "objective": Scalar.TEXT,
-        "method": Scalar.TEXT,
+        **dict.fromkeys(("objective", "method"), Scalar.TEXT),
         "trace": TRACE,
     },
     _check,

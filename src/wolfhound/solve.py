@@ -6,27 +6,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import validate
 from wolfhound.atoms import Fingerprint, as_atoms, fingerprint, finite_rows
-from wolfhound.core import (
-    INNER,
-    Atoms,
-    AtomsLike,
-    Ids,
-    Method,
-    Objective,
-    Oracle,
-    Progress,
-    Start,
-    State,
-    Status,
-)
+from wolfhound.core import INNER, Atoms, AtomsLike, Method, Objective, Oracle, Progress, Start, State, Status
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import Cut, on_pulse
@@ -134,9 +122,7 @@ class _Log(Generic[P]):
 
     def __init__(self, began: float, limits: Limits) -> None:
         self.rows: list[TraceRow] = []
-        self._began = began
-        self._limits = limits
-        self._stopped = False
+        self._began, self._limits, self._stopped = began, limits, False
         self._last: P | None = None
         self._best: P | None = None
 
@@ -301,23 +287,19 @@ def _brief(method: object) -> str:
     """Name of a method with the settings that are not its defaults."""
     if not is_dataclass(method):
         return repr(method)
-    changed = [
-        f"{field.name}={value!r}"
-        for field in fields(method)
-        if (value := getattr(method, field.name)) != _default(field)
-    ]
-    return f"{type(method).__name__}({', '.join(changed)})"
-
-
-def _default(field: Field[Any]) -> object:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+    settings = []
+    for field in fields(method):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        value = getattr(method, field.name)
+        settings += [] if value == default else [f"{field.name}={value!r}"]
+    return f"{type(method).__name__}({', '.join(settings)})"
 
 
 def _as_oracle(value: Any) -> Oracle:
     return value if validate.is_oracle(value) else Scan(as_atoms(value))
 
 
-def _pool(atoms: Atoms, exclude: Ids, least: int, rng: np.random.Generator) -> Start:
+def _pool(atoms: Atoms, exclude: NDArray[np.int64], least: int, rng: np.random.Generator) -> Start:
     """Draw the random pool; ids, because files may be ordered."""
     n = atoms.shape[0]
     size = min(n, max(POOL, least) + len(exclude))

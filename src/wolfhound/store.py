@@ -43,18 +43,8 @@ from wolfhound.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
 from wolfhound.core import AtomsLike
 from wolfhound.validate import path as checked_path
 
-__all__ = [
-    "FORMAT",
-    "VERSION",
-    "StoreError",
-    "Stored",
-    "check_fingerprint",
-    "is_part",
-    "kind",
-    "load",
-    "save",
-    "write_atomically",
-]
+__all__ = ["FORMAT", "VERSION", "StoreError", "Stored", "is_part"]
+__all__ += ["check_fingerprint", "kind", "load", "save", "write_atomically"]
 
 _MARK = re.compile(rf"\.{re.escape(MANIFEST)}\.([0-9a-f]{{16}})\.tmp")
 """While such a file is there, arrays of this number belong to a save that is under way or was cut off."""
@@ -115,7 +105,7 @@ def save(
             for each in old:
                 _mark(root, each)
             manifest = body | {"arrays": entries, "fingerprint": [list(part) for part in fingerprint]}
-            write_atomically(root / MANIFEST, lambda stream: _write(stream, seal(manifest)))
+            write_atomically(root / MANIFEST, lambda stream: stream.write(seal(manifest)))
         finally:
             # The old arrays, or the new ones if it failed; and those of saves that were killed.
             _tidy(root, _find_marks(root) if alone else {token, *old})
@@ -191,7 +181,7 @@ def check_fingerprint(stored: Stored, atoms: AtomsLike) -> None:
     raise StoreError(f"{rule} Got {differs} in part {part}.")
 
 
-def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], None]) -> None:
+def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
     """Write a file aside, flush it to disk, then put it in place of the old.
 
     If writing fails, also for want of space, the old file stays as it was.
@@ -252,10 +242,6 @@ def _file_name(name: str, token: str) -> str:
     return file
 
 
-def _write(stream: BinaryIO, data: bytes) -> None:
-    stream.write(data)
-
-
 @contextlib.contextmanager
 def _open_flushing(path: Path) -> Iterator[BinaryIO]:
     with open(path, "xb") as stream:
@@ -280,11 +266,10 @@ def _lock(folder: Path) -> Iterator[bool]:
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        try:
+        held = False
+        with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             held = True
-        except OSError:
-            held = False
         yield held
     finally:
         os.close(descriptor)

@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,11 +61,7 @@ def _find_free(name: str, taken: Collection[str]) -> str:
 
 def write_file(path: Path, content: bytes) -> None:
     """Write a file, all or nothing; a link stays, and what it points to is replaced."""
-
-    def write(stream: BinaryIO) -> None:
-        stream.write(content)
-
-    write_atomically(os.path.realpath(path), write)
+    write_atomically(os.path.realpath(path), lambda stream: stream.write(content))
 
 
 def as_json(value: object, indent: int) -> str:
