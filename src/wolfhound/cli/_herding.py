@@ -17,6 +17,7 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli._scale import unit_variance
 from wolfhound.core import Atoms, Ids
 from wolfhound.tables import Table, open_table
+from wolfhound.validate import require
 
 if TYPE_CHECKING:
     from wolfhound.herding.kernels import Kernel
@@ -100,10 +101,9 @@ def _make_kernel(given: HerdOptions) -> Kernel:
 
     name = given.kernel
     kernel: Any = KERNELS.find(name, "--kernel")
-    if kernel.centred and given.scores is None:
-        raise ValueError(f"`--scores` must be given with --kernel {name}.")
-    if not kernel.centred and given.scores is not None:
-        raise ValueError(f"`--scores` must not be given with --kernel {name}.")
+    if bool(kernel.centred) == (given.scores is None):
+        must = "must" if kernel.centred else "must not"
+        raise ValueError(f"`--scores` {must} be given with --kernel {name}.")
     if kernel.centred and given.target is not None:
         raise ValueError(f"`--target` must not be given with --kernel {name}: the scores say what to match.")
     settings = {} if given.lengthscale is None else {"lengthscale": given.lengthscale}
@@ -135,10 +135,8 @@ def choose_columns(
     if not table.names:
         raise ValueError("`--columns` must be left out: these files have no named columns.")
     for name in columns:
-        if name not in table.names:
-            raise ValueError(f"`--columns` must be among {', '.join(table.names)}. Got {name}.")
-    if len(set(columns)) != len(columns):
-        raise ValueError(f"`--columns` must be distinct. Got {', '.join(columns)}.")
+        require(name in table.names, "--columns", f"among {', '.join(table.names)}", name)
+    require(len(set(columns)) == len(columns), "--columns", "distinct", ", ".join(columns))
     return tuple(columns)
 
 
@@ -157,10 +155,8 @@ def _read_target(path: str, columns: Sequence[str], d: int) -> Atoms:
 
 def _read_scores(path: str, shape: tuple[int, int]) -> Atoms:
     scores = readers.read_atoms(path)
-    if scores.shape != shape:
-        n, d = shape
-        got = f"{scores.shape[0]:,} x {scores.shape[1]:,}"
-        raise ValueError(f"`--scores` must be {n:,} x {d:,}, as ATOMS. Got {got} in {path}.")
+    wanted, got = (f"{n:,} x {d:,}" for n, d in (shape, scores.shape))
+    require(scores.shape == shape, "--scores", f"{wanted}, as ATOMS", f"{got} in {path}")
     return scores
 
 
@@ -174,26 +170,20 @@ def _split_names(texts: Sequence[str], source: Table) -> list[str] | None:
 
 def _read_labels(texts: Sequence[str], source: Table, n: int) -> NDArray[Any]:
     """A label per row; of several columns or files, all of them together."""
-    parts = [
-        _read_label_file(text, n) if Path(text).suffix.lower() in _LABEL_FILES else _find_labels(source, text)
-        for text in texts
-    ]
+    parts = [_read_label(text, source, n) for text in texts]
     if len(parts) == 1:
         return parts[0]
     return np.array([str(labels) for labels in zip(*(part.tolist() for part in parts), strict=True)])
 
 
-def _find_labels(source: Table, name: str) -> NDArray[Any]:
-    if name not in source.names:
+def _read_label(text: str, source: Table, n: int) -> NDArray[Any]:
+    if Path(text).suffix.lower() not in _LABEL_FILES:
         known = f"one of {', '.join(source.names)}, or " if source.names else ""
-        raise ValueError(f"`--by` must be {known}a .npy or .txt file of labels. Got {name}.")
-    return source.column(name)
-
-
-def _read_label_file(path: str, n: int) -> NDArray[Any]:
-    labels = _read_array(path)
+        require(text in source.names, "--by", f"{known}a .npy or .txt file of labels", text)
+        return source.column(text)
+    labels = _read_array(text)
     if labels.shape != (n,):
-        raise ValueError(f"`--by` must hold {n:,} labels, one per row. Got shape {labels.shape} in {path}.")
+        raise ValueError(f"`--by` must hold {n:,} labels, one per row. Got shape {labels.shape} in {text}.")
     return labels
 
 
@@ -210,9 +200,8 @@ def _read_ids(texts: Sequence[str], option: str) -> Ids | None:
     found: list[int] = []
     for text in texts:
         is_file = Path(text).suffix.lower() in _ID_FILES
-        parts = (
-            [str(value).strip() for value in _read_id_column(text, option)] if is_file else opt.split([text])
-        )
+        values = _read_id_column(text, option) if is_file else opt.split([text])
+        parts = [str(value).strip() for value in values]
         found += opt.parse_ids(parts, option, "ids with commas between, or a file of ids")
     return np.array(found, np.int64)
 
@@ -222,6 +211,5 @@ def _read_id_column(path: str, option: str) -> NDArray[Any]:
         values = _read_array(path)
         return values["id"] if "id" in (values.dtype.names or ()) else values
     source = open_table(path)
-    if "id" not in source.names:
-        raise ValueError(f"`{option}` must be a file with a column id. Got {path}.")
+    require("id" in source.names, option, "a file with a column id", path)
     return source.column("id")

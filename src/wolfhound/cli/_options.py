@@ -15,6 +15,7 @@ from wolfhound import readers
 from wolfhound.atoms import join
 from wolfhound.core import Atoms
 from wolfhound.tables import open_table
+from wolfhound.validate import require
 
 UNLIMITED = math.inf
 
@@ -57,15 +58,13 @@ def parse_ids(texts: Sequence[str], option: str, rule: str) -> list[int]:
     """Return texts as ids of atoms."""
     for text in texts:
         # int() refuses, in other words, what is thousands of digits long; no atom has such an id.
-        if not (text.isascii() and text.isdecimal() and len(text) < 19):
-            raise ValueError(f"`{option}` must be {rule}. Got {text[:40]}.")
+        require(text.isascii() and text.isdecimal() and len(text) < 19, option, rule, text[:40])
     return [int(text) for text in texts]
 
 
 def parse_count(value: float, option: str) -> int:
     """Return a count that may be written as 1e6."""
-    if not (math.isfinite(value) and value == int(value)):
-        raise ValueError(f"`{option}` must be a whole number. Got {value:g}.")
+    require(math.isfinite(value) and value == int(value), option, "a whole number", f"{value:g}")
     return int(value)
 
 

@@ -156,7 +156,25 @@ def plain(text: str) -> str:
     return text.replace("[", r"\[")
 
 
+def print_plain(text: str) -> None:
+    """Print a text on stdout as it stands: without markup, lines not folded."""
+    stdout().print(text, markup=False, soft_wrap=True)
+
+
+def notify(text: str) -> None:
+    """Print a text on stderr as it stands."""
+    stderr().print(text, markup=False, soft_wrap=True)
+
+
 # ---------------------------------------------------------------- JSON
+
+
+def show(as_json: bool, document: Callable[[], object], text: Callable[[], object]) -> None:
+    """Print a document for JSON, or let `text` print."""
+    if as_json:
+        print_json(document())
+    else:
+        text()
 
 
 def pick(result: object, *names: str) -> dict[str, object]:
@@ -204,9 +222,9 @@ class Outputs(NamedTuple):
 
     def write(
         self,
-        *,
         table: Callable[[Path], None],
         folder: Callable[[Path], object] | None = None,
+        *,
         figure: Callable[[], Figure],
     ) -> None:
         """Write what was asked for, by these."""

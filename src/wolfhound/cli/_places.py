@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Collection, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 from wolfhound import store
 from wolfhound.tables import find_files
+from wolfhound.validate import require
 
 
 def spell(param: Any) -> str:
@@ -33,11 +35,8 @@ def check_reads(ctx: Any) -> None:
         The context of a command whose arguments are known.
     """
     given = [(param, ctx.params.get(param.name)) for param in ctx.command.params]
-    outputs = [
-        (spell(param), value)
-        for param, value in given
-        if isinstance(value, Path) and param.param_type_name == "option"
-    ]
+    options = [pair for pair in given if pair[0].param_type_name == "option"]
+    outputs = [(spell(param), value) for param, value in options if isinstance(value, Path)]
     for i, (option, path) in enumerate(outputs):
         for param, value in given:
             if any(_same(path, file) for file in _files(value)):
@@ -81,17 +80,12 @@ def check_file(path: Path | None, option: str, endings: Collection[str]) -> None
     if path.suffix.lower() not in endings:
         raise ValueError(f"`{option}` must end in {', '.join(endings)}. Got {path}.")
     target = Path(os.path.realpath(path))  # a link stays, what it points to is replaced
-    if not target.parent.is_dir():
-        raise ValueError(f"`{option}` must be in a folder that exists. Got {path}.")
-    if os.path.lexists(target) and not target.is_file():
-        raise ValueError(f"`{option}` must be a file. Got {path}, which is none.")
+    require(target.parent.is_dir(), option, "in a folder that exists", path)
+    require(target.is_file() or not os.path.lexists(target), option, "a file", f"{path}, which is none")
     aside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")  # as it will be written
-    try:
+    with _refuse(option, "a file", path):
         aside.touch(exist_ok=False)
         aside.unlink()
-    except OSError as error:
-        rule = f"`{option}` must be a file that can be written."
-        raise ValueError(f"{rule} Got {path}: {error.strerror}.") from None
 
 
 def check_folder(path: Path | None, option: str, what: str, kinds: Collection[str]) -> None:
@@ -121,9 +115,16 @@ def check_folder(path: Path | None, option: str, what: str, kinds: Collection[st
     probe = path / secrets.token_hex(8) if path.is_dir() else path
     while not probe.parent.exists():
         probe = probe.parent
-    try:
+    with _refuse(option, "a folder", path):
         probe.mkdir()
         probe.rmdir()
+
+
+@contextlib.contextmanager
+def _refuse(option: str, what: str, path: Path) -> Iterator[None]:
+    """Say that a place cannot be written."""
+    try:
+        yield
     except OSError as error:
-        rule = f"`{option}` must be a folder that can be written."
+        rule = f"`{option}` must be {what} that can be written."
         raise ValueError(f"{rule} Got {path}: {error.strerror}.") from None

@@ -24,14 +24,8 @@ TESTED = 64  # episodes of a test, and users that are tested at once
 
 AUTO, SCAN = "auto", "scan"
 
-Search = Annotated[
-    str,
-    Option(
-        "--search",
-        metavar="NAME",
-        help=f"How atoms are searched: {AUTO}, {SCAN}, or an index, as for index build --kind.",
-    ),
-]
+_KNOWN = f"{AUTO}, {SCAN}, or an index, as for index build --kind"
+Search = Annotated[str, Option("--search", metavar="NAME", help=f"How atoms are searched: {_KNOWN}.")]
 
 
 def feed_of(atoms: str | None, users: int, seed: int) -> Feed:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-from wolfhound.cli._output import stderr
+from wolfhound.cli._output import notify, stderr
 from wolfhound.core import State
 from wolfhound.pulse import on_pulse
 
@@ -86,7 +86,7 @@ class Meter:
 
         def refresh() -> None:
             if self._intent:
-                stderr().print(self._intent, markup=False, soft_wrap=True)
+                notify(self._intent)
                 self._intent = ""
             now = self._clock()
             if now - self._shown >= interval:
@@ -173,7 +173,7 @@ def display() -> Iterator[tuple[Show, float]]:
         with _bar(console) as show:
             yield show, _TERMINAL_INTERVAL
     else:
-        yield lambda reading: console.print(reading.text, markup=False, soft_wrap=True), _LINE_INTERVAL
+        yield lambda reading: notify(reading.text), _LINE_INTERVAL
 
 
 @contextlib.contextmanager

@@ -48,10 +48,7 @@ def bench(
         report = measure(n=N, d=D, rounds=ROUNDS, say=say)
     # Speeds of wrong answers are worth nothing.
     saved = report.calibration.save(path) if path is not None and report.right else None
-    if as_json:
-        output.print_json(_document(report, saved))
-    else:
-        _print(output.stdout(), report, saved)
+    output.show(as_json, lambda: _document(report, saved), lambda: _print(output.stdout(), report, saved))
     raise Exit(0 if report.right else 1)
 
 

@@ -74,20 +74,19 @@ def demo(
     races = _race(console, words)
     _print_races(console, races)
     output.write_picture(picture, _draw(races[0], n))
-    console.print(
-        f"\nPicture: [bold]{output.plain(str(picture))}[/] ({time.monotonic() - began:.0f} s in all)"
-    )
+    seconds = f"{time.monotonic() - began:.0f} s in all"
+    console.print(f"\nPicture: [bold]{output.plain(str(picture))}[/] ({seconds})")
     console.print("Next, with your own vectors, one per row:")
     console.print("  [bold]wolfhound explain vectors.npy --target 17 --exclude-self[/]")
     raise Exit(output.exit_code(*(race.ours for race in races)))
 
 
 def _problems(words: data.Words) -> list[Problem]:
-    single = [
-        Problem(word, words.vector(word).astype(np.float64), np.array([words.id(word)])) for word in WORDS
+    named = {word: word for word in WORDS} | {f'"{SENTENCE}"': SENTENCE}
+    return [
+        Problem(name, words.sentence(text), np.unique([words.id(word) for word in text.split()]))
+        for name, text in named.items()
     ]
-    own = np.unique([words.id(word) for word in SENTENCE.split()])
-    return [*single, Problem(f'"{SENTENCE}"', words.sentence(SENTENCE), own)]
 
 
 def _race(console: Console, words: data.Words) -> list[Race]:
@@ -138,8 +137,6 @@ def _print_races(console: Console, races: list[Race]) -> None:
 
 
 def _draw(race: Race, n: int) -> Figure:
-    runs = {"wolfhound": race.ours, "classical Frank-Wolfe": race.classical}
+    runs = {"wolfhound": trace_gap(race.ours), "classical Frank-Wolfe": trace_gap(race.classical)}
     title = f'"{race.name}" as a mixture of {n - 1:,} other words'
-    return plot.draw_gaps(
-        {label: trace_gap(run) for label, run in runs.items()}, goal=race.ours.goal, title=title
-    )
+    return plot.draw_gaps(runs, goal=race.ours.goal, title=title)

@@ -87,11 +87,9 @@ def explain(
         done.append(explanation)
         if not as_json:
             print_explanation(console, explanation, top)
-    outputs.write(table=lambda path: write_table(path, _join_weights(done)), figure=lambda: _draw(done))
-    if as_json:
-        output.print_json({"targets": [_document(explanation) for explanation in done]})
-    else:
-        console.print(_summary(done, len(wanted)))
+    outputs.write(lambda path: write_table(path, _join_weights(done)), figure=lambda: _draw(done))
+    summary = _summary(done, len(wanted))
+    output.show(as_json, lambda: {"targets": list(map(_document, done))}, lambda: console.print(summary))
     # A run that is cut short leaves targets out; its own status already says so.
     raise Exit(output.exit_code(*(explanation.result for explanation in done)))
 
@@ -115,23 +113,19 @@ def _targets(
         raise ValueError("`--target` or `--targets` must be given, and not both.")
     if file is None:
         ids = [find_atom(text, names, atoms.shape[0]) for text in given]
-        rows = atoms.take(np.array(ids, np.int64)).astype(np.float64)
-        return [
-            Target(names[i] if names else str(i), row, i if exclude_self else None)
-            for i, row in zip(ids, rows, strict=True)
-        ]
-    points = readers.read_matrix(file).astype(np.float64, copy=False)
-    (n, d), m = atoms.shape, len(points)
-    if points.shape[1] != d:
-        raise ValueError(f"`--targets` must have {d} columns, as the atoms. Got {points.shape[1]} in {file}.")
-    if exclude_self and m != n:
-        raise ValueError(
-            f"`--exclude-self` must come with {n:,} targets, row i being atom i. Got {m:,} in {file}."
-        )
-    named = names is not None and exclude_self
+        points = atoms.take(np.array(ids, np.int64)).astype(np.float64)
+    else:
+        points = readers.read_matrix(file).astype(np.float64, copy=False)
+        (n, d), (m, got) = atoms.shape, points.shape
+        if got != d:
+            raise ValueError(f"`--targets` must have {d} columns, as the atoms. Got {got} in {file}.")
+        if exclude_self and m != n:
+            rule = f"come with {n:,} targets, row i being atom i"
+            raise ValueError(f"`--exclude-self` must {rule}. Got {m:,} in {file}.")
+        ids, names = list(range(m)), names if exclude_self else None
     return [
-        Target(names[i] if named and names else str(i), points[i], i if exclude_self else None)
-        for i in range(m)
+        Target(names[i] if names else str(i), point, i if exclude_self else None)
+        for i, point in zip(ids, points, strict=True)
     ]
 
 

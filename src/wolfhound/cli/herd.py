@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from typer import Exit, Option
 
 from wolfhound.cli import _options as opt
@@ -39,28 +38,21 @@ ChosenOut = Annotated[
         help="Write the chosen rows, with all their columns, ids and weights: .csv, .json, .npy or .parquet.",
     ),
 ]
-ColumnNames = Annotated[
-    list[str] | None, _what(metavar="A,B,C", help="Columns that count; else all of numbers.")
-]
+Texts = list[str] | None
 Labels = Annotated[
-    list[str] | None,
+    Texts,
     _what(
         metavar="LABELS",
         help="Choose within each class: a column of ATOMS, or a .npy or .txt file; may be repeated.",
     ),
 ]
 StartIds = Annotated[
-    list[str] | None,
-    _what(metavar="IDS", help="Rows that are chosen already, part of the m: 3,17,4 or a file of ids."),
+    Texts, _what(metavar="IDS", help="Rows that are chosen already, part of the m: 3,17,4 or a file of ids.")
 ]
-ExcludedIds = Annotated[
-    list[str] | None, _what(metavar="IDS", help="Rows not to choose: 3,17,4 or a file of ids.")
-]
+ExcludedIds = Annotated[Texts, _what(metavar="IDS", help="Rows not to choose: 3,17,4 or a file of ids.")]
 KernelName = Annotated[
     str, _how(metavar="NAME", help="gaussian, laplace, linear, stein, ...; a wrong name lists them all.")
 ]
-Scores = Annotated[str | None, _how(metavar="FILE", help="Gradients of log p at ATOMS, for stein.")]
-Standardize = Annotated[bool, _how("--standardize", help="Scale the columns to variance 1 first.")]
 Candidates = Annotated[int | None, _how(min=1, help="Random rows to choose among: more, better, slower.")]
 HerdPlot = Annotated[
     Path | None,
@@ -72,16 +64,20 @@ def herd(
     atoms: opt.AtomsFile,
     m: Annotated[int, Option("-m", "--size", min=1, help="Rows to choose.")],
     out: ChosenOut = None,
-    columns: ColumnNames = None,
+    columns: Annotated[Texts, _what(metavar="A,B,C", help="Columns that count; else all of numbers.")] = None,
     target: Annotated[str | None, _what(metavar="FILE", help="Rows to match; else ATOMS themselves.")] = None,
     by: Labels = None,
     balanced: Annotated[bool, _what("--balanced", help="Equally many rows of every class.")] = False,
     start: StartIds = None,
     exclude: ExcludedIds = None,
     kernel: KernelName = "gaussian",
-    scores: Scores = None,
+    scores: Annotated[
+        str | None, _how(metavar="FILE", help="Gradients of log p at ATOMS, for stein.")
+    ] = None,
     lengthscale: Annotated[float | None, _how(help="Of the kernel; a median distance if not given.")] = None,
-    standardize: Standardize = False,
+    standardize: Annotated[
+        bool, _how("--standardize", help="Scale the columns to variance 1 first.")
+    ] = False,
     weights: Annotated[bool, _how("--weights", help="Fit weights; else they are equal.")] = False,
     swap: Annotated[bool, _how("--swap", help="Try to swap every chosen row at the end.")] = False,
     candidates: Candidates = None,
@@ -137,14 +133,11 @@ def herd(
             seed=seed,
         )
     outputs.write(
-        table=lambda path: write_rows(path, job.source, result.ids, result.weights),
-        folder=result.save,
+        lambda path: write_rows(path, job.source, result.ids, result.weights),
+        result.save,
         figure=lambda: result.plot(atoms=ready.points),
     )
-    if as_json:
-        output.print_json(_document(job, result, cost))
-    else:
-        _print(output.stdout(), job, result, out)
+    output.show(as_json, lambda: _document(job, result, cost), lambda: _print(job, result, out))
     raise Exit(output.exit_code(result))
 
 
@@ -168,16 +161,12 @@ def _meter(n: int, m: int, swap: bool, intent: str) -> Meter:
         steps = 0 if meter.state is None or meter.state.kind == "start" else meter.state.t
         # Which half of the work is longer depends on n and m.
         share = 0.5 * min(meter.swept / n, 1.0) if not steps else 0.5 + 0.5 * steps / ((2 if swap else 1) * m)
-        where = _where(m, steps) if steps else f"{output.passes_text(meter.swept / n)} over all rows"
+        swaps = f", {steps - m:,} tried for a swap" if steps > m else ""  # a step per row, then one per swap
+        passes = f"{output.passes_text(meter.swept / n)} over all rows"
+        where = f"{min(steps, m):,} of {m:,} rows{swaps}" if steps else passes
         return Reading(min(share, 1.0), f"{where}, {meter.seconds:.0f} s")
 
     return Meter(read, intent=intent)
-
-
-def _where(m: int, steps: int) -> str:
-    """Say what was done: a step per row, then one per swap."""
-    swaps = f", {steps - m:,} tried for a swap" if steps > m else ""
-    return f"{min(steps, m):,} of {m:,} rows{swaps}"
 
 
 @contextlib.contextmanager
@@ -190,7 +179,7 @@ def _too_late(*, as_json: bool) -> Iterator[None]:
             status = Status.MAX_SECONDS
             output.print_json({"status": status.name, "success": status.success, "message": str(error)})
         else:
-            output.stderr().print(str(error), markup=False, soft_wrap=True)
+            output.notify(str(error))
         raise Exit(1) from None
 
 
@@ -199,10 +188,9 @@ def _too_late(*, as_json: bool) -> Iterator[None]:
 
 def _document(job: Job, result: HerdResult, cost: HerdCost) -> dict[str, object]:
     n, d = job.atoms.shape
-    chosen = zip(result.ids.tolist(), result.weights.tolist(), strict=True)
-    rows: list[dict[str, object]] = [{"id": i, "weight": weight} for i, weight in chosen]
-    if result.labels is not None:
-        rows = [{**row, "label": label} for row, label in zip(rows, result.labels.tolist(), strict=True)]
+    columns = {"id": result.ids, "weight": result.weights}
+    columns |= {} if result.labels is None else {"label": result.labels}
+    chosen = zip(*(column.tolist() for column in columns.values()), strict=True)
     return {
         **output.describe_outcome(result),
         "n": n,
@@ -211,20 +199,15 @@ def _document(job: Job, result: HerdResult, cost: HerdCost) -> dict[str, object]
         "columns": list(job.columns),
         "kernel": result.space,
         "gain": result.gain,
-        **output.pick(
-            result, "mmd", "mmd_random", "mmd_random_spread", "reference", "ess", "evaluation_seconds"
-        ),
-        **output.pick(result, "seconds", "passes", "scored"),
-        "expected": {
-            "bytes": cost.nbytes,
-            "seconds": cost.seconds,
-            "evaluation_seconds": cost.evaluation_seconds,
-        },
-        "rows": rows,
+        **output.pick(result, "mmd", "mmd_random", "mmd_random_spread", "reference", "ess"),
+        **output.pick(result, "evaluation_seconds", "seconds", "passes", "scored"),
+        "expected": {"bytes": cost.nbytes, **output.pick(cost, "seconds", "evaluation_seconds")},
+        "rows": [dict(zip(columns, row, strict=True)) for row in chosen],
     }
 
 
-def _print(console: Console, job: Job, result: HerdResult, out: Path | None) -> None:
+def _print(job: Job, result: HerdResult, out: Path | None) -> None:
+    console = output.stdout()
     why = "" if result.success else f"; {result.status.value}"
     output.print_status(console, result, f"{len(result.ids):,} of {job.atoms.shape[0]:,} rows chosen{why}")
     spread = f"{result.mmd_random:.4g}, give or take {result.mmd_random_spread:.2g}"

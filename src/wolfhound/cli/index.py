@@ -79,7 +79,7 @@ def build(
     rows, wish = readers.read_atoms(atoms), 1.0 if ratio is None else ratio
     choice = wh.choose_oracle(rows, queries=queries or _QUERIES, ratio=wish, proof=False, savable=True)
     if kind == _AUTO and not as_json:
-        output.stdout().print(f"{choice}\n", markup=False, soft_wrap=True)
+        output.print_plain(f"{choice}\n")
     if kind != _AUTO and ratio is not None:
         _check_ratio(choice, kind, ratio)
     chosen = INDEXES[choice.chosen.name if kind == _AUTO else kind]
@@ -88,23 +88,15 @@ def build(
         index: Any = choice.build(chosen.name, seed=seed)
     index.save(out)
     seconds = time.monotonic() - begin
-    if as_json:
-        output.print_json(
-            {"kind": chosen.name, "bytes": index.nbytes, "seconds": seconds, "folder": str(out)}
-        )
-    else:
-        text = f"{chosen.title}, {bytes_text(index.nbytes)}, {seconds_text(seconds)}: {out}"
-        output.stdout().print(text, markup=False, soft_wrap=True)
-
-
-def _kinds() -> dict[str, IndexKind]:
-    """Indexes that can be built from atoms, and saved."""
-    return {name: kind for name, kind in INDEXES.items() if kind.build is not None and kind.load is not None}
+    built = {"kind": chosen.name, "bytes": index.nbytes, "seconds": seconds, "folder": str(out)}
+    text = f"{chosen.title}, {bytes_text(index.nbytes)}, {seconds_text(seconds)}: {out}"
+    output.show(as_json, lambda: built, lambda: output.print_plain(text))
 
 
 def _check_kind(name: str, queries: int | None, ratio: float | None) -> None:
     """Refuse what is no index, and options that it does not take."""
-    kinds = _kinds()
+    # Those that can be built from atoms, and saved.
+    kinds = {each: kind for each, kind in INDEXES.items() if kind.build is not None and kind.load is not None}
     require(name in kinds, "--kind", f"one of {_AUTO}, {', '.join(kinds)}", name)
     for option, value in {"queries": queries, "ratio": None if kinds[name].takes_ratio else ratio}.items():
         if value is not None:
@@ -148,14 +140,14 @@ def info(folder: Folder, as_json: opt.Json = False) -> None:
         document = {"kind": kind.name, "format": f"{store.FORMAT} {store.VERSION}", "bytes": nbytes}
         output.print_json({**document, "params": stored.params, "atoms": made_from})
         return
-    parts = [
-        f"{part.n:,} x {part.d:,} {part.dtype}, fingerprint {part.digest}" for part in stored.fingerprint
-    ]
     fields = [
         ("kind", f"{kind.name}, {kind.title}"),
         ("format", f"{store.FORMAT} {store.VERSION}"),
         ("size", bytes_text(nbytes)),
-        *(("atoms", text) for text in parts),
+        *(
+            ("atoms", f"{n:,} x {d:,} {dtype}, fingerprint {digest}")
+            for n, d, dtype, digest in stored.fingerprint
+        ),
         ("parameters", ""),
         *((f"  {name}", str(value)) for name, value in _flatten(stored.params)),
     ]
@@ -210,21 +202,14 @@ def check(
     try:
         kind, index = find_saved(folder), load_index(folder, rows)
     except store.StoreError as error:
-        _refuse(str(error), as_json=as_json)
+        wrong = f"[bold red]WRONG[/] {output.plain(str(error))}"
+        refusal = {"passed": False, "faults": [str(error)]}
+        output.show(as_json, lambda: refusal, lambda: output.stdout().print(wrong, soft_wrap=True))
         raise Exit(1) from None
     found = _compare(kind, index, queries, seed)
-    if as_json:
-        output.print_json({"passed": not found.faults, **found._asdict()})
-    else:
-        _print_checked(found, queries)
+    document = {"passed": not found.faults, **found._asdict()}
+    output.show(as_json, lambda: document, lambda: _print_checked(found, queries))
     raise Exit(1 if found.faults else 0)
-
-
-def _refuse(text: str, *, as_json: bool) -> None:
-    if as_json:
-        output.print_json({"passed": False, "faults": [text]})
-    else:
-        output.stdout().print(f"[bold red]WRONG[/] {output.plain(text)}", soft_wrap=True)
 
 
 def _compare(kind: IndexKind, index: Oracle, size: int, seed: int) -> Checked:

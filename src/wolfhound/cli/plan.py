@@ -88,7 +88,4 @@ def plan(
     )
     if picture is not None:
         output.write_picture(picture, found.plot())
-    if as_json:
-        output.print_json(found.to_dict())
-    else:
-        output.stdout().print(str(found), markup=False, soft_wrap=True)
+    output.show(as_json, found.to_dict, lambda: output.print_plain(str(found)))

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from wolfhound.policy.deep.agent import Agent, Training
     from wolfhound.policy.feed.compare import Bout, Comparison
 
-app = Typer(
-    cls=Commands, no_args_is_help=True, help="Policies whose actions are mixtures of many given vectors."
-)
+_ABOUT = "Policies whose actions are mixtures of many given vectors."
+app = Typer(cls=Commands, no_args_is_help=True, help=_ABOUT)
 app.command(cls=Command)(policy_solve.solve)
 
 _training = opt.in_panel("Training")
@@ -97,10 +96,8 @@ def train(
         raise KeyboardInterrupt
     report = agent.stats  # before the tests, which search too
     returns = returns_of(feed, agent, episodes, seed)
-    if as_json:
-        output.print_json(_document_training(report, returns, seconds, out))
-    else:
-        _print_training(report, returns, seconds, out)
+    told = report, returns, seconds, out
+    output.show(as_json, lambda: _document_training(*told), lambda: _print_training(*told))
 
 
 def _learn(agent: Agent, steps: int, log: Path | None) -> float:
@@ -204,18 +201,11 @@ def compare(
     if picture is not None:
         title = f"{len(feed.atoms):,} items, {seeds} {'seed' if seeds == 1 else 'seeds'}"
         output.write_picture(picture, found.plot(title=title))
-    if as_json:
-        output.print_json(_document_comparison(found))
-    else:
-        _print_comparison(found, picture)
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower())
+    output.show(as_json, lambda: _document_comparison(found), lambda: _print_comparison(found, picture))
 
 
 def _choose(only: list[str] | None, names: Iterable[str]) -> set[str]:
-    slugs = {_slug(name): name for name in names}
+    slugs = {re.sub(r"[^a-z0-9]+", "-", name.lower()): name for name in names}
     if not only:
         return set(slugs.values())
     wanted = opt.split(only)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from typer import Argument, Exit, Option
 
@@ -22,7 +21,6 @@ from wolfhound.validate import number, require
 from wolfhound.writers import Columns, write_table
 
 if TYPE_CHECKING:
-    from wolfhound.core import Atoms, Oracle
     from wolfhound.oracles.indexes import Make
     from wolfhound.policy import ACMDP, TabularResult
     from wolfhound.policy.tabular.steps import PolicyStep
@@ -114,21 +112,16 @@ def solve(
         if atoms is None
         else _read(atoms, given, gamma=gamma, curvature=curvature)
     )
-    model, oracle = _attach_oracle(model, search, ratio, max_steps)
+    model = _attach_oracle(model, search, ratio, max_steps)
     settings: dict[str, Any] = {"step": _make_step(step), "rtol": rtol, "atol": atol, "seed": seed}
     settings |= {"max_steps": max_steps, "max_seconds": max_seconds}
     with GapMeter(model.actions.n, rtol=rtol).job() as callback:
-        if oracle is None:
+        if search == SCAN:
             result = fwpo(model, callback=callback, **settings)
         else:
             result = sfwpo(model, ratio=ratio, callback=callback, **settings)
-    outputs.write(
-        table=lambda path: write_table(path, _list_weights(result)), folder=result.save, figure=result.plot
-    )
-    if as_json:
-        output.print_json(document(result))
-    else:
-        _print(output.stdout(), result)
+    outputs.write(lambda path: write_table(path, _list_weights(result)), result.save, figure=result.plot)
+    output.show(as_json, lambda: document(result), lambda: _print(output.stdout(), result))
     raise Exit(output.exit_code(result))
 
 
@@ -167,35 +160,24 @@ def _read(atoms: str, given: ModelFiles, *, gamma: float, curvature: float) -> A
     first = np.full(len(weights), 1.0 / len(weights))
     if given.start is not None:
         first = readers.read_vector(given.start)
-    chances = AffineTransition(_tensor(str(given.transition)))
+    path = str(given.transition)
+    require(path.endswith(".npy"), "--transition", "a .npy file of S x d x S numbers", path)
+    chances = AffineTransition(readers.read_array(path))
     return ACMDP(reward, chances, gamma, first, readers.read_atoms(atoms))
 
 
-def _tensor(path: str) -> NDArray[Any]:
-    if not path.endswith(".npy"):
-        raise ValueError(f"`--transition` must be a .npy file of S x d x S numbers. Got {path}.")
-    return readers.read_array(path)
-
-
-def _attach_oracle(model: ACMDP, search: str, ratio: float, max_steps: float) -> tuple[ACMDP, Oracle | None]:
+def _attach_oracle(model: ACMDP, search: str, ratio: float, max_steps: float) -> ACMDP:
     """The model with the oracle of this name."""
+    from wolfhound import choose_oracle  # noqa: PLC0415 - numba, faiss
     from wolfhound.policy import ActionSet  # noqa: PLC0415
 
-    atoms = model.actions.atoms
-    oracle = _oracle(atoms, search, ratio, round(model.states * min(max_steps, 100.0)), model.states)
-    if oracle is None:
-        return model, None
-    return model.with_actions(ActionSet(atoms, oracle=oracle)), oracle
-
-
-def _oracle(atoms: Atoms, search: str, ratio: float, queries: int, batch: int) -> Oracle | None:
-    import wolfhound as wh  # noqa: PLC0415
-
     if search == SCAN:
-        return None
+        return model
+    atoms, queries = model.actions.atoms, round(model.states * min(max_steps, 100.0))
     if search == AUTO:
-        return wh.choose_oracle(atoms, queries=queries, ratio=ratio, proof=False, batch=batch).build()
-    return cast("Make", find_index(search).build)(atoms)
+        choice = choose_oracle(atoms, queries=queries, ratio=ratio, proof=False, batch=model.states)
+        return model.with_actions(ActionSet(atoms, oracle=choice.build()))
+    return model.with_actions(ActionSet(atoms, oracle=cast("Make", find_index(search).build)(atoms)))
 
 
 def _make_step(name: PolicyStepName) -> PolicyStep:

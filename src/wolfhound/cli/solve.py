@@ -139,14 +139,12 @@ def solve(
             seed=seed,
         )
     outputs.write(
-        table=lambda path: write_table(path, output.list_weights(result)),
-        folder=result.save,
-        figure=result.plot,
+        lambda path: write_table(path, output.list_weights(result)), result.save, figure=result.plot
     )
-    if as_json:
-        output.print_json({"objective": result.objective, "method": result.method, **output.document(result)})
-    else:
-        _print(output.stdout(), result, top)
+    named = output.pick(result, "objective", "method")
+    output.show(
+        as_json, lambda: named | output.document(result), lambda: _print(output.stdout(), result, top)
+    )
     raise Exit(output.exit_code(result))
 
 
@@ -193,17 +191,15 @@ def make_method(name: MethodName, step: StepName | None, lazy: bool, *, smoothne
 
 
 def _make_step(name: StepName | None, smoothness: float) -> StepSize:
-    match name:
-        case StepName.SHORT_STEP:
-            if not 0.0 < smoothness < math.inf:
-                raise ValueError("`--step` must not be short-step for an objective of unknown smoothness.")
-            return wh.ShortStep(smoothness)
-        case StepName.ADAPTIVE:
-            return wh.Adaptive()
-        case StepName.OPEN_LOOP:
-            return wh.OpenLoop()
-        case _:
-            return wh.LineSearch()
+    if name is StepName.SHORT_STEP:
+        if not 0.0 < smoothness < math.inf:
+            raise ValueError("`--step` must not be short-step for an objective of unknown smoothness.")
+        return wh.ShortStep(smoothness)
+    steps: dict[StepName | None, StepSize] = {
+        StepName.ADAPTIVE: wh.Adaptive(),
+        StepName.OPEN_LOOP: wh.OpenLoop(),
+    }
+    return steps.get(name, wh.LineSearch())
 
 
 def _print(console: Console, result: Result, top: int) -> None:

@@ -87,13 +87,8 @@ def unmix(
             callback=callback,
             seed=seed,
         )
-    outputs.write(
-        table=lambda path: _write_fractions(path, result, known), figure=lambda: _draw(result, cube)
-    )
-    if as_json:
-        output.print_json(_document(result))
-    else:
-        output.stdout().print(output.plain(repr(result)), soft_wrap=True)
+    outputs.write(lambda path: _write_fractions(path, result, known), figure=lambda: _draw(result, cube))
+    output.show(as_json, lambda: _document(result), lambda: output.print_plain(repr(result)))
     raise Exit(_exit_code(result, skip=skip))
 
 
