@@ -42,11 +42,9 @@ from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.agent import Agent, Settings
 from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
 from wolfhound.policy.deep.rules import FrankWolfeRule, HullDecision, Rule
-from wolfhound.policy.feed.baselines import Policy
-from wolfhound.policy.feed.batch import BatchedFeed
-from wolfhound.policy.feed.compare import evaluate
+from wolfhound.policy.feed.compare import Policy, evaluate
 from wolfhound.policy.feed.contenders import feed_baselines
-from wolfhound.policy.feed.environment import Feed, feed_features
+from wolfhound.policy.feed.environment import BatchedFeed, Feed, feed_features
 
 OURS, INDEXED, PLAIN = "SFWPO", "SFWPO, index", "TD3, not refined"
 REFINED, REFERENCE = "TD3, refined", "NFWPO"

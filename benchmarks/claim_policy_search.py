@@ -44,7 +44,7 @@ from wolfhound.oracles import _faiss
 from wolfhound.policy import ActionSet
 from wolfhound.policy.deep.agent import SFWPO, Settings
 from wolfhound.policy.feed import Feed, feed_features
-from wolfhound.policy.feed.batch import BatchedFeed
+from wolfhound.policy.feed.environment import BatchedFeed
 
 faiss: Any = untyped_faiss
 

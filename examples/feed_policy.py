@@ -7,9 +7,9 @@ from wolfhound import ClusterIndex
 from wolfhound.data import words
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.feed import Feed, feed_features
-from wolfhound.policy.feed.baselines import GreedyItem, Myopic, Policy
-from wolfhound.policy.feed.batch import BatchedFeed
-from wolfhound.policy.feed.compare import evaluate
+from wolfhound.policy.feed.compare import Policy, evaluate
+from wolfhound.policy.feed.contenders import GreedyItem, Myopic
+from wolfhound.policy.feed.environment import BatchedFeed
 
 ITEMS = 2000
 STEPS = 2000

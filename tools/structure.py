@@ -269,7 +269,7 @@ def calls() -> dict[str, Callable[[], object]]:
         from wolfhound.policy.actions import ActionSet  # noqa: PLC0415
         from wolfhound.policy.deep.agent import SFWPO  # noqa: PLC0415
         from wolfhound.policy.feed import Feed  # noqa: PLC0415
-        from wolfhound.policy.feed.batch import BatchedFeed  # noqa: PLC0415
+        from wolfhound.policy.feed.environment import BatchedFeed  # noqa: PLC0415
 
         feed = Feed.build(rows[:500])
         found["SFWPO.learn"] = lambda: SFWPO(BatchedFeed(feed, 4), ActionSet(feed.atoms)).learn(1200)

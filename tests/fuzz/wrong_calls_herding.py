@@ -22,10 +22,9 @@ import wolfhound.policy
 import wolfhound.policy.deep.agent
 import wolfhound.policy.deep.rivals
 import wolfhound.policy.feed
-import wolfhound.policy.feed.baselines
-import wolfhound.policy.feed.batch
 import wolfhound.policy.feed.compare
 import wolfhound.policy.feed.contenders
+import wolfhound.policy.feed.environment
 from tests.fuzz.wrong_calls import Wrong
 
 # Without their types: wrong calls are the point.
@@ -37,8 +36,8 @@ Selector: Any = wolfhound.herding.select.HerdingSelector
 Sublinear: Any = wolfhound.herding.sublinear.SublinearHerding
 pl: Any = wolfhound.policy
 ag: Any = wolfhound.policy.deep.agent
-bl: Any = wolfhound.policy.feed.baselines
-Batched: Any = wolfhound.policy.feed.batch.BatchedFeed
+bl: Any = wolfhound.policy.feed.contenders
+Batched: Any = wolfhound.policy.feed.environment.BatchedFeed
 cmp: Any = wolfhound.policy.feed.compare
 ct: Any = wolfhound.policy.feed.contenders
 fd: Any = wolfhound.policy.feed

@@ -16,7 +16,7 @@ from tests.policy.problems import Blind, Mute
 from wolfhound import ClusterIndex, RandomSubset, Scan
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.policy import ActionSet, fwpo, random_acmdp
-from wolfhound.policy.winners import Winners
+from wolfhound.policy.answers import Winners
 
 Array = NDArray[np.float64]
 

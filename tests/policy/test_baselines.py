@@ -12,9 +12,9 @@ from tests.policy.test_feed import items, states
 from wolfhound.data import words
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import Rows
-from wolfhound.policy.feed.baselines import Constant, GreedyItem, Myopic, Policy, Random
-from wolfhound.policy.feed.batch import BatchedFeed
-from wolfhound.policy.feed.environment import Feed, FeedParameters
+from wolfhound.policy.feed.compare import Policy
+from wolfhound.policy.feed.contenders import Constant, GreedyItem, Myopic, Random
+from wolfhound.policy.feed.environment import BatchedFeed, Feed, FeedParameters
 
 FEED = Feed.build(items(200, 6), users=100, seed=1)
 ACTIONS = ActionSet(FEED.atoms)

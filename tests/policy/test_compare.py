@@ -16,10 +16,9 @@ import wolfhound as wh
 from tests.policy.test_feed import items
 from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.settings import Settings, Training
-from wolfhound.policy.feed.batch import BatchedFeed
 from wolfhound.policy.feed.compare import FRESH, Bout, Comparison, Standing, compare, evaluate
 from wolfhound.policy.feed.contenders import feed_baselines, feed_learners, fresh_users
-from wolfhound.policy.feed.environment import Feed, FeedParameters
+from wolfhound.policy.feed.environment import BatchedFeed, Feed, FeedParameters
 
 FEED = Feed.build(items(120, 4), users=40, parameters=FeedParameters(horizon=4))
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.data import words
 from wolfhound.policy.answers import Rows
-from wolfhound.policy.feed.batch import BatchedFeed
 from wolfhound.policy.feed.environment import (
+    BatchedFeed,
     Feed,
     FeedParameters,
     clickbait_axis,

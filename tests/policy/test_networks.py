@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from wolfhound.policy.deep._torch import one_thread
+from wolfhound.policy.deep.learner import Replay
 from wolfhound.policy.deep.networks import Actor, Critic, follow
-from wolfhound.policy.deep.replay import Replay
 
 OBS, D = 4, 3
 

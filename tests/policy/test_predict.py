@@ -13,13 +13,13 @@ import pytest
 import wolfhound
 from tests.policy.deep import QUICK, Bandit, cloud, learner
 from wolfhound.policy import ActionSet
+from wolfhound.policy.answers import Winners
 from wolfhound.policy.deep.agent import Agent, Draw, Hull, HullDecision
 from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
 from wolfhound.policy.deep.rules import Execution, FrankWolfeRule, Rule
 from wolfhound.policy.feed import Feed
-from wolfhound.policy.feed.baselines import GreedyItem, Myopic
 from wolfhound.policy.feed.compare import evaluate
-from wolfhound.policy.winners import Winners
+from wolfhound.policy.feed.contenders import GreedyItem, Myopic
 
 ROWS = cloud(500)
 RULES: dict[str, Rule] = {

@@ -22,23 +22,17 @@ from wolfhound.planning.text import bytes_text, seconds_text
 from wolfhound.threads import get_threads
 from wolfhound.validate import count, flag, require
 
-_PRODUCT = 2.7e-11
-"""Seconds per product of two entries in a matrix product."""
+_PRODUCT = 2.7e-11  # seconds per product of two entries in a matrix product
 
-_TRIG, _EXP = 1.2e-9, 1.7e-9
-"""Seconds per cosine or sine, and per kernel value beside its products."""
+_TRIG, _EXP = 1.2e-9, 1.7e-9  # seconds per cosine or sine, and per kernel value beside its products
 
-_BYTE, _SCORE = 1.5e-11, 3e-9
-"""Seconds per byte of the candidates and per candidate, at each pick."""
+_BYTE, _SCORE = 1.5e-11, 3e-9  # seconds per byte of the candidates and per candidate, at each pick
 
-_WEIGHT = 2.6e-11
-"""Seconds per m^3, to fit weights."""
+_WEIGHT = 2.6e-11  # seconds per m^3, to fit weights
 
-_BEGIN = 0.1
-"""Seconds for a lengthscale and calibrated weights."""
+_BEGIN = 0.1  # seconds for a lengthscale and calibrated weights
 
-_BLOCK, _TILES = 16 << 20, 10 << 20
-"""Bytes of a block of a pass, and of whatever is made and forgotten."""
+_BLOCK, _TILES = 16 << 20, 10 << 20  # bytes of a block of a pass, and of whatever is made and forgotten
 
 
 @final

@@ -24,10 +24,8 @@ def draw_ids(n: int, count: int, exclude: Ids, rng: np.random.Generator) -> Ids:
     array([0, 2, 4])
     """
     gone = np.sort(exclude)
-    left = n - len(gone)
-    ranks = (
-        np.arange(left) if left <= count else np.sort(rng.choice(left, count, replace=False, shuffle=False))
-    )
+    left, size = n - len(gone), min(count, n - len(gone))
+    ranks = np.sort(rng.choice(left, size, replace=False, shuffle=False)) if size < left else np.arange(left)
     # Rank r is the id r plus the excluded ids before it: as many as have at most r ids left below them.
     return ranks + np.searchsorted(gone - np.arange(len(gone)), ranks, side="right")
 

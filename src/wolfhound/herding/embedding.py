@@ -176,7 +176,12 @@ def _embed(
     read: int = 0,
 ) -> Embedding:
     """The embedding of what stands for the target; `inside`: the candidates' places in it."""
-    ku, square = _values(kernel, rows, base_rows, base.weights, inside)
+    mass = base.weights
+    everywhere = self_sums(kernel, base_rows, mass)
+    if base_rows is rows:
+        ku = everywhere
+    else:
+        ku = kernel_sums(kernel, rows, base_rows, mass) if inside is None else everywhere[inside]
     return Embedding(
         kernel=kernel,
         ids=ids,
@@ -184,8 +189,8 @@ def _embed(
         ku=ku,
         base=base_rows,
         base_ids=base.ids,
-        mass=base.weights,
-        square=square,
+        mass=mass,
+        square=float(mass @ everywhere),
         features=features,
         exact=base.exact,
         passes=float(read > 0),
@@ -258,13 +263,3 @@ def calibrate(
         found = start + weighed @ np.linalg.solve(square, np.append(mean, 1.0) - weighed.sum(axis=0))
     out: Vector = found / found.sum()
     return out
-
-
-def _values(
-    kernel: Kernel, rows: Matrix, base: Matrix, mass: Vector, inside: Ids | None
-) -> tuple[Vector, float]:
-    """Mean embedding at the rows, and its squared norm; `inside`: the rows' places in the base."""
-    if base is rows or inside is not None:
-        everywhere = self_sums(kernel, base, mass)
-        return (everywhere if inside is None else everywhere[inside]), float(mass @ everywhere)
-    return kernel_sums(kernel, rows, base, mass), float(mass @ self_sums(kernel, base, mass))

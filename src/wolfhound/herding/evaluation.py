@@ -34,8 +34,7 @@ HELD_OUT = 10_000
 TOGETHER = 128 << 20
 """Bytes of random rows that are read at once: files are slow to read in pieces."""
 
-_SIZES = 24
-"""Points of a curve."""
+_SIZES = 24  # points of a curve
 
 
 class Curve(NamedTuple):

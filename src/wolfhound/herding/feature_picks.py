@@ -39,8 +39,7 @@ SMALL = 300
 
 _UNLIMITED = Limits()
 _ORACLES = "an oracle such as Scan(atoms), or what makes one, such as Scan"
-_TAKEN = ("forward", "pairwise")
-"""Steps that give weight to the atom that was found."""
+_TAKEN = ("forward", "pairwise")  # steps that give weight to the atom that was found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

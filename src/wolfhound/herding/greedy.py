@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -108,17 +108,15 @@ class Herd:
             label = next_label(self._counts, room, about.shares, balanced=about.balanced)
         place = self._best(self._potential, label, self.size + 1)
         if place < 0:
-            raise FloatingPointError(
-                "`atoms` must be of moderate size: no candidate has a finite score; scale the atoms"
-            )
+            why = "no candidate has a finite score; scale the atoms"
+            raise FloatingPointError(f"`atoms` must be of moderate size: {why}")
         return place
 
     def _best(self, potential: Vector, label: int, size: int) -> int:
-        first, stop = self.candidates.starts[label : label + 2]
-        part = slice(first, stop)
+        part = slice(*self.candidates.starts[label : label + 2])
         linear = self.candidates.ku[part]
         found = best(potential[part], linear, self._half[part], float(size), self._scores[part])
-        return found if found < 0 else int(first) + found
+        return found if found < 0 else int(part.start) + found
 
     def add(self, place: int) -> None:
         """Take a candidate into the set."""
@@ -180,15 +178,8 @@ class Herd:
 
     def state(self, kind: str, t: int, end: Status | None = None) -> Picks:
         """The set so far, as a state."""
-        return Picks(
-            t=t,
-            value=0.5 * self.mmd_squared,
-            passes=self.candidates.passes,
-            scored=self._scored,
-            kind=kind,
-            ids=self.ids,
-            end=end,
-        )
+        value, passes = 0.5 * self.mmd_squared, self.candidates.passes
+        return Picks(t=t, value=value, passes=passes, scored=self._scored, kind=kind, ids=self.ids, end=end)
 
 
 def fit_weights(herd: Herd, kernel: Kernel) -> Vector:
@@ -246,21 +237,9 @@ class Picks:
     kind: str
     ids: Ids
     end: Status | None = None
-
-    @property
-    def lower(self) -> float:
-        """-inf: nothing is proved."""
-        return -math.inf
-
-    @property
-    def ratio(self) -> float:
-        """nan: nothing is audited."""
-        return math.nan
-
-    @property
-    def slack(self) -> float:
-        """inf: nothing is certified."""
-        return math.inf
+    lower: ClassVar[float] = -math.inf  # nothing is proved,
+    ratio: ClassVar[float] = math.nan  # audited
+    slack: ClassVar[float] = math.inf  # or certified
 
 
 def states(gather: Callable[[], Herd], m: int, *, begun: Ids, swap: bool) -> Iterator[Picks]:
@@ -320,9 +299,8 @@ def run(
             raise
         return made[0]
 
-    found = drive(
-        states(remember, m, begun=begun, swap=swap), goal=0.0, limits=limits, callback=callback, began=began
-    )
+    picks = states(remember, m, begun=begun, swap=swap)
+    found = drive(picks, goal=0.0, limits=limits, callback=callback, began=began)
     if lost:
         raise lost[0]
     if found.last.kind == "start":

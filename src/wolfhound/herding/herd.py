@@ -29,11 +29,9 @@ from wolfhound.solve import Limits
 LEAST, TIMES = 10_000, 4
 """Candidates: at least so many, and so many times as there are picks."""
 
-_FIT = 1 << 21
-"""Second word of the seed that draws rows for the lengthscale."""
+_FIT = 1 << 21  # second word of the seed that draws rows for the lengthscale
 
-_SAMPLE = 1000
-"""Rows that give the lengthscale."""
+_SAMPLE = 1000  # rows that give the lengthscale
 
 
 def herd(
@@ -140,8 +138,7 @@ def herd(
         **data.fingerprints(),
     )
     session = KernelSession(data=data, settings=settings, ids=chosen)
-    limits = Limits(seconds=max_seconds)
-    return session.run(m, limits=limits, callback=callback, began=began, make=HerdResult)
+    return HerdResult(**session.run(m, Limits(seconds=max_seconds), callback, began))
 
 
 def _fit_kernel(kernel: Kernel, data: HerdData, seed: int) -> Kernel:

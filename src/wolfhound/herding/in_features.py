@@ -20,14 +20,13 @@ from wolfhound import validate
 from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Matrix, Oracle, StepSize, Vector
 from wolfhound.herding.draw import draw_ids
-from wolfhound.herding.evaluation import Measured, Quality, evaluate, skip_evaluation
+from wolfhound.herding.evaluation import Measured, evaluate, skip_evaluation
 from wolfhound.herding.feature_picks import FeatureRun, check_picking, map_atoms, pick_in_features
 from wolfhound.herding.greedy import refuse_nothing
 from wolfhound.herding.kernels.features import Features, row_shares
 from wolfhound.herding.result import HerdResult
-from wolfhound.herding.session import Callback, Made, forget
+from wolfhound.herding.session import Callback, forget
 from wolfhound.herding.settings import check_start, check_width, seed_number
-from wolfhound.result import Trace
 from wolfhound.solve import Limits
 
 FeaturesLike: TypeAlias = Features | Callable[[Matrix], NDArray[Any]] | AtomsLike
@@ -100,21 +99,17 @@ def herd_in_features(
     source, phi = _find_features(features, given, banned)
     if goal is not None:
         check_width(goal, source.shape[1])
+    shares = row_shares(row_weights, (given if goal is None else goal).shape[0], "row_weights")
     session = FeatureSession(
         atoms=given,
         source=source,
         features=phi,
-        oracle=oracle,
-        step=step,
-        target=goal,
-        row_weights=row_shares(row_weights, (given if goal is None else goal).shape[0], "row_weights"),
+        options={"oracle": oracle, "step": step, "target": goal, "row_weights": shares},
         exclude=banned,
         evaluate=evaluate,
         seed=seed_number(seed),
     )
-    limits = Limits(seconds=max_seconds)
-    first = chosen if len(chosen) else None
-    return session.run(m, first, limits=limits, callback=callback, make=HerdResult)
+    return HerdResult(**session.run(m, chosen, Limits(seconds=max_seconds), callback))
 
 
 @final
@@ -161,7 +156,9 @@ class FeatureSession:
         What is herded, for pictures.
     source, features : Atoms, Features
         What is mapped and the map; None: the source are features already.
-    oracle, step, target, row_weights, exclude, evaluate
+    options : dict
+        Oracle, step, target and row weights, as for `pick_in_features`.
+    exclude, evaluate
         As for `herd_in_features`, checked.
     seed : int
         Of all that is random.
@@ -172,79 +169,56 @@ class FeatureSession:
     atoms: Atoms
     source: Atoms
     features: Features | None
-    oracle: Oracle | Callable[[Atoms], Oracle] | None
-    step: StepSize | None
-    target: Atoms | None
-    row_weights: Vector | None
+    options: dict[str, Any]
     exclude: Ids
     evaluate: bool
     seed: int
     done: FeatureRun | None = None
 
-    def extend(
-        self, m: int, *, max_seconds: float, callback: Callback | None, make: Callable[..., Made]
-    ) -> Made:
-        """Go on to m picks, by the schedule of the first ones; `make` makes the result."""
+    def extend(self, m: int, *, max_seconds: float, callback: Callback | None) -> dict[str, Any]:
+        """Go on to m picks, by the schedule of the first ones; return the fields of the result."""
         so_far = 0 if self.done is None else len(self.done.picks)
         size = validate.count(m, "m", low=1)
         validate.require(size > so_far, "m", f"more than the {so_far} picks so far", m)
-        limits = Limits(seconds=max_seconds)
-        return self.run(size, self.done, limits=limits, callback=callback, make=make)
+        return self.run(size, self.done, Limits(seconds=max_seconds), callback)
 
     def run(
-        self,
-        m: int,
-        start: FeatureRun | Ids | None,
-        *,
-        limits: Limits,
-        callback: Callback | None,
-        make: Callable[..., Made],
-    ) -> Made:
-        """Pick until there are m, and evaluate them."""
+        self, m: int, start: FeatureRun | Ids | None, limits: Limits, callback: Callback | None
+    ) -> dict[str, Any]:
+        """Pick until there are m, and evaluate them; return the fields of `HerdResult`."""
         began = time.perf_counter()
         draws = None if self.done is None else np.random.default_rng([self.seed, len(self.done.picks)])
         run = pick_in_features(
             self.source,
             m,
             self.features,
-            oracle=self.oracle,
-            step=self.step,
-            target=self.target,
-            row_weights=self.row_weights,
             start=start,
             exclude=self.exclude,
             limits=limits,
             callback=callback,
             seed=self.seed if draws is None else draws,
+            **self.options,
         )
         if not len(run.ids):
             refuse_nothing(run.status, limits.seconds)
-        seconds = time.perf_counter() - began
-        return make(
-            ids=run.ids,
-            weights=run.weights,
-            seconds=seconds,
-            passes=run.passes,
-            scored=run.scored,
-            status=run.status,
-            trace=run.trace,
-            space=f"a space of {len(run.mean):,} features",
-            fingerprint=fingerprint(self.atoms),
-            session=replace(self, done=run),
-            **self._evaluate(run, began + limits.seconds)._asdict(),
-        )
-
-    def _evaluate(self, run: FeatureRun, deadline: float) -> Quality:
-        if not self.evaluate:
-            return skip_evaluation("evaluate=False")
-        return evaluate(
-            map_atoms(self.source, self.features),
-            len(run.picks),
-            self.exclude,
-            lambda sizes, _: _measure_run(run, sizes),
-            rng=np.random.default_rng([self.seed, 1]),
-            deadline=deadline,
-        )
+        seconds, quality = time.perf_counter() - began, skip_evaluation("evaluate=False")
+        if self.evaluate:
+            quality = evaluate(
+                map_atoms(self.source, self.features),
+                len(run.picks),
+                self.exclude,
+                lambda sizes, _: _measure_run(run, sizes),
+                rng=np.random.default_rng([self.seed, 1]),
+                deadline=began + limits.seconds,
+            )
+        same = ("ids", "weights", "passes", "scored", "status", "trace")
+        return quality._asdict() | {
+            **{name: getattr(run, name) for name in same},
+            "seconds": seconds,
+            "space": f"a space of {len(run.mean):,} features",
+            "fingerprint": fingerprint(self.atoms),
+            "session": replace(self, done=run),
+        }
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         """Pickle as None: atoms are not copied along."""
@@ -259,15 +233,7 @@ def _measure_run(run: FeatureRun, sizes: Ints) -> Measured:
         sums = np.cumsum(np.add.reduceat(features, firsts, axis=0, dtype=np.float64), axis=0)
         return np.asarray(np.linalg.norm(sums / sizes[:, None] - run.mean, axis=1))
 
-    return Measured(
-        words="the mean of all features (exact)",
-        mmd=run.distance,
-        curve=_trace_curve(run.trace, sizes),
-        mmd_by=None,
-        ruler=distances,
-    )
-
-
-def _trace_curve(trace: Trace, sizes: Ints) -> Vector:
+    trace, words = run.trace, "the mean of all features (exact)"
     last = np.maximum(np.searchsorted(trace.t, sizes, side="right") - 1, 0)
-    return np.where(trace.t[last] == sizes, np.sqrt(2.0 * trace.value[last]), math.nan)
+    curve = np.where(trace.t[last] == sizes, np.sqrt(2.0 * trace.value[last]), math.nan)
+    return Measured(words, run.distance, curve, None, distances)

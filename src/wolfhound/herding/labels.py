@@ -53,7 +53,8 @@ class Labels:
         """
         values = _plain(array(by.to_numpy() if hasattr(by, "to_numpy") else by, "by", "labels, one per row"))
         require(values.shape == (n,), "by", f"{n} labels, one per row", f"shape {values.shape}")
-        names, codes = _distinct(values)
+        distinct, codes = np.unique(values, return_inverse=True)
+        names, codes = len(distinct), codes.reshape(-1)
         # Whole numbers without weights, so that labels of equal size tie exactly.
         shares = np.bincount(codes, weights=row_weights, minlength=names)
         order = np.argsort(codes, kind="stable")
@@ -90,12 +91,6 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def _distinct(values: NDArray[Any]) -> tuple[int, Ints]:
-    """How many distinct labels there are, and which each row has."""
-    names, codes = np.unique(values, return_inverse=True)
-    return len(names), codes.reshape(-1)
-
-
 def next_label(counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -> int:
     """Return the label whose turn it is; -1 if none has rows left.
 
@@ -118,10 +113,8 @@ def next_label(counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -> i
     >>> next_label(np.array([2, 1]), np.array([9, 9]), np.array([0.9, 0.1]), balanced=False)
     0
     """
-    claim = -counts.astype(np.float64) if balanced else shares / (2.0 * counts + 1.0)
-    if not balanced:
-        claim = np.where(counts == 0, 1.0 + shares, claim)
-    claim = np.where(counts < room, claim, -np.inf)
+    webster = np.where(counts == 0, 1.0 + shares, shares / (2.0 * counts + 1.0))
+    claim = np.where(counts < room, -counts.astype(np.float64) if balanced else webster, -np.inf)
     turn = int(claim.argmax())
     return turn if claim[turn] > -np.inf else -1
 

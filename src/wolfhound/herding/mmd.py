@@ -82,9 +82,8 @@ def _product(tile: Matrix, weights: Vector) -> Matrix:
     with np.errstate(invalid="ignore"):
         out: Matrix = tile @ weights.astype(tile.dtype, copy=False)
     if np.isnan(out).any():
-        raise FloatingPointError(
-            "`atoms` must be of moderate size: sums of kernel values are nan; or mend the kernel"
-        )
+        why = "sums of kernel values are nan; or mend the kernel"
+        raise FloatingPointError(f"`atoms` must be of moderate size: {why}")
     return out
 
 
@@ -378,13 +377,9 @@ class Reference:
 
     def _place(self, rows: Matrix) -> Matrix:
         table = floats(rows)
-        rule = f"at least one row of {self.rows.shape[1]} columns"
-        require(
-            table.ndim == 2 and len(table) > 0 and table.shape[1] == self.rows.shape[1],
-            "rows",
-            rule,
-            f"shape {table.shape}",
-        )
+        width = self.rows.shape[1]
+        fits = table.ndim == 2 and len(table) > 0 and table.shape[1] == width
+        require(fits, "rows", f"at least one row of {width} columns", f"shape {table.shape}")
         return table if self.origin is None else table - self.origin
 
     def _at(self, placed: Matrix) -> Vector:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -19,7 +18,7 @@ from wolfhound.codec import WEIGHTS, Array, Codec, Columns, Json, Scalar, check_
 from wolfhound.core import Atoms, AtomsLike, Ids, Status, Vector
 from wolfhound.herding.evaluation import Curve
 from wolfhound.herding.kernels import Kernel
-from wolfhound.herding.session import Callback, Made, resume
+from wolfhound.herding.session import Callback, resume
 from wolfhound.herding.settings import HerdSettings
 from wolfhound.result import TRACE, Trace
 from wolfhound.validate import function, kind, require
@@ -27,8 +26,7 @@ from wolfhound.validate import function, kind, require
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_DRAWN = 2000
-"""Atoms that a picture shows."""
+_DRAWN = 2000  # atoms that a picture shows
 
 _SHOWN = 8
 
@@ -40,10 +38,8 @@ class Session(Protocol):
     def atoms(self) -> Atoms:
         """What was herded."""
 
-    def extend(
-        self, m: int, *, max_seconds: float, callback: Callback | None, make: Callable[..., Made]
-    ) -> Made:
-        """Go on to m atoms; `make` makes the result."""
+    def extend(self, m: int, *, max_seconds: float, callback: Callback | None) -> dict[str, Any]:
+        """Go on to m atoms; return the fields of the result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -143,7 +139,7 @@ class HerdResult:
     @property
     def message(self) -> str:
         """Why the run ended, how good the atoms are and what it cost."""
-        return f"{self.status.value}: {self._quality()} after {self._cost()}"
+        return f"{self.status.value}: {_describe_quality(self)} after {_describe_cost(self)}"
 
     def extend(
         self,
@@ -180,21 +176,15 @@ class HerdResult:
         """
         if callback is not None:
             function(callback, "callback", "a function of a state")
-        session = self.session
-        for name, value in (("target", target), ("by", by), ("row_weights", row_weights)):
+        session, given = self.session, {"target": target, "by": by, "row_weights": row_weights}
+        for name, value in given.items():
             require(value is None or atoms is not None, "atoms", f"given where `{name}` is", None)
         if atoms is not None or session is None:
-            session = self._resume(atoms, target=target, by=by, row_weights=row_weights)
-        return session.extend(m, max_seconds=max_seconds, callback=callback, make=HerdResult)
-
-    def _resume(self, atoms: AtomsLike | None, **given: Any) -> Session:
-        """Return the run of a loaded result, given again what it was made from."""
-        if self.settings is None:
-            how = "call herd with its ids as `start`"
-            raise ValueError(f"a loaded result in {self.space} cannot go on: {how}.")
-        if atoms is None:
-            raise ValueError("`atoms` must be given: this result was loaded or pickled without them.")
-        return resume(self.settings, self.ids, self.fingerprint, as_atoms(atoms), **given)
+            if self.settings is None:
+                how = "call herd with its ids as `start`"
+                raise ValueError(f"a loaded result in {self.space} cannot go on: {how}.")
+            session = resume(self.settings, self.ids, self.fingerprint, atoms, **given)
+        return HerdResult(**session.extend(m, max_seconds=max_seconds, callback=callback))
 
     def plot(
         self, path: str | Path | None = None, *, atoms: AtomsLike | None = None, title: str | None = None
@@ -227,7 +217,7 @@ class HerdResult:
             sample=sample,
             chosen=chosen,
             weights=self.weights,
-            title=f"{self.space}: {self._quality()}" if title is None else title,
+            title=f"{self.space}: {_describe_quality(self)}" if title is None else title,
         )
         if path is not None:
             plot.save(figure, path)
@@ -256,41 +246,43 @@ class HerdResult:
         """
         return CODEC.load(folder, atoms)
 
-    def _quality(self) -> str:
-        if math.isnan(self.mmd):
-            return "MMD not evaluated"
-        known = not math.isnan(self.gain)
-        against = f"{self.gain:.3g} times closer than random" if known else f"random {self.mmd_random:.3g}"
-        return f"MMD {self.mmd:.3g}, {against}"
-
-    def _cost(self) -> str:
-        passes = f"{self.passes:.3g} {'pass' if self.passes == 1 else 'passes'}"
-        return f"{self.seconds:.3g} s, {passes}, {self.scored:,} atoms scored"
-
     def __repr__(self) -> str:
         """Quality, cost and the first atoms, on several lines."""
-        k, n = len(self.ids), sum(part.n for part in self.fingerprint)
-        first = ", ".join(f"{i}" for i in self.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
-        unused = f", {self.zeros:,} of weight 0" if self.zeros else ""
-        random = f"{self.mmd_random:.3g} +- {self.mmd_random_spread:.1g}"
-        return "\n".join(
-            [
-                f"HerdResult({self.status.name}: {self.status.value})",
-                f"  atoms    {k:,} of {n:,}, effective {self.ess:,.6g}{unused}: {first}",
-                f"  mmd      {self._quality()} ({random})",
-                *_describe_labels(self.labels, self.mmd_by),
-                f"  on       {self.reference}",
-                f"  cost     {self._cost()}; evaluation {self.evaluation_seconds:.3g} s",
-                f"  in       {self.space}",
-            ]
-        )
+        return "\n".join(_describe(self))
 
 
-def _describe_labels(labels: NDArray[Any] | None, mmd_by: Vector | None) -> list[str]:
-    if mmd_by is None or labels is None:
-        return []
-    low, high, worst = mmd_by.min(), mmd_by.max(), np.unique(labels)[mmd_by.argmax()]
-    return [f"  by       {len(mmd_by):,} labels, MMD within them {low:.3g} .. {high:.3g} ({worst})"]
+def _describe(result: HerdResult) -> list[str]:
+    k, n = len(result.ids), sum(part.n for part in result.fingerprint)
+    first = ", ".join(f"{i}" for i in result.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
+    unused = f", {result.zeros:,} of weight 0" if result.zeros else ""
+    random = f"{result.mmd_random:.3g} +- {result.mmd_random_spread:.1g}"
+    by, within = [], result.mmd_by
+    if within is not None and result.labels is not None:
+        worst = np.unique(result.labels)[within.argmax()]
+        spread = f"{within.min():.3g} .. {within.max():.3g} ({worst})"
+        by = [f"  by       {len(within):,} labels, MMD within them {spread}"]
+    return [
+        f"HerdResult({result.status.name}: {result.status.value})",
+        f"  atoms    {k:,} of {n:,}, effective {result.ess:,.6g}{unused}: {first}",
+        f"  mmd      {_describe_quality(result)} ({random})",
+        *by,
+        f"  on       {result.reference}",
+        f"  cost     {_describe_cost(result)}; evaluation {result.evaluation_seconds:.3g} s",
+        f"  in       {result.space}",
+    ]
+
+
+def _describe_quality(result: HerdResult) -> str:
+    if math.isnan(result.mmd):
+        return "MMD not evaluated"
+    known = not math.isnan(result.gain)
+    against = f"{result.gain:.3g} times closer than random" if known else f"random {result.mmd_random:.3g}"
+    return f"MMD {result.mmd:.3g}, {against}"
+
+
+def _describe_cost(result: HerdResult) -> str:
+    passes = f"{result.passes:.3g} {'pass' if result.passes == 1 else 'passes'}"
+    return f"{result.seconds:.3g} s, {passes}, {result.scored:,} atoms scored"
 
 
 # ---------------------------------------------------------------- saved

@@ -31,8 +31,7 @@ _SEEDS = 2**31 - 1
 _CARRIED = ("continuous", "continuous-multioutput", "multiclass-multioutput", "multilabel-indicator")
 """Types of target that have no classes to choose within."""
 
-_TWO, _FEW = 2, 20
-"""Distinct numbers that are always classes, and that are where each has two rows or more."""
+_TWO, _FEW = 2, 20  # distinct numbers that are always classes, and that are where each has two rows or more
 
 
 class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types

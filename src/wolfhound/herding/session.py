@@ -6,13 +6,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
 from wolfhound import store
-from wolfhound.atoms import Fingerprint, fingerprint
-from wolfhound.core import Atoms, Ids, Progress
+from wolfhound.atoms import Fingerprint, as_atoms, fingerprint
+from wolfhound.core import Atoms, AtomsLike, Ids, Progress
 from wolfhound.herding.candidates import gather
 from wolfhound.herding.evaluation import evaluate, measure_herd, skip_evaluation
 from wolfhound.herding.greedy import Herd, fit_weights, run
@@ -21,11 +21,9 @@ from wolfhound.result import Trace
 from wolfhound.solve import Limits
 from wolfhound.validate import count, require
 
-Made = TypeVar("Made")
 Callback: TypeAlias = Callable[[Progress], bool | None]
 
-_EVALUATION = 1 << 20
-"""Second word of the seed of an evaluation; embeddings have the number of their label."""
+_EVALUATION = 1 << 20  # second word of the seed of an evaluation; embeddings have the number of their label
 
 
 @final
@@ -53,22 +51,17 @@ class KernelSession:
         """What was herded."""
         return self.data.atoms
 
-    def extend(
-        self, m: int, *, max_seconds: float, callback: Callback | None, make: Callable[..., Made]
-    ) -> Made:
-        """Go on to m atoms; `make` makes the result."""
+    def extend(self, m: int, *, max_seconds: float, callback: Callback | None) -> dict[str, Any]:
+        """Go on to m atoms; return the fields of the result."""
         began = time.perf_counter()
         most = self.settings.held + sum(self.settings.candidates)
         size = count(m, "m", low=1)
         rule = f"more than the {len(self.ids)} atoms so far, at most the {most} candidates"
         require(len(self.ids) < size <= most, "m", rule, m)
-        limits = Limits(seconds=max_seconds)
-        return self.run(size, limits=limits, callback=callback, began=began, make=make)
+        return self.run(size, Limits(seconds=max_seconds), callback, began)
 
-    def run(
-        self, m: int, *, limits: Limits, callback: Callback | None, began: float, make: Callable[..., Made]
-    ) -> Made:
-        """Pick until there are m atoms, weight and evaluate them.
+    def run(self, m: int, limits: Limits, callback: Callback | None, began: float) -> dict[str, Any]:
+        """Pick until there are m atoms, weight and evaluate them; return the fields of `HerdResult`.
 
         Parameters
         ----------
@@ -76,8 +69,6 @@ class KernelSession:
             Atoms in all.
         limits, callback, began
             As for `drive`.
-        make
-            Makes the result, of the fields of `HerdResult`.
         """
         data, settings = self.data, self.settings
         herd, driven = run(
@@ -95,21 +86,20 @@ class KernelSession:
                 rng=np.random.default_rng([settings.seed, _EVALUATION]),
                 deadline=began + limits.seconds,
             )
-        return make(
-            ids=herd.ids,
-            weights=weights,
-            seconds=seconds,
-            passes=driven.last.passes,
-            scored=driven.last.scored,
-            status=driven.status,
-            trace=Trace.of(driven.rows),
-            space=repr(settings.kernel),
-            labels=None if data.labels is None else data.labels.values[herd.ids],
-            fingerprint=fingerprint(data.atoms),
-            settings=settings,
-            session=KernelSession(data=data, settings=settings, ids=herd.ids, herd=herd),
-            **quality._asdict(),
-        )
+        return quality._asdict() | {
+            "ids": herd.ids,
+            "weights": weights,
+            "seconds": seconds,
+            "passes": driven.last.passes,
+            "scored": driven.last.scored,
+            "status": driven.status,
+            "trace": Trace.of(driven.rows),
+            "space": repr(settings.kernel),
+            "labels": None if data.labels is None else data.labels.values[herd.ids],
+            "fingerprint": fingerprint(data.atoms),
+            "settings": settings,
+            "session": KernelSession(data=data, settings=settings, ids=herd.ids, herd=herd),
+        }
 
     def _gather(self) -> Herd:
         if self.herd is not None:
@@ -128,7 +118,7 @@ def forget() -> None:
 
 
 def resume(
-    settings: HerdSettings, ids: Ids, made_from: Fingerprint, atoms: Atoms, **given: Any
+    settings: HerdSettings, ids: Ids, made_from: Fingerprint, atoms: AtomsLike | None, **given: Any
 ) -> KernelSession:
     """Return the run of a loaded result, given again what it was made from.
 
@@ -139,11 +129,14 @@ def resume(
     atoms, given
         What `herd` was given: the arguments of `HerdData.of`.
     """
-    _check_same("atoms", fingerprint(atoms), made_from)
+    if atoms is None:
+        raise ValueError("`atoms` must be given: this result was loaded or pickled without them.")
+    known = as_atoms(atoms)
+    _check_same("atoms", fingerprint(known), made_from)
     for name, value in given.items():
         if value is not None and not getattr(settings, name):
             _check_same(name, "given", "")
-    data = HerdData.of(atoms, **given)
+    data = HerdData.of(known, **given)
     for name, found in data.fingerprints().items():
         _check_same(name, found, getattr(settings, name))
     return KernelSession(data=data, settings=settings, ids=ids)

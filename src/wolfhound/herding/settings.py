@@ -19,6 +19,8 @@ from wolfhound.herding.kernels.features import row_shares
 from wolfhound.herding.labels import Labels
 from wolfhound.validate import count, flag, ids, require
 
+FLAGS = ("balanced", "weights", "swap", "evaluate")
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -132,15 +134,13 @@ class HerdSettings:
             return None
         kernel = dict(saved["kernel"])
         require(all(map(store.is_part, saved["target"])), "target", "a fingerprint", saved["target"])
+        flags: dict[str, Any] = {name: flag(saved[name], name) for name in FLAGS}
         return cls(
             kernel=KERNELS.find(kernel.pop("name")).from_json(kernel),
             candidates=tuple(count(each, "candidates") for each in saved["candidates"]),
             held=count(saved["held"], "held"),
             exclude=ids(saved["exclude"], "exclude", sys.maxsize),
-            balanced=flag(saved["balanced"], "balanced"),
-            weights=flag(saved["weights"], "weights"),
-            swap=flag(saved["swap"], "swap"),
-            evaluate=flag(saved["evaluate"], "evaluate"),
+            **flags,
             seed=count(saved["seed"], "seed"),
             target=tuple(PartPrint(*part) for part in saved["target"]),
             by=str(saved["by"]),

@@ -16,19 +16,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
-from wolfhound.atoms import ArrayAtoms, as_atoms
+from wolfhound.atoms import ArrayAtoms, MappedAtoms, as_atoms, norms
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Oracle, Vector
 from wolfhound.objectives.quadratic import SquaredDistance
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.wrappers import check_same_atoms
-from wolfhound.policy.answers import Chosen, HullPoints, Subset, draw_ids
-from wolfhound.policy.nearest import NearestScan
-from wolfhound.policy.winners import Winners
+from wolfhound.paper.transforms import squared_min_ip_atom, squared_min_ip_query
+from wolfhound.policy.answers import Chosen, HullPoints, Subset, Winners, draw_ids
 from wolfhound.result import Result
 from wolfhound.solve import minimize
 
 FEW = 0.1
 """Subsets of less than this share of the atoms are gathered and scanned."""
+
+_ALIKE = 1e-6  # norms that differ by no more than this share are taken as equal
 
 WIDE = 32
 """Answers an index is asked for where only a subset may be chosen."""
@@ -293,3 +294,19 @@ def _project(argmax: Callable[..., Chosen], y: Vector, steps: int) -> HullPoints
         ids[:, t], weights[:, t] = chosen.ids, step
         scored += chosen.scored
     return HullPoints(points=a, ids=ids, weights=weights, scored=scored)
+
+
+@final
+class NearestScan:
+    """Finds neighbours by inner products: with one more coordinate, unless all atoms are as long."""
+
+    def __init__(self, atoms: Atoms) -> None:
+        sizes = norms(atoms)
+        self._lifted = float(np.ptp(sizes)) > _ALIKE * float(sizes.max())
+        wider = MappedAtoms(atoms, squared_min_ip_atom, atoms.shape[1] + 1) if self._lifted else atoms
+        self._scan = Scan(wider, screen=False)
+
+    def query(self, points: Vector, k: int) -> Ids:
+        """(m, k) nearest atoms to (m, d) points, the nearest first."""
+        queries = squared_min_ip_query(points, np.zeros_like(points), 1.0) if self._lifted else points
+        return self._scan.query(queries, k=k).ids

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -14,7 +14,8 @@ from wolfhound.core import Matrix, Vector
 from wolfhound.herding.kernels import Kernel, KernelRow
 from wolfhound.herding.kernels.features import RandomFourier
 from wolfhound.threads import map_ordered
-from wolfhound.validate import array, count, kind, number, require, require_finite
+from wolfhound.validate import array, kind, number, require, require_finite
+from wolfhound.validate import count as whole
 
 SAMPLE = 1000
 """Rows whose distances give the median."""
@@ -40,8 +41,7 @@ BLOCK = 4 << 20
 SINGLE = 1e18
 """Lengthscales of float32 rows lie within [1 / SINGLE, SINGLE], so that their squares are float32 too."""
 
-_LARGEST = 3e38
-"""Float32 numbers are below it."""
+_LARGEST = 3e38  # float32 numbers are below it
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -81,6 +81,31 @@ class Scaled(Kernel):
     def gram(self, left: Matrix, right: Matrix) -> Matrix:
         """(r, s) values of k, float32 for float32 rows where that will do, else float64."""
         return self.against(left)(right)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Stationary(Scaled):
+    """A kernel of the difference of two rows in lengthscales, 1 for equal rows."""
+
+    def diagonal(self, rows: Matrix) -> Vector:
+        """(r,) ones."""
+        return np.ones(len(rows))
+
+    def frequencies(self, dim: int, half: int, rng: np.random.Generator) -> Vector:
+        """(d, h) random frequencies, for the lengthscale 1."""
+        raise NotImplementedError
+
+    def features(
+        self, dim: int, count: int, rng: np.random.Generator, *, centre: Vector | None = None
+    ) -> RandomFourier:
+        """Random Fourier features, in float32: random frequencies over the lengthscale."""
+        kind(rng, "rng", "a numpy.random.Generator", np.random.Generator)
+        half = (whole(count, "count", low=1) + 1) // 2
+        draws = self.frequencies(whole(dim, "dim", low=1), half, rng)
+        rule = "larger for more rows than are taken whole, as float32 counts there: scale the rows"
+        fits = bool(np.abs(draws).max() < _LARGEST * self.length)
+        require(fits, "lengthscale", rule, self.length)
+        return RandomFourier(draws / self.length, centre)
 
 
 def median_distance(rows: Matrix, *, absolute: bool = False) -> float:
@@ -158,41 +183,10 @@ def exponential_row(
             distances(rows[first : first + step], row, scale, part)
             np.exp(part, out=part)
 
-        firsts = range(0, len(rows), step)
-        done: Iterable[None] = (
-            map(fill, firsts) if step == len(rows) else map_ordered(fill, firsts, blas=False)
-        )
-        for _ in done:
-            pass
+        if step == len(rows):
+            fill(0)
+        else:
+            list(map_ordered(fill, range(0, len(rows), step), blas=False))
         return out
 
     return values
-
-
-def fourier(
-    frequencies: Callable[[int, int], Vector],
-    shape: tuple[int, int],
-    *,
-    rng: np.random.Generator,
-    lengthscale: float,
-    centre: Vector | None,
-) -> RandomFourier:
-    """Features of random frequencies over the lengthscale, in float32.
-
-    Parameters
-    ----------
-    frequencies
-        Draws (d, h) of them for the lengthscale 1, from d and h.
-    shape
-        d, and how many features there are to be.
-    rng
-        What draws them.
-    lengthscale, centre
-        Of the kernel, and amid the rows.
-    """
-    kind(rng, "rng", "a numpy.random.Generator", np.random.Generator)
-    half = (count(shape[1], "count", low=1) + 1) // 2
-    draws = frequencies(count(shape[0], "dim", low=1), half)
-    rule = "larger for more rows than are taken whole, as float32 counts there: scale the rows"
-    require(bool(np.abs(draws).max() < _LARGEST * lengthscale), "lengthscale", rule, lengthscale)
-    return RandomFourier(draws / lengthscale, centre)

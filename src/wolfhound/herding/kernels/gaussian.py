@@ -19,20 +19,19 @@ from wolfhound.herding.kernels import KernelColumns, KernelRow
 from wolfhound.herding.kernels.distances import (
     BEYOND,
     FAR,
-    Scaled,
+    Stationary,
     centre_of,
     exponential_row,
     float_kind,
     floats,
-    fourier,
     median_distance,
 )
-from wolfhound.herding.kernels.features import RandomFourier, normal_frequencies
+from wolfhound.herding.kernels.features import normal_frequencies
 
 
 @final
 @dataclass(frozen=True, slots=True, repr=False)
-class Gaussian(Scaled):
+class Gaussian(Stationary):
     """The Gaussian kernel ``exp(-|x - y|^2 / (2 l^2))``.
 
     Parameters
@@ -58,25 +57,15 @@ class Gaussian(Scaled):
 
     def against(self, left: Matrix, *, single: bool = False) -> KernelColumns:
         """Prepare ``gram(left, .)`` for many calls."""
-        return GaussianColumns.of(floats(left), self.length, single=single)
+        return _prepare(floats(left), 1.0 / self.length, single=single)
 
     def row(self, rows: Matrix) -> KernelRow:
         """Prepare the values of k between one row and these for many calls."""
         return exponential_row(distances_squared, rows, -0.5 / self.length**2)
 
-    def diagonal(self, rows: Matrix) -> Vector:
-        """(r,) ones."""
-        return np.ones(len(rows))
-
-    def features(
-        self, dim: int, count: int, rng: np.random.Generator, *, centre: Vector | None = None
-    ) -> RandomFourier:
-        """Random Fourier features: normal frequencies, orthogonal as far as they can be."""
-
-        def draw(d: int, half: int) -> Vector:
-            return normal_frequencies(d, half, rng)
-
-        return fourier(draw, (dim, count), rng=rng, lengthscale=self.length, centre=centre)
+    def frequencies(self, dim: int, half: int, rng: np.random.Generator) -> Vector:
+        """Normal ones, orthogonal as far as they can be."""
+        return normal_frequencies(dim, half, rng)
 
 
 class _Side:
@@ -113,34 +102,24 @@ class _Side:
         self.table[:, d + 1 - last] = 1.0
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class GaussianColumns:
-    """Columns of the Gaussian kernel."""
+def _prepare(rows: Matrix, scale: float, *, single: bool) -> KernelColumns:
+    """Columns of the kernel, for these rows on the left."""
+    centre, kind = centre_of(rows), float_kind(rows, single)
+    left = _Side(rows, centre, scale, kind, last=False)
 
-    centre: Vector
-    scale: float
-    kind: np.dtype[Any]
-    left: _Side
-
-    @classmethod
-    def of(cls, left: Matrix, lengthscale: float, *, single: bool) -> GaussianColumns:
-        """Prepare the rows on the left."""
-        centre, kind = centre_of(left), float_kind(left, single)
-        return cls(centre, 1.0 / lengthscale, kind, _Side(left, centre, 1.0 / lengthscale, kind, last=False))
-
-    def __call__(self, right: Matrix) -> Matrix:
-        """(r, s) values of k."""
-        side = _Side(floats(right), self.centre, self.scale, self.kind, last=True)
-        out: Matrix = self.left.table @ side.table.T
+    def columns(right: Matrix) -> Matrix:
+        side = _Side(floats(right), centre, scale, kind, last=True)
+        out: Matrix = left.table @ side.table.T
         # Two rows that are both far may be close to each other.
-        if len(self.left.far) and len(side.far):
-            between = np.empty((len(self.left.far), len(side.far)))
-            pairs_squared(self.left.longest, side.longest, between)
+        if len(left.far) and len(side.far):
+            between = np.empty((len(left.far), len(side.far)))
+            pairs_squared(left.longest, side.longest, between)
             with np.errstate(over="ignore"):
-                exponents = -0.5 * between * self.scale * self.scale
-            out[np.ix_(self.left.far, side.far)] = np.maximum(exponents, -BEYOND)
+                exponents = -0.5 * between * scale * scale
+            out[np.ix_(left.far, side.far)] = np.maximum(exponents, -BEYOND)
         np.minimum(out, 0.0, out=out)
         with np.errstate(under="ignore"):
             np.exp(out, out=out)
         return out
+
+    return columns

@@ -53,8 +53,7 @@ class Stein(Scaled):
 
     def against(self, left: Matrix, *, single: bool = False) -> KernelColumns:
         """Prepare ``gram(left, .)`` for many calls; always in float64."""
-        _half(left)
-        return SteinColumns.of(left, self.length)
+        return _prepare(left, _half(left), self.length)
 
     def diagonal(self, rows: Matrix) -> Vector:
         """(r,) values ``d / l^2 + |s(x)|^2``."""
@@ -70,41 +69,30 @@ def _half(rows: Matrix) -> int:
     return width // 2
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class SteinColumns:
-    """Columns of Stein's kernel; rows [x, t] with x in lengthscales, t = l s."""
+def _prepare(left: Matrix, d: int, lengthscale: float) -> KernelColumns:
+    """Columns of the kernel, for these rows on the left.
 
-    centre: Vector
-    scale: float
-    left: Vector
-    squares: Vector
-    products: Vector
+    For rows [x, t] with x in lengthscales and t = l s, r = x - y and q = 1 + |r|^2:
+    ``(d q^(-3/2) - 3 |r|^2 q^(-5/2) + q^(-3/2) <t_x - t_y, r> + q^(-1/2) <t_x, t_y>) / l^2``.
+    """
+    centre = centre_of(left[:, :d])
+    table, left_squares, left_products = _scale_rows(left, centre, lengthscale)
 
-    @classmethod
-    def of(cls, left: Matrix, lengthscale: float) -> SteinColumns:
-        """Prepare the rows on the left."""
-        centre = centre_of(left[:, : left.shape[1] // 2])
-        return cls(centre, lengthscale, *_scale_rows(left, centre, lengthscale))
-
-    def __call__(self, right: Matrix) -> Matrix:
-        """(r, s) values of k.
-
-        With r = x - y and q = 1 + |r|^2:
-        ``(d q^(-3/2) - 3 |r|^2 q^(-5/2) + q^(-3/2) <t_x - t_y, r> + q^(-1/2) <t_x, t_y>) / l^2``.
-        """
-        d, s = len(self.centre), len(right)
-        rows, squares, products = _scale_rows(right, self.centre, self.scale)
+    def columns(right: Matrix) -> Matrix:
+        s = len(right)
+        rows, squares, products = _scale_rows(right, centre, lengthscale)
         # <x, y>, <x, t_y> + <t_x, y> and <t_x, t_y> from one read of the rows on the left.
         asked = np.zeros((3, s, 2 * d))
         asked[0, :, :d] = rows[:, :d]
         asked[1, :, :d], asked[1, :, d:] = rows[:, d:], rows[:, :d]
         asked[2, :, d:] = rows[:, d:]
-        found = self.left @ asked.reshape(3 * s, 2 * d).T
-        out = np.empty((len(self.left), s))
-        stein(found, (self.squares, squares), (self.products, products), float(d), out)
-        out /= self.scale**2
+        found = table @ asked.reshape(3 * s, 2 * d).T
+        out = np.empty((len(table), s))
+        stein(found, (left_squares, squares), (left_products, products), float(d), out)
+        out /= lengthscale**2
         return out
+
+    return columns
 
 
 def _scale_rows(rows: Matrix, centre: Vector, lengthscale: float) -> tuple[Vector, Vector, Vector]:

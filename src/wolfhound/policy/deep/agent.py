@@ -36,16 +36,14 @@ from wolfhound.policy.deep.rules import (
     recall,
 )
 from wolfhound.policy.deep.settings import Settings, Training, TrainingCallback
-from wolfhound.policy.deep.training import Trainer, open_log
-from wolfhound.policy.deep.worlds import Env, Nowhere, as_world
+from wolfhound.policy.deep.training import Env, Nowhere, Trainer, as_world, open_log
 from wolfhound.store import Stored, StoreError
 
 __all__ = ["SFWPO", "Agent", "Draw", "Hull", "HullDecision", "Nearest", "Settings", "Training"]
 
 KIND = "agent"
 
-_PREDICT = 1
-"""Second word of the seed of what `predict` draws."""
+_PREDICT = 1  # second word of the seed of what `predict` draws
 
 
 class Agent:
@@ -100,17 +98,12 @@ class Agent:
         self.status: Status | None = None
         self._world = as_world(env, actions.dim)
         with one_thread():
-            self._learner = Learner(
-                self._world.obs_dim,
-                actions.fresh(),
-                rule=rule,
-                settings=self.settings,
-                features=critic_features,
-            )
+            own = actions.fresh()
+            self._learner = Learner(self._world.obs_dim, own, rule, self.settings, critic_features)
         self._trainer = Trainer(self._world, self._learner, self.execution)
-        brain, own = self._learner.brain, np.random.default_rng([self.settings.seed, _PREDICT])
+        brain, still = self._learner.brain, np.random.default_rng([self.settings.seed, _PREDICT])
         # The same networks and winners; but asking neither moves the winners nor the generator of training.
-        self._still = replace(brain, actions=brain.actions.frozen(), rng=own)
+        self._still = replace(brain, actions=brain.actions.frozen(), rng=still)
 
     @property
     def stats(self) -> Training:
@@ -179,21 +172,16 @@ class Agent:
             False explores as in training. `Draw` draws in either case. What is random
             comes from a generator of its own: training goes on as if nothing was asked.
         """
-        obs, explore = (
-            _as_tensor(observation, self._world.obs_dim),
-            not validate.flag(deterministic, "deterministic"),
-        )
+        obs, greedy = self._as_tensor(observation), validate.flag(deterministic, "deterministic")
         with one_thread():
-            hull = self.rule.decision.decide(self._still, obs, explore=explore)
+            hull = self.rule.decision.decide(self._still, obs, explore=not greedy)
             actions = self.execution.act(self._still.actions, hull, self._still.rng)
         return (actions if np.ndim(observation) == 2 else actions[0]), None
 
     def decide(self, observation: ArrayLike) -> HullPoints:
         """Return the points of the hull for (m, o) observations, with atoms and weights."""
         with one_thread():
-            return self.rule.decision.decide(
-                self._still, _as_tensor(observation, self._world.obs_dim), explore=False
-            )
+            return self.rule.decision.decide(self._still, self._as_tensor(observation), explore=False)
 
     def directions(self, observation: ArrayLike) -> tuple[Rows, Rows]:
         """Return what an update asks of the oracle: unit directions and points, (m, d) each.
@@ -201,8 +189,17 @@ class Agent:
         Gradients of the first critic in the action, at the actor's output.
         """
         with one_thread():
-            directions, points = self._learner.directions(_as_tensor(observation, self._world.obs_dim))
+            directions, points = self._learner.directions(self._as_tensor(observation))
         return directions.numpy(), points.numpy()
+
+    def _as_tensor(self, observation: ArrayLike) -> Tensor:
+        width = self._world.obs_dim
+        obs = validate.array(observation, "observation", "an array of real numbers")
+        obs = validate.real_array(obs, "observation", 1 if obs.ndim == 1 else 2)
+        fits = obs.shape[-1] == width
+        validate.require(fits, "observation", f"of {width} numbers each", f"shape {obs.shape}")
+        validate.require_finite(obs, "observation")
+        return to_tensor(obs.reshape(-1, width))
 
     def save(self, folder: str | os.PathLike[str], *, replay: bool = False) -> None:
         """Write the agent to a folder, whole or not at all.
@@ -289,13 +286,9 @@ class SFWPO(Agent):
         execution: Execution | None = None,
         critic_features: CriticFeatures | None = None,
     ) -> None:
+        rule = FrankWolfeRule() if decision is None else FrankWolfeRule(decision=decision)
         super().__init__(
-            env,
-            actions,
-            rule=FrankWolfeRule() if decision is None else FrankWolfeRule(decision=decision),
-            settings=settings,
-            execution=execution,
-            critic_features=critic_features,
+            env, actions, rule=rule, settings=settings, execution=execution, critic_features=critic_features
         )
 
 
@@ -314,15 +307,6 @@ def _check_parts(
     describe(EXECUTIONS, execution, "execution")
     if features is not None:
         validate.function(features, "critic_features", "a function of observations and actions")
-
-
-def _as_tensor(observation: ArrayLike, width: int) -> Tensor:
-    obs = validate.array(observation, "observation", "an array of real numbers")
-    obs = validate.real_array(obs, "observation", 1 if obs.ndim == 1 else 2)
-    fits = obs.shape[-1] == width
-    validate.require(fits, "observation", f"of {width} numbers each", f"shape {obs.shape}")
-    validate.require_finite(obs, "observation")
-    return to_tensor(obs.reshape(-1, width))
 
 
 # ---------------------------------------------------------------- files

@@ -88,11 +88,6 @@ class TD3(HullRule):
         """Refined as SFWPO is, and as usual."""
         return {"TD3, refined": cls(), "TD3": cls(decision=HullDecision(refine=0))}
 
-    def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
-        """The slow actor's output."""
-        out: Tensor = brain.slow_actor(obs)
-        return out
-
     def loss(self, brain: Brain, obs: Tensor) -> Tensor:
         """Minus the mean value of the actor's output."""
         return -brain.critic.first(obs, brain.actor(obs)).mean()
@@ -140,9 +135,8 @@ class Wolpertinger(Described):
 
     def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
         """The best neighbour by the slow networks."""
-        return to_tensor(
-            find_neighbours(brain, brain.slow_critic, obs, brain.slow_actor(obs), self.neighbours)[1]
-        )
+        points = brain.slow_actor(obs)
+        return to_tensor(find_neighbours(brain, brain.slow_critic, obs, points, self.neighbours)[1])
 
     def loss(self, brain: Brain, obs: Tensor) -> Tensor:
         """Minus the mean value of the actor's output."""

@@ -26,11 +26,9 @@ from wolfhound.validate import count, kind, within
 GRID = (0.0, 0.03, 0.06, 0.12, 0.25, 0.5, 0.8)
 """Step sizes that are tried on the critic; 0 stays where it is."""
 
-_ANY = 4
-"""Random atoms in a random point of the hull."""
+_ANY = 4  # random atoms in a random point of the hull
 
-_SPARSE = 0.5
-"""Of the Dirichlet weights of a random point: below 1, few atoms have most of it."""
+_SPARSE = 0.5  # of the Dirichlet weights of a random point: below 1, few atoms have most of it
 
 
 @dataclass(slots=True)
@@ -148,14 +146,9 @@ class Described:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
         """Make the record that `to_json` described; fields that are missing have their defaults."""
-        plain = cls()
-        inner = {name: getattr(plain, name) for name in values}
-        return cls(
-            **{
-                name: inner[name].from_json(value) if isinstance(inner[name], Described) else value
-                for name, value in values.items()
-            }
-        )
+        inner = {name: getattr(cls(), name) for name in values}
+        records = {name for name, part in inner.items() if isinstance(part, Described)}
+        return cls(**values | {name: inner[name].from_json(values[name]) for name in records})
 
 
 Thing = TypeVar("Thing", Rule, Execution)
@@ -293,6 +286,11 @@ class HullRule(Described):
     def __post_init__(self) -> None:
         kind(self.decision, "decision", "a HullDecision(...)", HullDecision)
 
+    def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
+        """The slow actor's output."""
+        out: Tensor = brain.slow_actor(obs)
+        return out
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,11 +312,6 @@ class FrankWolfeRule(HullRule):
     def variants(cls) -> dict[str, Rule]:
         """Itself, searching exactly."""
         return {"SFWPO, exact": cls()}
-
-    def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
-        """The slow actor's output."""
-        out: Tensor = brain.slow_actor(obs)
-        return out
 
     def loss(self, brain: Brain, obs: Tensor) -> Tensor:
         """Mean squared distance from the Frank-Wolfe step."""

@@ -4,7 +4,7 @@
 """
 
 # SPDX-License-Identifier: Apache-2.0
-from wolfhound.policy.feed.batch import BatchedFeed as BatchedFeed
+from wolfhound.policy.feed.environment import BatchedFeed as BatchedFeed
 from wolfhound.policy.feed.environment import Feed as Feed
 from wolfhound.policy.feed.environment import FeedParameters as FeedParameters
 from wolfhound.policy.feed.environment import feed_features as feed_features

@@ -21,15 +21,22 @@ from wolfhound.core import Ints, Status, Vector
 from wolfhound.planning.text import table_lines
 from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.settings import Training
-from wolfhound.policy.deep.worlds import BatchEnv
-from wolfhound.policy.feed.baselines import Policy
 from wolfhound.validate import count, function, kind, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from wolfhound.policy.deep.training import BatchEnv  # torch
+
 FRESH = 1_000_003
 """Added to a seed for the users of a test: no agent has learned from them."""
+
+
+class Policy(Protocol):
+    """Chooses actions for many users at once."""
+
+    def __call__(self, obs: Rows) -> Rows:
+        """(B, o) observations -> (B, d) actions."""
 
 
 class Trainee(Protocol):
@@ -121,6 +128,7 @@ class Standing:
         return len(self.steps) > 1 or self.steps[0] > 0
 
 
+_COSTS = ("ms_per_update", "scored", "ratio_mean", "ratio_p5")
 HEADINGS = ("policy", "return", "spread", "ms/update", "atoms scored", "gap ratio", "5th pct")
 
 
@@ -194,7 +202,7 @@ def evaluate(policy: Policy, env: BatchEnv, *, episodes: int = 64, seed: int = 0
 
     Examples
     --------
-    >>> from wolfhound.policy.feed.batch import BatchedFeed
+    >>> from wolfhound.policy.feed.environment import BatchedFeed
     >>> from wolfhound.policy.feed.environment import Feed
     >>> feed = Feed.build(np.eye(3), users=5)
     >>> evaluate(lambda obs: feed.atoms[[0] * len(obs)], BatchedFeed(feed, 4), episodes=6).shape
@@ -267,7 +275,8 @@ def compare(
     kind(seeds, "seeds", "a list of integers >= 0", Sequence, np.ndarray)
     require(len(seeds) > 0, "seeds", "at least one seed", "none")
     seeds = [count(seed, "seeds") for seed in seeds]
-    at = _test_times(count(steps, "steps", low=1), count(points, "points", low=1))
+    tests = count(points, "points", low=1) + 1
+    at = np.unique(np.linspace(0, count(steps, "steps", low=1), tests).astype(np.int64))[1:]
     exam = _Exam(test, count(episodes, "episodes", low=1))
     players: dict[str, Callable[[int], Standing]] = {
         **{name: partial(exam.train, name, make, at) for name, make in learners.items()},
@@ -281,15 +290,9 @@ def compare(
     return Comparison(tuple(map(_combine, played.values())))
 
 
-def _test_times(steps: int, points: int) -> Ints:
-    """When to test: evenly, and at the end."""
-    return np.unique(np.linspace(0, steps, points + 1).astype(np.int64))[1:]
-
-
 def _combine(seeds: list[Standing]) -> Standing:
     """One policy's standings with each seed, as one."""
-    costs = ("ms_per_update", "scored", "ratio_mean", "ratio_p5")
-    means: dict[str, Any] = {cost: float(np.mean([getattr(each, cost) for each in seeds])) for cost in costs}
+    means: dict[str, Any] = {cost: float(np.mean([getattr(each, cost) for each in seeds])) for cost in _COSTS}
     return replace(seeds[0], returns=np.concatenate([each.returns for each in seeds]), **means)
 
 
@@ -319,13 +322,10 @@ class _Exam:
                 raise KeyboardInterrupt
             scored += learner.stats.scored - before.scored  # tests score atoms too, and do not count
             returns.append(self.score(lambda obs: learner.predict(obs)[0], seed))
-        stats = learner.stats
         return Standing(
             name=name,
             steps=at.astype(np.float64),
             returns=np.array([returns]),
-            ms_per_update=stats.ms_per_update,
             scored=scored,
-            ratio_mean=stats.ratio_mean,
-            ratio_p5=stats.ratio_p5,
+            **{cost: getattr(learner.stats, cost) for cost in _COSTS if cost != "scored"},
         )

@@ -1,7 +1,7 @@
 """`wolfhound/ItemFeed-v0`: the feed for one user, as a Gymnasium environment.
 
 Importing this module registers it; needs ``pip install 'wolfhound[rl]'``. The
-same feed for many users at once is `wolfhound.policy.feed.batch.BatchedFeed`.
+same feed for many users at once is `wolfhound.policy.feed.environment.BatchedFeed`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import Rows
-from wolfhound.policy.feed.batch import ROUNDING, BatchedFeed
-from wolfhound.policy.feed.environment import Feed
+from wolfhound.policy.feed.environment import ROUNDING, BatchedFeed, Feed
 from wolfhound.validate import require
 
 try:

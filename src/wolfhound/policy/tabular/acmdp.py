@@ -22,13 +22,11 @@ from wolfhound.oracles.wrappers import check_same_atoms
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import Subset
 from wolfhound.policy.tabular.checks import check_affine, check_gradients, check_rows
-from wolfhound.policy.tabular.rewards import AffineReward, QuadraticReward, Reward
-from wolfhound.policy.tabular.tables import table
+from wolfhound.policy.tabular.rewards import AffineReward, QuadraticReward, Reward, table
 from wolfhound.policy.tabular.transitions import AffineTransition, Transition
 from wolfhound.rounding import UNIT
 
-_MIXED = 3
-"""Random atoms of the point at which gradients are checked."""
+_MIXED = 3  # random atoms of the point at which gradients are checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,14 +14,11 @@ from wolfhound.policy.tabular.rewards import Reward
 from wolfhound.policy.tabular.transitions import AffineTransition, Transition
 from wolfhound.rounding import UNIT
 
-_SUM = 1e-6
-"""Allowed error of a sum of probabilities: that of atoms in float32."""
+_SUM = 1e-6  # allowed error of a sum of probabilities: that of atoms in float32
 
-_STEP = 6e-6
-"""Of central differences, near the third root of the rounding error."""
+_STEP = 6e-6  # of central differences, near the third root of the rounding error
 
-_CELLS = 1 << 24
-"""Probabilities that are looked at together."""
+_CELLS = 1 << 24  # probabilities that are looked at together
 
 
 def check_rows(chances: Vector) -> None:

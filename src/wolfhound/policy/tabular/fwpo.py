@@ -83,9 +83,8 @@ def fwpo(
     validate.kind(acmdp, "acmdp", "an ACMDP", ACMDP)
     exact = acmdp.actions if acmdp.actions.exact else ActionSet(acmdp.actions.atoms)
     step = PerState() if step is None else step
-    search = PolicySearch(acmdp, exact, exact, step=step, rtol=rtol, atol=atol)
-    limits = Limits(steps=max_steps, seconds=max_seconds)
-    return _solve(search, start, limits, callback=callback, seed=seed, name="fwpo")
+    search = PolicySearch(acmdp=acmdp, actions=exact, exact=exact, step=step, rtol=rtol, wanted=atol)
+    return _solve("fwpo", search, start, Limits(steps=max_steps, seconds=max_seconds), callback, seed)
 
 
 def sfwpo(
@@ -144,12 +143,17 @@ def sfwpo(
     validate.flag(confirm, "confirm")
     validate.flag(insist, "insist")
     exact = ActionSet(acmdp.actions.atoms) if confirm else None
-    step = PerState() if step is None else step
     search = PolicySearch(
-        acmdp, acmdp.actions, exact, step=step, rtol=rtol, atol=atol, ratio=ratio, insist=insist
+        acmdp=acmdp,
+        actions=acmdp.actions,
+        exact=exact,
+        step=PerState() if step is None else step,
+        rtol=rtol,
+        wanted=atol,
+        ratio=ratio,
+        insist=insist,
     )
-    limits = Limits(steps=max_steps, seconds=max_seconds)
-    return _solve(search, start, limits, callback=callback, seed=seed, name="sfwpo")
+    return _solve("sfwpo", search, start, Limits(steps=max_steps, seconds=max_seconds), callback, seed)
 
 
 def policy_iteration(
@@ -169,21 +173,19 @@ def policy_iteration(
     return fwpo(acmdp, rtol=0.0, atol=0.0, max_steps=max_steps, seed=seed)
 
 
-def _solve(
+def _solve(  # noqa: PLR0917 - what both functions were given
+    name: str,
     search: PolicySearch,
     start: HullPoints | ArrayLike | None,
     limits: Limits,
-    *,
     callback: Callback | None,
     seed: int | np.random.Generator,
-    name: str,
 ) -> TabularResult:
     """Run a search on the driver and choose the best of its states."""
     acmdp = search.acmdp
     if callback is not None:
         validate.function(callback, "callback", "a function of a PolicyState")
     shares = make_start(acmdp, start, validate.rng(seed))
-    source = fingerprint(acmdp.actions.atoms)
     measures: list[float] = []
     least: PolicyState | None = None
 
@@ -216,7 +218,7 @@ def _solve(
         seconds=run.seconds,
         trace=Trace.of(run.rows),
         measures=np.array(measures),
-        fingerprint=source,
+        fingerprint=fingerprint(acmdp.actions.atoms),
         problem=repr(acmdp),
         method=f"{name} ({search.step!r}, {acmdp.actions!r})",
     )

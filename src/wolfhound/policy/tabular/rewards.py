@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.core import Vector
-from wolfhound.policy.tabular.tables import check_answer, longest
-from wolfhound.validate import flag, function, matrix, number, require, vector
+from wolfhound.validate import flag, function, matrix, number, real_array, require, require_finite, vector
 
 
 class Reward(Protocol):
@@ -212,3 +211,29 @@ class SmoothReward:
     def gradients(self, policy: Vector) -> Vector:
         """(S, d) grad_a r(s, policy[s])."""
         return check_answer(self.gradient(policy.copy()), "gradient(policy)", policy.shape)
+
+
+# ---------------------------------------------------------------- checks of all models
+
+
+def table(value: ArrayLike, name: str, ndim: int) -> Vector:
+    """Return finite float64 numbers with `ndim` axes."""
+    out = np.ascontiguousarray(real_array(value, name, ndim), np.float64)
+    require(out.size > 0, name, "non-empty", f"shape {out.shape}")
+    require_finite(out, name)
+    return out
+
+
+def longest(rows: Vector) -> float:
+    """Largest norm of vectors along the last axis."""
+    return float(np.sqrt(np.square(rows).sum(axis=-1)).max())
+
+
+def check_answer(value: ArrayLike, name: str, shape: tuple[int, ...]) -> Vector:
+    """Check what a caller's function returned; a copy, as it may reuse its arrays."""
+    out: NDArray[Any] = np.array(value, np.float64)
+    require(out.shape == shape, name, f"of shape {shape}", f"shape {out.shape}")
+    if not np.isfinite(out).all():
+        at = tuple(int(i) for i in np.argwhere(~np.isfinite(out))[0])
+        raise FloatingPointError(f"`{name}` must be finite. Got {out[at]} for state {at[0]}.")
+    return out

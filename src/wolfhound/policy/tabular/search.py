@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import NamedTuple, final
 
 import numpy as np
@@ -132,7 +132,7 @@ def make_start(acmdp: ACMDP, start: HullPoints | ArrayLike | None, rng: np.rando
 
 
 class _Answer(NamedTuple):
-    """What an action set answered at a policy; `measure` is that of `PolicyState`."""
+    """What an action set answered at a policy; `measure` is that of `PolicyState`, `gaps` are >= 0."""
 
     move: PolicyMove
     ids: Ids
@@ -141,9 +141,7 @@ class _Answer(NamedTuple):
     slack: float
     measure: float
 
-    @property
-    def gaps(self) -> Vector:
-        return np.maximum(self.move.gaps, 0.0)
+    gaps: Vector
 
     @property
     def ratio(self) -> float:
@@ -153,6 +151,7 @@ class _Answer(NamedTuple):
 
 
 @final
+@dataclass(slots=True, kw_only=True)
 class PolicySearch:
     """One run: asks, measures, steps. Its goals are known after the first query.
 
@@ -162,30 +161,27 @@ class PolicySearch:
         The problem, and whom to ask.
     exact
         Confirms "none" in all states; None: nobody does.
-    step, rtol, atol, ratio, insist
-        As in `sfwpo`.
+    step, rtol, wanted, ratio, insist
+        As in `sfwpo`; `wanted` is its `atol`.
     """
 
-    def __init__(
-        self,
-        acmdp: ACMDP,
-        actions: ActionSet,
-        exact: ActionSet | None,
-        *,
-        step: PolicyStep,
-        rtol: float,
-        atol: float | None,
-        ratio: float = 1.0,
-        insist: bool = False,
-    ) -> None:
-        validate.kind(step, "step", "a step such as PerState()", "promise")
-        self.acmdp, self.step = acmdp, step
-        self.goal = math.nan
-        self.atol = math.nan if atol is None else validate.number(atol, "atol", low=0.0)
-        self._rtol = validate.number(rtol, "rtol", low=0.0)
-        self._actions, self._exact, self._insist = actions, exact, insist
-        self._ratio = ratio
-        self._passes, self._scored = 0.0, 0
+    acmdp: ACMDP
+    actions: ActionSet
+    exact: ActionSet | None
+    step: PolicyStep
+    rtol: float
+    wanted: InitVar[float | None]
+    ratio: float = 1.0
+    insist: bool = False
+    atol: float = math.nan
+    goal: float = math.nan
+    passes: float = 0.0
+    scored: int = 0
+
+    def __post_init__(self, wanted: float | None) -> None:
+        validate.kind(self.step, "step", "a step such as PerState()", "promise")
+        self.atol = math.nan if wanted is None else validate.number(wanted, "atol", low=0.0)
+        self.rtol = validate.number(self.rtol, "rtol", low=0.0)
 
     def states(self, shares: Shares) -> Iterator[PolicyState]:
         """Yield the start, then the state of every policy once it was measured."""
@@ -205,8 +201,8 @@ class PolicySearch:
                 bounds=answer.bounds,
                 measure=answer.measure,
                 lower=lower,
-                passes=self._passes,
-                scored=self._scored,
+                passes=self.passes,
+                scored=self.scored,
                 ratio=answer.ratio,
                 slack=slack,
                 kind=kind,
@@ -220,15 +216,15 @@ class PolicySearch:
 
     def _find_move(self, here: Evaluation) -> tuple[_Answer, str]:
         """Ask; where the oracle says "none" for all states, ask the exact one."""
-        answer = self._ask(self._actions, here)
+        answer = self._ask(self.actions, here)
         if math.isnan(self.atol):
-            self.atol = self._rtol * answer.measure
+            self.atol = self.rtol * answer.measure
         if math.isnan(self.goal):
-            promised = np.where(answer.proved, answer.bounds, answer.gaps / self._ratio)
-            self.goal = self._rtol * self._above(promised)
+            promised = np.where(answer.proved, answer.bounds, answer.gaps / self.ratio)
+            self.goal = self.rtol * self._above(promised)
         sure = answer.proved.all() and answer.measure <= self.atol
-        if self._is_none(answer) and not sure and self._exact not in (None, self._actions):
-            return self._ask(self._exact, here), "confirm"
+        if self._is_none(answer) and not sure and self.exact not in (None, self.actions):
+            return self._ask(self.exact, here), "confirm"
         return answer, "forward"
 
     @property
@@ -237,24 +233,28 @@ class PolicySearch:
         return 0.0 if math.isnan(self.atol) else self.atol / math.sqrt(self.acmdp.states)
 
     def _is_none(self, answer: _Answer) -> bool:
-        return bool((answer.move.gaps < self._ratio * self._least).all())
+        return bool((answer.move.gaps < self.ratio * self._least).all())
 
     def _ask(self, actions: ActionSet, here: Evaluation) -> _Answer:
         """One query per state."""
         scores = np.einsum("ij,ij->i", here.gradients, here.policy)
-        floors = scores + self._ratio * self._least if self._insist else None
+        floors = scores + self.ratio * self._least if self.insist else None
+        # States that are asked for together, and their actions.
+        batches: list[tuple[slice, Subset | None]] = [(slice(None), None)]
+        if self.acmdp.subsets is not None:
+            batches = [(slice(s, s + 1), part) for s, part in enumerate(self.acmdp.subsets)]
         chosen = [
             actions.argmax(here.gradients[at], thresholds=None if floors is None else floors[at], subset=part)
-            for at, part in self._batches()
+            for at, part in batches
         ]
-        self._passes += sum(one.passes for one in chosen)
-        self._scored += sum(one.scored for one in chosen)
+        self.passes += sum(one.passes for one in chosen)
+        self.scored += sum(one.scored for one in chosen)
         rows: Matrix = np.concatenate([one.rows for one in chosen])
         move = PolicyMove.towards(here, rows)
         gaps = np.maximum(move.gaps, 0.0)
         bounds = np.concatenate([one.bounds for one in chosen]) - scores
         proved, bounds = np.isfinite(bounds), np.maximum(bounds, gaps)
-        promised = np.where(gaps >= self._ratio * self._least, gaps / self._ratio, self._least)
+        promised = np.where(gaps >= self.ratio * self._least, gaps / self.ratio, self._least)
         sizes = np.sqrt(np.square(here.gradients).sum(axis=1).max())
         lengths = np.sqrt(max(np.square(rows).sum(axis=1).max(), np.square(here.policy).sum(axis=1).max()))
         return _Answer(
@@ -262,15 +262,10 @@ class PolicySearch:
             ids=np.concatenate([one.ids for one in chosen]),
             bounds=bounds,
             proved=proved,
+            gaps=gaps,
             slack=float(8.0 * (self.acmdp.dim + 8) * UNIT * sizes * lengths),
             measure=float(np.sqrt(np.square(np.where(proved, bounds, promised)).sum())),
         )
-
-    def _batches(self) -> list[tuple[slice, Subset | None]]:
-        """States that are asked for together, and their actions."""
-        if self.acmdp.subsets is None:
-            return [(slice(None), None)]
-        return [(slice(s, s + 1), part) for s, part in enumerate(self.acmdp.subsets)]
 
     # ------------------------------------------------------------ what it proves
 

@@ -18,8 +18,7 @@ from wolfhound.policy.tabular.acmdp import ACMDP, Evaluation
 from wolfhound.policy.tabular.theory import scales
 from wolfhound.validate import number, require
 
-_TRIALS = 80
-"""Doublings after which backtracking takes what it has."""
+_TRIALS = 80  # doublings after which backtracking takes what it has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

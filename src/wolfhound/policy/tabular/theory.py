@@ -13,11 +13,9 @@ from wolfhound.atoms import diameter_bound, norms
 from wolfhound.policy.tabular.acmdp import ACMDP
 from wolfhound.validate import count, kind, number, require, within
 
-_SAMPLE = 256
-"""Atoms whose mean is taken as the middle of the hull."""
+_SAMPLE = 256  # atoms whose mean is taken as the middle of the hull
 
-_WIDTH = 2.0
-"""D_X: queries of norm 1 lie in [-1, 1]^d."""
+_WIDTH = 2.0  # D_X: queries of norm 1 lie in [-1, 1]^d
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

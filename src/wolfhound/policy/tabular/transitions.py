@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core import Vector
-from wolfhound.policy.tabular.tables import check_answer, longest, table
+from wolfhound.policy.tabular.rewards import check_answer, longest, table
 from wolfhound.validate import function, number, require
 
 
