@@ -261,5 +261,4 @@ def calibrate(
         square = weighed.T @ table
         square[np.diag_indices_from(square)] += ridge * np.trace(square) / len(square)
         found = start + weighed @ np.linalg.solve(square, np.append(mean, 1.0) - weighed.sum(axis=0))
-    out: Vector = found / found.sum()
-    return out
+    return np.asarray(found / found.sum())

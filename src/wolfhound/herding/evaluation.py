@@ -201,27 +201,23 @@ def _draw_subsets(
 
 
 def measure_herd(
-    herd: Herd, data: HerdData, kernel: Kernel, weights: Vector
-) -> Callable[[Ints, np.random.Generator], Measured]:
-    """Return what measures a herd of a kernel, for `evaluate`."""
-
-    def measure(sizes: Ints, rng: np.random.Generator) -> Measured:
-        reference, words = choose_reference(herd.candidates, data, kernel, HELD_OUT, rng)
-        rows = herd.rows
-        if data.labels is None:
-            curve = reference.curve(rows)[sizes - 1]
-        else:
-            curve = np.array([reference.mmd(rows[:size], herd.equal_weights(int(size))) for size in sizes])
-        plain = data.labels is None and bool((weights == weights[0]).all())
-        return Measured(
-            words=words if data.target is None else words.replace(" rows", " rows of the target"),
-            mmd=float(curve[-1]) if plain else reference.mmd(rows, weights),
-            curve=curve,
-            mmd_by=None if data.labels is None else _measure_labels(herd, kernel, weights),
-            ruler=lambda other: reference.curve(other)[sizes - 1],
-        )
-
-    return measure
+    herd: Herd, data: HerdData, kernel: Kernel, weights: Vector, *, sizes: Ints, rng: np.random.Generator
+) -> Measured:
+    """Measure a herd of a kernel at some sizes."""
+    reference, words = choose_reference(herd.candidates, data, kernel, HELD_OUT, rng)
+    rows = herd.rows
+    if data.labels is None:
+        curve = reference.curve(rows)[sizes - 1]
+    else:
+        curve = np.array([reference.mmd(rows[:size], herd.equal_weights(int(size))) for size in sizes])
+    plain = data.labels is None and bool((weights == weights[0]).all())
+    return Measured(
+        words=words if data.target is None else words.replace(" rows", " rows of the target"),
+        mmd=float(curve[-1]) if plain else reference.mmd(rows, weights),
+        curve=curve,
+        mmd_by=None if data.labels is None else _measure_labels(herd, kernel, weights),
+        ruler=lambda other: reference.curve(other)[sizes - 1],
+    )
 
 
 def _measure_labels(herd: Herd, kernel: Kernel, weights: Vector) -> Vector:

@@ -120,8 +120,6 @@ def herd(
     flags: dict[str, Any] = {"balanced": balanced, "weights": weights, "swap": swap, "evaluate": evaluate}
     for name, value in flags.items():
         validate.flag(value, name)
-    if callback is not None:
-        validate.function(callback, "callback", "a function of a state")
     given = as_atoms(atoms)
     chosen, banned = check_start(given.shape[0], m, start, exclude)
     validate.require(by is not None or not balanced, "balanced", "False without `by`", balanced)

@@ -372,8 +372,7 @@ class Reference:
         pairs = np.cumsum(2.0 * before + self.kernel.diagonal(placed))
         sizes = np.arange(1, len(placed) + 1)
         squares = pairs / sizes**2 - 2.0 * np.cumsum(self._at(placed)) / sizes + self.square
-        out: Vector = np.sqrt(np.maximum(squares, 0.0))
-        return out
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
     def _place(self, rows: Matrix) -> Matrix:
         table = floats(rows)

@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from wolfhound import plot
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS, Array, Codec, Columns, Json, Scalar, check_weights
-from wolfhound.core import Atoms, AtomsLike, Ids, Status, Vector
+from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Status, Vector
 from wolfhound.herding.evaluation import Curve
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.session import Callback, resume
 from wolfhound.herding.settings import HerdSettings
 from wolfhound.result import TRACE, Trace
-from wolfhound.validate import function, kind, require
+from wolfhound.validate import kind, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,13 +49,13 @@ class HerdResult:
     Attributes
     ----------
     ids : (k,) int64
-        The atoms in the order of their picks, those of `start` first. k = m, less
-        if a limit came first; in a feature space repeated picks are merged.
+        The atoms in the order of their picks, those of `start` first. k = m, less if a limit
+        came first; in a feature space repeated picks are merged.
     weights : (k,)
         Their weights, >= 0 with sum 1.
     mmd : float
-        Maximum mean discrepancy of the weighted atoms, in the true kernel, on
-        the data of `reference`; nan if it was not evaluated.
+        Maximum mean discrepancy of the weighted atoms, in the true kernel, on the data of
+        `reference`; nan if it was not evaluated.
     mmd_random, mmd_random_spread : float
         Mean and standard deviation of the MMD of random subsets of as many
         atoms, equally weighted, on the same data.
@@ -66,8 +66,7 @@ class HerdResult:
     passes : float
         Passes over all atoms to pick them.
     scored : int
-        Kernel values or features that were needed per atom: the
-        machine-independent cost.
+        Kernel values or features that were needed per atom: the machine-independent cost.
     status : Status
         Why the run ended.
     trace : Trace
@@ -162,8 +161,7 @@ class HerdResult:
         m
             Atoms in all; at most the candidates of the first run.
         atoms, target, by, row_weights
-            What `herd` was given, needed if this result was loaded or pickled;
-            checked to be the same.
+            What `herd` was given, needed if this was loaded or pickled; checked to be the same.
         max_seconds, callback
             As in `herd`.
 
@@ -174,8 +172,6 @@ class HerdResult:
         >>> np.array_equal(herd(rows, 4).extend(8).ids, herd(rows, 8).ids)
         True
         """
-        if callback is not None:
-            function(callback, "callback", "a function of a state")
         session, given = self.session, {"target": target, "by": by, "row_weights": row_weights}
         for name, value in given.items():
             require(value is None or atoms is not None, "atoms", f"given where `{name}` is", None)
@@ -205,10 +201,7 @@ class HerdResult:
         chosen = sample = None
         given = as_atoms(atoms) if atoms is not None else self.session.atoms if self.session else None
         if given is not None:
-            n = given.shape[0]
-            require(bool(self.ids.max() < n), "atoms", "the atoms that were herded", f"{n} atoms")
-            some = np.random.default_rng(0).choice(n, min(n, _DRAWN), replace=False)
-            sample, chosen = given.take(some), given.take(self.ids)
+            sample, chosen = _take_drawn(given, self.ids)
         figure = plot.draw_herd(
             sizes=self.curve.sizes.astype(np.float64),
             mmd=self.curve.mmd,
@@ -236,19 +229,26 @@ class HerdResult:
         folder
             Where it was saved.
         atoms
-            Atoms, an array or a path. If given, must be those of the run, else
-            StoreError is raised.
+            Atoms, an array or a path. If given, must be those of the run.
 
         Raises
         ------
         StoreError
-            If the folder is damaged, or holds what no run can have given.
+            If the folder is damaged, or holds what no run can have given; or of other atoms.
         """
         return CODEC.load(folder, atoms)
 
     def __repr__(self) -> str:
         """Quality, cost and the first atoms, on several lines."""
         return "\n".join(_describe(self))
+
+
+def _take_drawn(atoms: Atoms, ids: Ids) -> tuple[Matrix, Matrix]:
+    """Rows for a picture: some of all, and the chosen."""
+    n = atoms.shape[0]
+    require(bool(ids.max() < n), "atoms", "the atoms that were herded", f"{n} atoms")
+    some = np.random.default_rng(0).choice(n, min(n, _DRAWN), replace=False)
+    return atoms.take(some), atoms.take(ids)
 
 
 def _describe(result: HerdResult) -> list[str]:

@@ -19,7 +19,7 @@ from wolfhound.herding.greedy import Herd, fit_weights, run
 from wolfhound.herding.settings import HerdData, HerdSettings
 from wolfhound.result import Trace
 from wolfhound.solve import Limits
-from wolfhound.validate import count, require
+from wolfhound.validate import count, function, require
 
 Callback: TypeAlias = Callable[[Progress], bool | None]
 
@@ -70,6 +70,8 @@ class KernelSession:
         limits, callback, began
             As for `drive`.
         """
+        if callback is not None:
+            function(callback, "callback", "a function of a state")
         data, settings = self.data, self.settings
         herd, driven = run(
             self._gather, m, begun=self.ids, swap=settings.swap, limits=limits, callback=callback, began=began
@@ -82,7 +84,7 @@ class KernelSession:
                 data.atoms,
                 herd.size,
                 settings.exclude,
-                measure_herd(herd, data, settings.kernel, weights),
+                lambda sizes, rng: measure_herd(herd, data, settings.kernel, weights, sizes=sizes, rng=rng),
                 rng=np.random.default_rng([settings.seed, _EVALUATION]),
                 deadline=began + limits.seconds,
             )

@@ -67,8 +67,8 @@ class Scaled(Kernel):
         return float(self.lengthscale or 0.0)
 
     def measure(self, rows: Matrix) -> float:
-        """Return the lengthscale of these rows: a median distance."""
-        raise NotImplementedError
+        """Return the lengthscale of these rows: the median distance of pairs."""
+        return median_distance(rows)
 
     def fit(self, rows: Matrix) -> Self:
         """Return the kernel with a lengthscale, one that rows of this type can be divided by."""

@@ -188,8 +188,7 @@ def row_shares(weights: ArrayLike | None, n: int, name: str = "weights") -> Vect
     largest = shares.max()
     require(bool(largest > 0.0), name, "above 0 in some entry", "all 0")
     shares = shares / largest  # the sum of huge weights would overflow
-    out: Vector = shares / shares.sum()
-    return out
+    return np.asarray(shares / shares.sum())
 
 
 def _sum(block: Matrix, first: int, features: Features, shares: Vector | None, name: str) -> Vector:

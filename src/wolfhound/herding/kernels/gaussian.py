@@ -24,7 +24,6 @@ from wolfhound.herding.kernels.distances import (
     exponential_row,
     float_kind,
     floats,
-    median_distance,
 )
 from wolfhound.herding.kernels.features import normal_frequencies
 
@@ -50,10 +49,6 @@ class Gaussian(Stationary):
     """
 
     name: ClassVar[str] = "gaussian"
-
-    def measure(self, rows: Matrix) -> float:
-        """Median of |x - y|."""
-        return median_distance(rows)
 
     def against(self, left: Matrix, *, single: bool = False) -> KernelColumns:
         """Prepare ``gram(left, .)`` for many calls."""

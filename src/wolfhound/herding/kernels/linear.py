@@ -40,15 +40,13 @@ class Linear(Kernel):
 
         def columns(right: Matrix) -> Matrix:
             with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is found in sums
-                out: Matrix = table @ np.asarray(right, np.float64).T
-            return out
+                return np.asarray(table @ np.asarray(right, np.float64).T)
 
         return columns
 
     def diagonal(self, rows: Matrix) -> Vector:
         """(r,) squared lengths."""
-        squares: Vector = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-        return squares
+        return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
 
     def features(
         self, dim: int, count: int, rng: np.random.Generator, *, centre: Vector | None = None

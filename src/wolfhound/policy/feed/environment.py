@@ -183,8 +183,7 @@ class Feed:
         taste, fatigue, mood = self.split(obs)
         liked = _dot(taste, actions) + p.alpha * (actions @ self.axis)
         broad = 1.0 - _dot(actions, actions)
-        out: Rows = mood * liked + p.beta * broad - p.phi * _dot(fatigue, actions)
-        return out
+        return np.asarray(mood * liked + p.beta * broad - p.phi * _dot(fatigue, actions))
 
     def step(self, obs: Rows, actions: Rows, seed: int | np.random.Generator) -> tuple[Rows, Rows]:
         """Show `actions` to the users of `obs`: (next observations, rewards)."""
@@ -208,8 +207,7 @@ class Feed:
 
 
 def _dot(left: Rows, right: Rows) -> Rows:
-    out: Rows = np.einsum("ij,ij->i", left, right)
-    return out
+    return np.asarray(np.einsum("ij,ij->i", left, right))
 
 
 class BatchedFeed:
@@ -322,8 +320,7 @@ def draw_users(atoms: Rows, size: int, *, seed: int = 0) -> Rows:
     sums: Rows = atoms[pairs[0]] + atoms[pairs[1]]
     norms = np.linalg.norm(sums, axis=1, keepdims=True)
     # Opposite atoms cancel: the first alone will do.
-    out: Rows = np.where(norms > 1e-3, sums / np.maximum(norms, 1e-3), atoms[pairs[0]])
-    return out
+    return np.asarray(np.where(norms > 1e-3, sums / np.maximum(norms, 1e-3), atoms[pairs[0]]))
 
 
 def clickbait_axis(atoms: Rows) -> Rows:
@@ -346,8 +343,7 @@ def clickbait_axis(atoms: Rows) -> Rows:
     side = float(mean @ axis)
     if abs(side) < 1e-9:  # no side is the mean's: the largest entry decides
         side = float(axis[np.abs(axis).argmax()])
-    out: Rows = (np.sign(side) * axis).astype(np.float32)
-    return out
+    return np.asarray((np.sign(side) * axis).astype(np.float32))
 
 
 # ---------------------------------------------------------------- what a critic should see

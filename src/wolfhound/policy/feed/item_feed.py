@@ -152,8 +152,7 @@ class ItemFeed(gymnasium.Env[NDArray[Any], NDArray[Any]]):
 
     def _clip(self, obs: Rows) -> Rows:
         # Rounding may carry an entry past the bounds of the space.
-        out: Rows = np.clip(obs[0], self._space.low, self._space.high)
-        return out
+        return np.asarray(np.clip(obs[0], self._space.low, self._space.high))
 
 
 def register() -> None:
