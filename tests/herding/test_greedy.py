@@ -13,10 +13,10 @@ from wolfhound import get_threads, set_threads
 from wolfhound.core import Ids, Vector
 from wolfhound.herding import Gaussian, Laplace, Linear, Stein, mmd
 from wolfhound.herding._compiled import best, distances_absolute, distances_squared, shift
-from wolfhound.herding.candidates import Candidates
 from wolfhound.herding.embedding import Embedding, embed
-from wolfhound.herding.greedy import Herd, fit_weights, states
+from wolfhound.herding.greedy import Candidates, Herd, states
 from wolfhound.herding.kernels import Kernel, distances
+from wolfhound.herding.session import fit_weights
 
 KERNELS: list[Kernel] = [Gaussian(1.5), Laplace(2.0), Linear(), Stein(1.5)]
 NAMES = ["gaussian", "laplace", "linear", "stein"]

@@ -17,10 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Status, Vector
-from wolfhound.herding.candidates import Candidates
 from wolfhound.herding.draw import draw_held_out, draw_ids, take_rows
 from wolfhound.herding.embedding import calibrate
-from wolfhound.herding.greedy import Herd
+from wolfhound.herding.greedy import Candidates, Herd
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.kernels.features import Features
 from wolfhound.herding.mmd import Reference, kernel_sums, self_sums

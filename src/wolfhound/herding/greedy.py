@@ -12,20 +12,113 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import ClassVar, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 
-from wolfhound import simplex
 from wolfhound.core import Ids, Ints, Matrix, Progress, Status, Vector
 from wolfhound.herding._compiled import best, shift
-from wolfhound.herding.candidates import Candidates
+from wolfhound.herding.embedding import Embedding
 from wolfhound.herding.kernels import Kernel
-from wolfhound.herding.labels import Means, fit_jointly, next_label
+from wolfhound.herding.kernels.features import Features
+from wolfhound.herding.labels import next_label
 from wolfhound.solve import Limits, Outcome, drive
+
+
+class Held(NamedTuple):
+    """Atoms that are chosen already, none of them a candidate.
+
+    Attributes
+    ----------
+    ids, rows : (r,), (r, d)
+    labels : (r,) int64
+        0 without labels.
+    ku : (r,)
+        The mean to be matched there.
+    """
+
+    ids: Ids
+    rows: Matrix
+    labels: Ints
+    ku: Vector
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Candidates:
+    """Candidates, and the mean to be matched at each of them.
+
+    With labels the kernel is ``k(x, y) (1 + [same label])``: what is matched is the mean
+    of all rows and that of each label at once. Each label on its own would choose
+    the middle of its rows first, and few rows of many labels would all lie there.
+
+    Attributes
+    ----------
+    ids, rows : (c,), (c, d)
+        The candidates, those of one label after those of another.
+    ku : (c,)
+        <mu, k(c, .)>, with labels in the kernel with labels.
+    square : float
+        |mu|^2 in the same kernel.
+    starts : (labels + 1,)
+        Where the candidates of each label begin, and the end.
+    held : Held
+        Atoms that are chosen already.
+    embeddings : tuple of Embedding
+        Of each label; one of all atoms.
+    shares : (labels,)
+        Of the labels; sum 1.
+    used : (u,) int64
+        Ids in the target that the embeddings used, ascending.
+    features : Features, optional
+        That the embeddings were calibrated by, if they were.
+    passes, scored : float, int
+        Passes that the embeddings took, and atoms that they scored.
+    balanced : bool
+        Whether all labels are to have as many rows.
+    same : float
+        What k is multiplied by for rows of one label: 2; without labels 1.
+    """
+
+    ids: Ids
+    rows: Matrix
+    ku: Vector
+    square: float
+    starts: Ints
+    held: Held
+    embeddings: tuple[Embedding, ...]
+    shares: Vector
+    used: Ids
+    features: Features | None
+    passes: float
+    scored: int
+    balanced: bool = False
+    same: float = 1.0
+
+    @classmethod
+    def of(cls, embedding: Embedding, held_ids: Ids, held_rows: Matrix, *, used: Ids) -> Candidates:
+        """Return the candidates of one embedding, without labels."""
+        labels = np.zeros(len(held_ids), np.int64)
+        return cls(
+            ids=embedding.ids,
+            rows=embedding.rows,
+            ku=embedding.ku,
+            square=embedding.square,
+            starts=np.array([0, len(embedding.ids)]),
+            held=Held(held_ids, held_rows, labels, embedding.at(held_rows)),
+            embeddings=(embedding,),
+            shares=np.ones(1),
+            used=used,
+            features=embedding.features,
+            passes=embedding.passes,
+            scored=embedding.scored,
+        )
+
+    def label(self, places: Sequence[int] | int) -> Ints:
+        """Labels of some candidates."""
+        return np.searchsorted(self.starts, places, side="right") - 1
 
 
 class Herd:
@@ -180,29 +273,6 @@ class Herd:
         """The set so far, as a state."""
         value, passes = 0.5 * self.mmd_squared, self.candidates.passes
         return Picks(t=t, value=value, passes=passes, scored=self._scored, kind=kind, ids=self.ids, end=end)
-
-
-def fit_weights(herd: Herd, kernel: Kernel) -> Vector:
-    """(size,) weights: each label has its share, divided as it fits best in the kernel."""
-    rows, shares, embeddings = herd.rows, herd.candidates.shares, herd.candidates.embeddings
-    if len(shares) == 1:
-        out = simplex.solve(kernel.gram(rows, rows), embeddings[0].at(rows))
-        return np.asarray(out / out.sum())
-    order = np.argsort(herd.labels, kind="stable")
-    start, labels, rows = herd.equal_weights(herd.size)[order], herd.labels[order], rows[order]
-    ends = np.cumsum(np.bincount(labels, minlength=len(shares)))
-    at = np.array([embedding.at(rows) for embedding in embeddings])
-    # Until each label has a row, the shares of the others are larger: those of the weights.
-    reached = np.bincount(labels, weights=start, minlength=len(shares))
-    means = Means(
-        gram=kernel.gram(rows, rows).astype(np.float64, copy=False),
-        whole=shares @ at,
-        own=reached[labels] * at[labels, np.arange(herd.size)],
-        blocks=[slice(first, end) for first, end in pairwise([0, *ends.tolist()]) if end > first],
-    )
-    out = np.empty(herd.size)
-    out[order] = fit_jointly(means, start)
-    return np.asarray(out / out.sum())
 
 
 # ---------------------------------------------------------------- states

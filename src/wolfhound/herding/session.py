@@ -1,4 +1,4 @@
-"""A run of kernel herding that can go on: candidates, picks, weights, and what they are worth."""
+"""A run of kernel herding, which can go on: candidates, picks, weights, and what they are worth."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -6,16 +6,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from wolfhound import store
+from wolfhound import simplex, store
 from wolfhound.atoms import Fingerprint, as_atoms, fingerprint
-from wolfhound.core import Atoms, AtomsLike, Ids, Progress
-from wolfhound.herding.candidates import gather
+from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Progress, Vector
+from wolfhound.herding.draw import take_rows
+from wolfhound.herding.embedding import FEATURES, Embedding, embed
 from wolfhound.herding.evaluation import evaluate, measure_herd, skip_evaluation
-from wolfhound.herding.greedy import Herd, fit_weights, run
+from wolfhound.herding.greedy import Candidates, Held, Herd, run
+from wolfhound.herding.kernels import Kernel
+from wolfhound.herding.kernels.features import Features
+from wolfhound.herding.labels import LabelAtoms, Labels, Means, fit_jointly
 from wolfhound.herding.settings import HerdData, HerdSettings
 from wolfhound.result import Trace
 from wolfhound.solve import Limits
@@ -149,3 +154,129 @@ def _check_same(name: str, given: Fingerprint | str, wanted: Fingerprint | str) 
         got = "other data" if given else "none"
         rule = "what the result was made from" if wanted else "left out, as it was when the result was made"
         raise store.StoreError(f"`{name}` must be {rule}. Got {got}.")
+
+
+# ---------------------------------------------------------------- candidates
+
+
+def gather(data: HerdData, settings: HerdSettings, start: Ids) -> Candidates:
+    """Draw candidates and embed the mean that they are to match.
+
+    Parameters
+    ----------
+    data, settings
+        What decides the run.
+    start : (r,)
+        Atoms that are chosen already.
+    """
+    held_rows = take_rows(data.atoms, start)
+    if data.labels is not None:
+        return _gather_by_label(data, settings, data.labels, start, held_rows)
+    embedding = embed(
+        data.atoms,
+        settings.kernel,
+        count=settings.candidates[0],
+        target=data.target,
+        row_weights=data.row_weights,
+        exclude=np.concatenate([start, settings.exclude]),
+        rng=np.random.default_rng([settings.seed, 0]),
+    )
+    used = embedding.base_ids if data.target is not None else np.union1d(embedding.ids, embedding.base_ids)
+    return Candidates.of(embedding, start, held_rows, used=used)
+
+
+def _gather_by_label(
+    data: HerdData, settings: HerdSettings, labels: Labels, start: Ids, held_rows: Matrix
+) -> Candidates:
+    """Candidates of each label, with the means of all atoms and of each label."""
+    parts, whole, features = _embed_labels(data, settings, labels, start)
+    wanted = np.full(len(parts), 1.0 / len(parts)) if settings.balanced else labels.shares
+    rows = np.concatenate([part.rows for part in parts])
+    starts = np.concatenate([[0], np.cumsum([len(part.ids) for part in parts])])
+    owners = np.zeros(len(start), np.int64)
+    ku, held_ku = whole.at(rows), whole.at(held_rows)
+    for label, part in enumerate(parts):
+        ku[starts[label] : starts[label + 1]] += wanted[label] * part.ku
+        mine = np.isin(start, labels.members[label])
+        owners[mine] = label
+        held_ku[mine] += wanted[label] * part.at(held_rows[mine])
+    ids = [members[part.ids] for members, part in zip(labels.members, parts, strict=True)]
+    bases = [members[part.base_ids] for members, part in zip(labels.members, parts, strict=True)]
+    read = sum(part.passes * len(members) for part, members in zip(parts, labels.members, strict=True))
+    return Candidates(
+        ids=np.concatenate(ids),
+        rows=rows,
+        ku=ku,
+        square=whole.square + float(wanted**2 @ [part.square for part in parts]),
+        starts=starts,
+        held=Held(start, held_rows, owners, held_ku),
+        embeddings=parts,
+        shares=labels.shares,
+        used=np.unique(np.concatenate([*ids, *bases, whole.base_ids])),
+        features=features,
+        passes=whole.passes + read / len(labels.values),
+        scored=whole.scored + sum(part.scored for part in parts),
+        balanced=settings.balanced,
+        same=2.0,
+    )
+
+
+def _embed_labels(
+    data: HerdData, settings: HerdSettings, labels: Labels, start: Ids
+) -> tuple[tuple[Embedding, ...], Embedding, Features | None]:
+    """The mean of each label at its candidates, that of all atoms, and the features of all these."""
+    weights = data.row_weights
+    closed = np.zeros(data.atoms.shape[0], bool)
+    closed[start], closed[settings.exclude] = True, True
+    features: Features | None = None
+    parts = []
+    for label, members in enumerate(labels.members):
+        parts.append(
+            embed(
+                LabelAtoms(data.atoms, members),
+                settings.kernel,
+                count=settings.candidates[label],
+                features=FEATURES if features is None else features,
+                row_weights=None if weights is None else weights[members],
+                exclude=np.flatnonzero(closed[members]),
+                rng=np.random.default_rng([settings.seed, label]),
+            )
+        )
+        features = parts[-1].features if features is None else features
+    if settings.balanced and not settings.kernel.centred:
+        weights = labels.balance(weights)
+    whole = embed(
+        data.atoms,
+        settings.kernel,
+        count=1,
+        features=FEATURES if features is None else features,
+        row_weights=weights,
+        rng=np.random.default_rng([settings.seed, len(parts)]),
+    )
+    return tuple(parts), whole, whole.features if features is None else features
+
+
+# ---------------------------------------------------------------- weights
+
+
+def fit_weights(herd: Herd, kernel: Kernel) -> Vector:
+    """(size,) weights: each label has its share, divided as it fits best in the kernel."""
+    rows, shares, embeddings = herd.rows, herd.candidates.shares, herd.candidates.embeddings
+    if len(shares) == 1:
+        out = simplex.solve(kernel.gram(rows, rows), embeddings[0].at(rows))
+        return np.asarray(out / out.sum())
+    order = np.argsort(herd.labels, kind="stable")
+    start, labels, rows = herd.equal_weights(herd.size)[order], herd.labels[order], rows[order]
+    ends = np.cumsum(np.bincount(labels, minlength=len(shares)))
+    at = np.array([embedding.at(rows) for embedding in embeddings])
+    # Until each label has a row, the shares of the others are larger: those of the weights.
+    reached = np.bincount(labels, weights=start, minlength=len(shares))
+    means = Means(
+        gram=kernel.gram(rows, rows).astype(np.float64, copy=False),
+        whole=shares @ at,
+        own=reached[labels] * at[labels, np.arange(herd.size)],
+        blocks=[slice(first, end) for first, end in pairwise([0, *ends.tolist()]) if end > first],
+    )
+    out = np.empty(herd.size)
+    out[order] = fit_jointly(means, start)
+    return np.asarray(out / out.sum())
