@@ -174,7 +174,7 @@ def test_threads_of_torch_come_back() -> None:
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize("name", ["agent", "learner", "networks", "replay", "rivals", "rules"])
+@pytest.mark.parametrize("name", ["agent", "learner", "networks", "rivals", "rules"])
 def test_without_torch_it_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     for module in [each for each in sys.modules if each.startswith("wolfhound.policy.")]:
