@@ -125,11 +125,9 @@ class Corral:
         cholesky.forward_substitute(self._factor, k, share)
         bend = square + self.alpha - float(share @ share)
         cholesky.back_substitute(self._factor, k, share)
-        ratios = np.full(k, np.inf)
-        np.divide(self.weights, share, out=ratios, where=share > VANISHING)
-        leaves = int(ratios.argmin())
+        leaves, far = self._first_to_vanish(share)
         lowest = gain / bend if bend > 0.0 else np.inf
-        reach = min(float(ratios[leaves]), lowest)
+        reach = min(far, lowest)
         if not (gain > 0.0 and np.isfinite(reach)):
             return None
         self.weights[:] = np.maximum(0.0, self.weights - reach * share)
@@ -141,6 +139,13 @@ class Corral:
         self._append(np.array([label]), cross[None] + self.alpha, gram, np.array([linear]), tol=-np.inf)
         self.weights[-1] = reach
         return left
+
+    def _first_to_vanish(self, fall: Vector) -> tuple[int, float]:
+        """Which weight vanishes first if they fall at these rates, and where; inf if none does."""
+        ratios = np.full(self.size, np.inf)
+        np.divide(self.weights, fall, out=ratios, where=fall > VANISHING)
+        leaves = int(ratios.argmin())
+        return leaves, float(ratios[leaves])
 
     def _here(self) -> float:
         """<b - Gw, w> from the factor."""
@@ -178,10 +183,8 @@ class Corral:
         share = cross[0] + self.alpha
         cholesky.forward_substitute(self._factor, self.size, share)
         cholesky.back_substitute(self._factor, self.size, share)
-        ratios = np.full(self.size, np.inf)
-        np.divide(self.weights, -share, out=ratios, where=share < -VANISHING)
-        leaves = int(ratios.argmin())
-        reach = min(weight, float(ratios[leaves]))
+        leaves, far = self._first_to_vanish(-share)
+        reach = min(weight, far)
         self.weights[:] = np.maximum(0.0, self.weights + reach * share)
         if reach == weight:
             return

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound import Custom, Huber, LeastSquares, Logistic, MixtureLikelihood, SquaredDistance
 from wolfhound.core import Matrix, Objective, Vector
-from wolfhound.objectives import Custom, Huber, LeastSquares, Logistic, MixtureLikelihood, SquaredDistance
 
 Long: TypeAlias = NDArray[np.longdouble]
 Exact: TypeAlias = Callable[[Long], tuple[Any, Long]]

@@ -15,6 +15,7 @@ from tests.objectives.cases import half_square
 from tests.problems import rational, squared_distance
 from wolfhound import (
     Away,
+    Custom,
     FrankWolfe,
     FullyCorrective,
     OpenLoop,
@@ -24,7 +25,6 @@ from wolfhound import (
     minimize,
 )
 from wolfhound.core import Method, Vector
-from wolfhound.objectives import Custom
 
 X = np.array([1.0, -2.0, 3.0])
 

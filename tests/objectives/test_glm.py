@@ -10,8 +10,8 @@ import pytest
 from scipy.special import expit, huber
 from sklearn.metrics import log_loss
 
+from wolfhound import Huber, Logistic
 from wolfhound.core import Objective, Vector
-from wolfhound.objectives import Huber, Logistic
 
 RNG = np.random.default_rng(0)
 DESIGN, X, NOISE = RNG.standard_normal((30, 4)), RNG.standard_normal(4), RNG.standard_normal(30)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.objectives.cases import exact_minimum, exact_value
+from wolfhound import LeastSquares, SquaredDistance
 from wolfhound.core import Matrix, Vector
-from wolfhound.objectives import LeastSquares, SquaredDistance
 from wolfhound.objectives._factor import Proof, _floor, _loss
 from wolfhound.rounding import length
 

@@ -19,8 +19,8 @@ from tests.objectives.cases import (
     exact_logistic,
     exact_mixture,
 )
+from wolfhound import Huber, LeastSquares, Logistic, MixtureLikelihood, SquaredDistance
 from wolfhound.core import Objective, Point, Vector
-from wolfhound.objectives import Huber, LeastSquares, Logistic, MixtureLikelihood, SquaredDistance
 from wolfhound.rounding import drift_length, length
 
 seeds = st.integers(0, 2**32 - 1)

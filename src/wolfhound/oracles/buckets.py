@@ -263,14 +263,10 @@ class _Probe:
         self._queries = encode_queries(codes, question).pack()
         self._queries.rules["size"] = 0.0
         self._promises = bucketing.promises(question.queries, question.sizes)
-        self.progress = kernels.ProbeState(
-            keys=np.empty((m, room), np.float32),
-            places=np.full((m, room), -1),
-            fill=np.zeros(m, np.int64),
-            floors=self._queries.rules["floor"],
-            done=np.zeros(m, np.int64),
-            scored=np.full(m, bucketing.cost),
-        )
+        keys, places = np.empty((m, room), np.float32), np.full((m, room), -1)
+        fill, done, scored = np.zeros(m, np.int64), np.zeros(m, np.int64), np.full(m, bucketing.cost)
+        floors = self._queries.rules["floor"]
+        self.progress = kernels.ProbeState(keys, places, fill, floors, done, scored)
 
     def ids(self, which: Ints) -> Ids:
         """(m, room) candidates of some queries, padded with -1."""

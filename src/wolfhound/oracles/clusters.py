@@ -169,16 +169,11 @@ class ClusterIndex(ProbingIndex):
 
     def save(self, folder: saved.Folder) -> None:
         """Write the index to a folder, whole or not at all; see `load`."""
-        params = {
-            "budget": self._budget,
-            "proof": self._proof,
-            "codes": self._buckets.codes.numbers(),
-            "centre_codes": self._clusters.codes.numbers(),
-            "unit": self._clusters.unit,
-        }
+        params = {"budget": self._budget, "proof": self._proof, "unit": self._clusters.unit}
+        codes = {"codes": self._buckets.codes.numbers(), "centre_codes": self._clusters.codes.numbers()}
         arrays = self._buckets.arrays("codes") | self._clusters.codes.arrays("centre_codes")
         arrays["centres"] = self._clusters.centres
-        saved.save_index(folder, NAME, arrays, params, self._atoms)
+        saved.save_index(folder, NAME, arrays, {**params, **codes}, self._atoms)
 
     @classmethod
     def load(cls, folder: saved.Folder, atoms: AtomsLike) -> ClusterIndex:

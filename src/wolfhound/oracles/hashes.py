@@ -281,8 +281,7 @@ def draw_hash(
         None: all directions are alike.
     """
     centre = sample.mean(axis=0, dtype=np.float64)
-    reach = float(np.abs(sample - centre).max())
-    unit = unit_of(reach)
+    unit = unit_of(float(np.abs(sample - centre).max()))
     rows = scale_rows(sample, unit, centre)
     sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     edges = _edges(sizes)

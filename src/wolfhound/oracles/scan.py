@@ -97,19 +97,6 @@ class Scan(CheckedOracle):
         cost = Cost(np.array([scored]), min(1.0, scored / self._atoms.shape[0]), reference.norms.radius)
         return _prove_all(take_from(ids, rows), question, scores, best, cost)
 
-    def _keep_pass(self, watch: Watch, size: float) -> Norms:
-        """Read all atoms and keep their scores for screening."""
-        if self._screen and fits(size, 1.0):
-            watch.copy, watch.scale = np.empty(self._atoms.shape[0], np.float32), scale_of(size)
-        norms = self._pass([watch])
-        if watch.copy is not None and fits(size, norms.radius):
-            self._reference = ReferencePass(watch.query.copy(), size, watch.scale, watch.copy, norms)
-        return norms
-
-    def _pass(self, watches: list[Watch]) -> Norms:
-        self._norms = norms = full_pass(self._atoms, self._gauge(), watches)
-        return norms
-
     def _gauge(self) -> Gauge:
         return Gauge(self._atoms, self._norms, keep=self._screen)
 
@@ -133,7 +120,12 @@ class Scan(CheckedOracle):
             Watch(query=query, banned=question.exclusions(i), best=Best(question.k))
             for i, query in enumerate(question.queries)
         ]
-        norms = self._keep_pass(watches[0], float(question.sizes[0])) if keep else self._pass(watches)
+        first, size = watches[0], float(question.sizes[0])
+        if keep and self._screen and fits(size, 1.0):
+            first.copy, first.scale = np.empty(self._atoms.shape[0], np.float32), scale_of(size)
+        self._norms = norms = full_pass(self._atoms, self._gauge(), watches)
+        if first.copy is not None and fits(size, norms.radius):
+            self._reference = ReferencePass(first.query.copy(), size, first.scale, first.copy, norms)
         ranked = [rank_one(*watch.best.entries(), question.k) for watch in watches]
         scores, ids = ranked[0] if keep else map(np.concatenate, zip(*ranked, strict=True))
         cost = Cost(np.full(len(watches), self._atoms.shape[0]), 1.0, norms.radius)

@@ -112,27 +112,17 @@ class Address(NamedTuple):
 @kernel
 def address(rows: PackedRows, queries: PackedQueries) -> Address:
     """Address of the first block and the first query."""
-    return Address(
-        rows.blocks.ctypes.data,
-        rows.scales.ctypes.data,
-        rows.errors.ctypes.data,
-        queries.levels.ctypes.data,
-        queries.rules.ctypes.data,
-        rows.blocks.shape[1],
-    )
+    codes, scales, errors = rows.blocks.ctypes.data, rows.scales.ctypes.data, rows.errors.ctypes.data
+    levels, rules = queries.levels.ctypes.data, queries.rules.ctypes.data
+    return Address(codes, scales, errors, levels, rules, rows.blocks.shape[1])
 
 
 @kernel
 def move(first: Address, block: int, query: int) -> Address:
     """Address of another block and query."""
-    return Address(
-        first.codes + block * PAIR * first.pairs,
-        first.scales + 4 * ROWS * block,
-        first.errors + 4 * ROWS * block,
-        first.levels + 4 * first.pairs * query,
-        first.rules + _RULE_BYTES * query,
-        first.pairs,
-    )
+    codes, levels = first.codes + block * PAIR * first.pairs, first.levels + 4 * first.pairs * query
+    scales, errors = first.scales + 4 * ROWS * block, first.errors + 4 * ROWS * block
+    return Address(codes, scales, errors, levels, first.rules + _RULE_BYTES * query, first.pairs)
 
 
 _RULE_BYTES = RULE.itemsize
