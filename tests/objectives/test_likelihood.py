@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from wolfhound import MixtureLikelihood, likelihood_atoms
 from wolfhound.core import Matrix
+from wolfhound.objectives.likelihood import MixtureLikelihood, likelihood_atoms
 
 F = MixtureLikelihood()
 
