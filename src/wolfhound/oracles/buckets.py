@@ -7,6 +7,7 @@ contiguous memory. What the buckets are is a `Bucketing`'s: k-means or a hash.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -238,7 +239,8 @@ def probe(
             best = rescore_pairs(atoms, question.queries[left], ids).max(axis=1, initial=-np.inf)
             left = left[best < thresholds[left]]
     ids = _together([probe.ids(every) for probe in probes])
-    return offer(atoms, question, ids, scored=np.sum([probe.progress.scored for probe in probes], axis=0))
+    scored = functools.reduce(np.add, [probe.progress.scored for probe in probes])
+    return offer(atoms, question, ids, scored=scored)
 
 
 def _together(parts: list[Ids]) -> Ids:
