@@ -247,13 +247,9 @@ def _read_arrow(path: str, layout: Layout, types: Mapping[int, str]) -> Any:
     named = {str(i): getattr(arrow, kind)() for i, kind in types.items()}
     keys = [str(i) for i in range(len(layout.names))]
     try:
-        return reader.read_csv(
-            path,
-            read_options=reader.ReadOptions(column_names=keys, skip_rows=layout.header),
-            parse_options=reader.ParseOptions(newlines_in_values=True),
-            convert_options=reader.ConvertOptions(
-                column_types=named, include_columns=list(named), null_values=[]
-            ),
-        )
+        plain = reader.ReadOptions(column_names=keys, skip_rows=layout.header)
+        lines = reader.ParseOptions(newlines_in_values=True)
+        cells = reader.ConvertOptions(column_types=named, include_columns=list(named), null_values=[])
+        return reader.read_csv(path, read_options=plain, parse_options=lines, convert_options=cells)
     except arrow.ArrowInvalid:
         return None

@@ -24,11 +24,9 @@ from wolfhound.validate import count, require
 IN_MEMORY = 64 << 20
 """Bytes of a .npy file, or of the rows of a .parquet file, that are still loaded."""
 
-_NEAR = 16 << 10
-"""Bytes that are read in about the time of one more call to the system."""
+_NEAR = 16 << 10  # bytes that are read in about the time of one more call to the system
 
-_PIECE = 512 << 10
-"""Bytes that are read at once, at most, where some of them are not wanted."""
+_PIECE = 512 << 10  # bytes that are read at once, at most, where some of them are not wanted
 
 
 def widen(dtype: Any, name: str) -> np.dtype[Any]:

@@ -35,8 +35,7 @@ _HEADERS: dict[tuple[int, int], tuple[int, Any]] = {
 }
 """By version: bytes of the header's length, and what reads the rest; later ones are for tables."""
 
-_LONGEST = 10_000
-"""Bytes of a header that numpy trusts itself to parse."""
+_LONGEST = 10_000  # bytes of a header that numpy trusts itself to parse
 
 _PACKED, _HARMLESS = 200, 1 << 30
 """An array that is packed more times than this, and has more bytes, may be a trap."""
@@ -164,11 +163,8 @@ def load_npz(text: str, ndim: int | None) -> NDArray[Any]:
     with _name_file(".npz", file), zipfile.ZipFile(file) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         headers = {name: _member(archive, info) for name, info in members.items()}
-    wanted = [
-        name
-        for name, header in headers.items()
-        if (name == key if key else ndim in (None, len(header.shape)))
-    ]
+    fitting = [name for name, header in headers.items() if ndim in (None, len(header.shape))]
+    wanted = [name for name in headers if name == key] if key else fitting
     require(len(wanted) == 1, "path", f"{file}:key, key one of {', '.join(headers)}", repr(text))
     return _unpack(file, members[wanted[0]], headers[wanted[0]])
 

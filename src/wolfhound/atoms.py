@@ -221,9 +221,8 @@ def check_finite(block: Matrix, first: int) -> None:
     bad = ~np.isfinite(block)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(
-            f"`atoms` must be finite. Got {block[row, column]} in row {first + row}, column {column}."
-        )
+        where = f"row {first + row}, column {column}"
+        raise ValueError(f"`atoms` must be finite. Got {block[row, column]} in {where}.")
 
 
 def finite_rows(atoms: Atoms, ids: Ids) -> Matrix:

@@ -29,8 +29,7 @@ FINITE = float(np.finfo(np.float64).max)
 WEIGHTS = 1e-6
 """What rounding may add to the sum of saved weights, and much more."""
 
-_NUMBERS = "numbers"
-"""The array of all single floats: JSON has no inf and nan."""
+_NUMBERS = "numbers"  # the array of all single floats: JSON has no inf and nan
 
 
 class Scalar(enum.Enum):

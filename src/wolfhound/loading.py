@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from os import PathLike
 from typing import Any
 
@@ -63,6 +63,5 @@ def load(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Any:
     kind = store.kind(folder)
     if kind not in KINDS:
         raise store.StoreError(f"`folder` must hold one of {', '.join(KINDS)}. Got a {kind} in {folder}.")
-    module, _, name = KINDS[kind].partition(":")
-    found = getattr(importlib.import_module(module), name)
+    found = pkgutil.resolve_name(KINDS[kind])
     return getattr(found, "load", found)(folder, atoms)

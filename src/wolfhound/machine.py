@@ -183,9 +183,8 @@ class Calibration:
             raise _damage(source, f"it is no {FORMAT}")
         version = content.pop("version", None)
         if version != VERSION:
-            raise CalibrationError(
-                f"{source} must be of version {VERSION}, which this wolfhound reads. Got {version}: {REMEDY}"
-            )
+            rule = f"{source} must be of version {VERSION}, which this wolfhound reads."
+            raise CalibrationError(f"{rule} Got {version}: {REMEDY}")
         if content.pop("checksum", None) != _checksum({"format": FORMAT, "version": VERSION, **content}):
             raise _damage(source, "its checksum differs")
         try:

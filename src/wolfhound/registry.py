@@ -8,7 +8,7 @@ that is added, from here or from another package, is known everywhere.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import importlib
+import pkgutil
 import re
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
@@ -88,8 +88,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
 
     def __getitem__(self, name: str) -> Thing:
         if name not in self._things and name in self._home:
-            module, _, attribute = self._home[name].partition(":")
-            self._things[name] = getattr(importlib.import_module(module), attribute)
+            self._things[name] = pkgutil.resolve_name(self._home[name])
         elif name not in self._things:
             load_plugins()
         return self._things[name]
@@ -130,7 +129,6 @@ def load_plugins() -> None:
                 found()
         except Exception as error:
             _loaded.discard(entry.value)  # said again by the next call, rather than a name that is not known
-            raise ImportError(
-                f"the plugin {entry.name!r} ({entry.value}) cannot be loaded: {error}"
-            ) from error
+            what = f"the plugin {entry.name!r} ({entry.value})"
+            raise ImportError(f"{what} cannot be loaded: {error}") from error
     _loaded.add(PLUGINS)

@@ -223,10 +223,8 @@ class Result:
         """Return the k atoms of largest weight."""
         k = min(count(k, "k"), self.support)
         names = self.names[:k] if self.names is not None else (None,) * k
-        return [
-            WeightedAtom(int(i), name, float(weight))
-            for i, name, weight in zip(self.ids[:k], names, self.weights[:k], strict=True)
-        ]
+        columns = self.ids[:k].tolist(), names, self.weights[:k].tolist()
+        return list(map(WeightedAtom._make, zip(*columns, strict=True)))
 
     def plot(self, path: str | Path | None = None, *, title: str | None = None) -> Figure:
         """Draw value, lower bound and gap against passes and seconds.

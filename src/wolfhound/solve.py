@@ -248,13 +248,8 @@ def minimize(
         begun = _warm(begun, oracle.atoms, start)
     # Before the run: afterwards the atoms may no longer be readable.
     source = fingerprint(oracle.atoms)
-    run = drive(
-        method.states(objective, oracle, begun, goal=goal, rng=rng),
-        goal=goal,
-        limits=limits,
-        callback=callback,
-        began=began,
-    )
+    states = method.states(objective, oracle, begun, goal=goal, rng=rng)
+    run = drive(states, goal=goal, limits=limits, callback=callback, began=began)
     return _result(run, goal, source, names, (repr(objective), _brief(method)))
 
 
@@ -306,10 +301,8 @@ def _pool(atoms: Atoms, exclude: NDArray[np.int64], least: int, rng: np.random.G
     drawn = np.sort(rng.choice(n, size, replace=False).astype(np.int64))
     ids = rng.permutation(drawn[~np.isin(drawn, exclude)])
     validate.require(len(ids) > 0, "exclude", "fewer than all atoms", f"{len(exclude)} of {n}")
-    rows, none = finite_rows(atoms, ids), np.empty(0)
-    return Start(
-        ids=none.astype(np.int64), weights=none, rows=rows[:0], pool_ids=ids, pool=rows, exclude=exclude
-    )
+    rows = finite_rows(atoms, ids)
+    return Start(ids=ids[:0], weights=np.empty(0), rows=rows[:0], pool_ids=ids, pool=rows, exclude=exclude)
 
 
 def _scale(objective: Objective, start: Start) -> float:

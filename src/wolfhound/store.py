@@ -139,12 +139,8 @@ def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True) -> Sto
             if manifest == read_manifest(root):
                 raise
             continue  # another save took its place, and its arrays away
-        return Stored(
-            folder=root,
-            arrays=arrays,
-            params=manifest["params"],
-            fingerprint=tuple(PartPrint(*part) for part in manifest["fingerprint"]),
-        )
+        prints = tuple(PartPrint(*part) for part in manifest["fingerprint"])
+        return Stored(folder=root, arrays=arrays, params=manifest["params"], fingerprint=prints)
 
 
 def kind(folder: str | os.PathLike[str]) -> str:

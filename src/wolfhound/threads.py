@@ -105,8 +105,7 @@ class Tally:
 
 # ---------------------------------------------------------------- BLAS held to one thread
 
-_BRING_BLAS = ("numpy", "scipy.linalg", "faiss")
-"""Packages that load a BLAS of their own."""
+_BRING_BLAS = ("numpy", "scipy.linalg", "faiss")  # packages that load a BLAS of their own
 
 
 @functools.cache

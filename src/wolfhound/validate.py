@@ -16,8 +16,7 @@ import numpy as np
 
 from wolfhound.core import Ids, Matrix, Oracle, Vector
 
-_LONGEST = 200
-"""Characters of a value that a message shows."""
+_LONGEST = 200  # characters of a value that a message shows
 
 
 def require(ok: bool, name: str, rule: str, got: object) -> None:

@@ -61,9 +61,7 @@ def _writable(path: Path) -> Path:
 
 def _document(report: Benchmark, saved: Path | None) -> dict[str, object]:
     return {
-        "n": report.n,
-        "d": report.d,
-        "seconds": report.seconds,
+        **output.pick(report, "n", "d", "seconds"),
         "passed": report.right,
         "saved": None if saved is None else str(saved),
         "oracles": [asdict(each) for each in report.oracles],

@@ -140,14 +140,12 @@ def info(folder: Folder, as_json: opt.Json = False) -> None:
         document = {"kind": kind.name, "format": f"{store.FORMAT} {store.VERSION}", "bytes": nbytes}
         output.print_json({**document, "params": stored.params, "atoms": made_from})
         return
+    parts = [f"{n:,} x {d:,} {dtype}, fingerprint {digest}" for n, d, dtype, digest in stored.fingerprint]
     fields = [
         ("kind", f"{kind.name}, {kind.title}"),
         ("format", f"{store.FORMAT} {store.VERSION}"),
         ("size", bytes_text(nbytes)),
-        *(
-            ("atoms", f"{n:,} x {d:,} {dtype}, fingerprint {digest}")
-            for n, d, dtype, digest in stored.fingerprint
-        ),
+        *(("atoms", text) for text in parts),
         ("parameters", ""),
         *((f"  {name}", str(value)) for name, value in _flatten(stored.params)),
     ]

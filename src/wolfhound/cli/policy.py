@@ -223,16 +223,9 @@ def _read_bout(meter: Meter) -> Reading:
 
 
 def _document_comparison(found: Comparison) -> dict[str, object]:
-    return {
-        "policies": [
-            {
-                **output.pick(row, "name", "mean", "spread", *_COUNTED),
-                "steps": row.steps.tolist(),
-                "returns": row.returns.tolist(),
-            }
-            for row in found.standings
-        ]
-    }
+    numbers = [output.pick(row, "name", "mean", "spread", *_COUNTED) for row in found.standings]
+    curves = [{"steps": row.steps.tolist(), "returns": row.returns.tolist()} for row in found.standings]
+    return {"policies": [row | curve for row, curve in zip(numbers, curves, strict=True)]}
 
 
 def _print_comparison(found: Comparison, picture: Path | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from rich.console import Console
 from typer import Exit, Option
@@ -138,13 +138,10 @@ def solve(
             callback=callback,
             seed=seed,
         )
-    outputs.write(
-        lambda path: write_table(path, output.list_weights(result)), result.save, figure=result.plot
-    )
-    named = output.pick(result, "objective", "method")
-    output.show(
-        as_json, lambda: named | output.document(result), lambda: _print(output.stdout(), result, top)
-    )
+    weights = output.list_weights(result)
+    outputs.write(lambda path: write_table(path, weights), result.save, figure=result.plot)
+    document = output.pick(result, "objective", "method") | output.document(result)
+    output.show(as_json, lambda: document, lambda: _print(output.stdout(), result, top))
     raise Exit(output.exit_code(result))
 
 
@@ -195,11 +192,8 @@ def _make_step(name: StepName | None, smoothness: float) -> StepSize:
         if not 0.0 < smoothness < math.inf:
             raise ValueError("`--step` must not be short-step for an objective of unknown smoothness.")
         return wh.ShortStep(smoothness)
-    steps: dict[StepName | None, StepSize] = {
-        StepName.ADAPTIVE: wh.Adaptive(),
-        StepName.OPEN_LOOP: wh.OpenLoop(),
-    }
-    return steps.get(name, wh.LineSearch())
+    others: dict[Any, StepSize] = {StepName.ADAPTIVE: wh.Adaptive(), StepName.OPEN_LOOP: wh.OpenLoop()}
+    return others.get(name, wh.LineSearch())
 
 
 def _print(console: Console, result: Result, top: int) -> None:

@@ -157,28 +157,26 @@ def choose_oracle(
     >>> choose_oracle(rows, queries=10**7, ratio=0.9, proof=False, calibration=fixed).chosen.name
     'clusters'
     """
-    known = as_atoms(atoms)
+    rows = as_atoms(atoms)
     for name, value in {"proof": proof, "interior": interior, "savable": savable}.items():
         flag(value, name)
-    n, d = known.shape
-    asked = count(queries, "queries", low=1)
+    n, d = rows.shape
+    many = count(queries, "queries", low=1)
     work = Workload(
         n=n,
         d=d,
-        row=d * known.dtype.itemsize,
-        in_files=in_files(known),
+        row=d * rows.dtype.itemsize,
+        in_files=in_files(rows),
         ratio=within(ratio, "ratio", "(0, 1]"),
         interior=interior,
         batch=count(batch, "batch", low=1),
         max_memory=math.inf if max_memory is None else number(max_memory, "max_memory", low=0.0),
         speeds=as_calibration(calibration),
     )
-    found = weigh(work, lambda ratio: asked, proof=proof, savable=savable)
+    found = weigh(work, lambda ratio: many, proof=proof, savable=savable)
     some = any(not each.objection for each in found)
     require(some, "max_memory", "enough for one of the oracles", f"{work.max_memory:g} bytes")
-    return Choice(
-        atoms=known, chosen=cheapest(found), options=found, queries=asked, proof=proof, workload=work
-    )
+    return Choice(atoms=rows, chosen=cheapest(found), options=found, queries=many, proof=proof, workload=work)
 
 
 def _break_even(each: Option, rival: Option) -> float:

@@ -37,8 +37,7 @@ Single: TypeAlias = NDArray[np.float32]
 BATCH = 64
 """Queries of a batch."""
 
-_MUCH = 0.97
-"""A ratio for which an index that can be set up for one reads much."""
+_MUCH = 0.97  # a ratio for which an index that can be set up for one reads much
 
 _FETCHED = 256
 _TINY = 512
@@ -131,13 +130,8 @@ def measure(
     say(0.95, "checking")
     for few, plain, many in zip(little, usual, much, strict=True):
         calibration = _calibrate(calibration, few, plain, many, times)
-    return Benchmark(
-        n=n,
-        d=d,
-        oracles=_check(usual, times, sample),
-        calibration=calibration,
-        seconds=time.perf_counter() - begin,
-    )
+    found = _check(usual, times, sample)
+    return Benchmark(n=n, d=d, oracles=found, calibration=calibration, seconds=time.perf_counter() - begin)
 
 
 # ---------------------------------------------------------------- what is measured

@@ -19,13 +19,11 @@ from wolfhound.planning.sample import Facts, isotropic_tau, sample_facts
 from wolfhound.planning.theorems import Copies, Demand, Exponents
 from wolfhound.validate import count, flag, number, require, within
 
-_LEAST = 3
-"""Atoms below which the theorem has no break-even."""
+_LEAST = 3  # atoms below which the theorem has no break-even
 
 _QUERIES = 10_000
 
-_POOL = 16_384
-"""Atoms that `minimize` keeps."""
+_POOL = 16_384  # atoms that `minimize` keeps
 
 
 def plan(

@@ -121,22 +121,17 @@ class Plan:
         """Return all numbers in dicts, lists, strings and numbers, as for JSON."""
         work, found = self.workload, self.exponents
         return {
-            "n": work.n,
-            "d": work.d,
-            "ratio": work.ratio,
-            "tau": self.tau,
-            "tau_from": self.tau_from,
-            "delta": self.delta,
-            "interior": work.interior,
-            "batch": work.batch,
+            **_pick(work, "n", "d", "ratio"),
+            **_pick(self, "tau", "tau_from", "delta"),
+            **_pick(work, "interior", "batch"),
             "demand": asdict(self.demand),
             "facts": None if self.facts is None else asdict(self.facts),
             "pays": self.pays,
             "chosen": self.chosen.name,
             "advice": " ".join(_advice(self)),
             "best_ratio": self.best_ratio,
-            "best": _plain(self.best),
-            "options": [_plain(each) for each in self.options],
+            "best": _pick(self.best, *_SHOWN),
+            "options": [_pick(each, *_SHOWN) for each in self.options],
             "exponents": {
                 **{regime.name.lower(): found.regimes[regime]._asdict() for regime in Regime},
                 "printed": {**found.printed._asdict(), "true": False},
@@ -159,8 +154,11 @@ class Plan:
         return "\n\n".join("\n".join(part) for part in parts)
 
 
-def _plain(each: Option) -> dict[str, Any]:
-    return {part.name: getattr(each, part.name) for part in fields(each) if part.name != "make"}
+_SHOWN = tuple(part.name for part in fields(Option) if part.name != "make")
+
+
+def _pick(record: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
 
 
 # ---------------------------------------------------------------- what oracles cost
@@ -209,11 +207,8 @@ def _verdict(plan: Plan) -> Iterator[str]:
     else:
         total = seconds_text(best.total_seconds)
         yield f"An index does not pay here: {best.title} takes {total} in all, {index.title} {_cost(index)}."
-        yield (
-            f"{against} {index.title} would pay from {about_text(index.pays_from)} on."
-            if math.isfinite(index.pays_from)
-            else f"{against} {index.title} never pays."
-        )
+        later = f"would pay from {about_text(index.pays_from)} on"
+        yield f"{against} {index.title} {later if math.isfinite(index.pays_from) else 'never pays'}."
 
 
 def _cost(each: Option) -> str:
@@ -294,14 +289,11 @@ def _draw(plan: Plan) -> Figure:
     """Draw candidates against n, and the total time against the ratio."""
     work, levels = plan.workload, [each for each in plan.options if each.proves]
     sizes = np.geomspace(1e3, max(1e10, 10.0 * work.n), 61).round()
-    scored = {
-        f"{regime.name.lower().replace('_', '-')} (theorem)": np.array(
-            [theory.candidates(int(n), exponent.rho) for n in sizes]
-        )
-        for regime, exponent in plan.exponents.regimes.items()
-    }
+    scored, seconds = {}, {}
+    for regime, exponent in plan.exponents.regimes.items():
+        title = f"{regime.name.lower().replace('_', '-')} (theorem)"
+        scored[title] = np.array([theory.candidates(int(n), exponent.rho) for n in sizes])
     grid = [weigh(replace(work, ratio=ratio), plan.demand.at) for ratio in RATIOS]
-    seconds = {}
     for kind in INDEXES.values():
         if kind.takes_ratio and kind.expected is not None:
             models = [kind.expected(replace(work, n=int(n))) for n in sizes]

@@ -16,8 +16,7 @@ from wolfhound.theory import Regime
 SPACES = (0.0, 0.1, 0.2, 0.5, 1.0)
 """rho_u at which the curve of space and time is shown: space n^(1 + rho_u)."""
 
-_DOMAIN = 2.0
-"""Diameter of the unit sphere, on which queries lie."""
+_DOMAIN = 2.0  # diameter of the unit sphere, on which queries lie
 
 
 class Exponent(NamedTuple):
