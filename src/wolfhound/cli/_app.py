@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from typer import Exit, Option, Typer, echo
+from typer import Exit, Typer, echo
 
 import wolfhound as wh
 from wolfhound.cli import bench, demo, explain, herd, index, plan, policy, solve, unmix
 from wolfhound.cli._frame import Command, Commands
+from wolfhound.cli._options import option
 
 app = Typer(
     cls=Commands,
@@ -38,10 +39,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool, Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, option("Show the version.", "--version", callback=_version, is_eager=True)
     ] = False,
-    threads: Annotated[int | None, Option(min=1, help="Threads of a pass; no answer depends on it.")] = None,
-    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
+    threads: Annotated[int | None, option("Threads of a pass; no answer depends on it.", min=1)] = None,
+    debug: Annotated[bool, option("Show the traceback of an error.", "--debug")] = False,
 ) -> None:
     """Minimise a smooth convex f over the hull of many atoms, with a proved gap."""
     if threads is not None:

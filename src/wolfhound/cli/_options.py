@@ -20,33 +20,37 @@ from wolfhound.validate import require
 UNLIMITED = math.inf
 
 
-def in_panel(name: str) -> Callable[..., Any]:
-    """Return `typer.Option` for a panel of the help."""
-    return functools.partial(Option, rich_help_panel=name)
+def option(help: str, *flags: str, **settings: Any) -> Any:
+    """Return `typer.Option`: what it is for comes first."""
+    return Option(*flags, help=help, **settings)
+
+
+def in_panel(name: str, **settings: Any) -> Callable[..., Any]:
+    """Return `option` for a panel of the help."""
+    return functools.partial(option, rich_help_panel=name, **settings)
 
 
 stopping = in_panel("When to stop")
 output = in_panel("Output")
-file_output = functools.partial(output, metavar="FILE")
+file_output = in_panel("Output", metavar="FILE")
 
 AtomsFile = Annotated[
     str, Argument(metavar="ATOMS", help="Atoms, one per row: .npy, .npz, .csv, .parquet or a quoted glob.")
 ]
 Names = Annotated[
-    str | None,
-    Option(metavar="FILE", help="Names, one per line; else the only text column of ATOMS, if any."),
+    str | None, option("Names, one per line; else the only text column of ATOMS, if any.", metavar="FILE")
 ]
-Rtol = Annotated[float, stopping(help="Wanted proved gap, relative to the scale of f on random atoms.")]
-Atol = Annotated[float, stopping(help="Wanted proved gap, absolute; the larger counts.")]
-MaxSteps = Annotated[float, stopping(show_default=False, help="Stop after so many steps.")]
-MaxPasses = Annotated[float, stopping(show_default=False, help="Stop after so many passes over all atoms.")]
-MaxSeconds = Annotated[float, stopping(show_default=False, help="Stop after so long; the best stays.")]
-Seed = Annotated[int, Option(min=0, help="Seed of the random atoms that are read first.")]
-Top = Annotated[int, output(min=0, help="Atoms to print, by weight.")]
-Out = Annotated[Path | None, file_output(help="Write all weights: .csv, .json, .npy or .parquet.")]
-Save = Annotated[Path | None, output(metavar="FOLDER", help="Save the result, for wolfhound.load.")]
-Plot = Annotated[Path | None, file_output("--plot", help="Draw the convergence: .png, .svg or .pdf.")]
-Json = Annotated[bool, output("--json", help="Print one JSON document and nothing else.")]
+Rtol = Annotated[float, stopping("Wanted proved gap, relative to the scale of f on random atoms.")]
+Atol = Annotated[float, stopping("Wanted proved gap, absolute; the larger counts.")]
+MaxSteps = Annotated[float, stopping("Stop after so many steps.", show_default=False)]
+MaxPasses = Annotated[float, stopping("Stop after so many passes over all atoms.", show_default=False)]
+MaxSeconds = Annotated[float, stopping("Stop after so long; the best stays.", show_default=False)]
+Seed = Annotated[int, option("Seed of the random atoms that are read first.", min=0)]
+Top = Annotated[int, output("Atoms to print, by weight.", min=0)]
+Out = Annotated[Path | None, file_output("Write all weights: .csv, .json, .npy or .parquet.")]
+Save = Annotated[Path | None, output("Save the result, for wolfhound.load.", metavar="FOLDER")]
+Plot = Annotated[Path | None, file_output("Draw the convergence: .png, .svg or .pdf.", "--plot")]
+Json = Annotated[bool, output("Print one JSON document and nothing else.", "--json")]
 
 
 def split(texts: Sequence[str]) -> list[str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option
-
+from wolfhound.cli._options import option
 from wolfhound.validate import require
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ TESTED = 64  # episodes of a test, and users that are tested at once
 AUTO, SCAN = "auto", "scan"
 
 _KNOWN = f"{AUTO}, {SCAN}, or an index, as for index build --kind"
-Search = Annotated[str, Option("--search", metavar="NAME", help=f"How atoms are searched: {_KNOWN}.")]
+Search = Annotated[str, option(f"How atoms are searched: {_KNOWN}.", "--search", metavar="NAME")]
 
 
 def feed_of(atoms: str | None, users: int, seed: int) -> Feed:
@@ -64,13 +63,13 @@ def rule_of(name: str, options: dict[str, int | None]) -> Rule:
 
     rule = RULES.find(name, "--method")
     settings = rule().to_json()
-    for option, value in options.items():
+    for setting, value in options.items():
         if value is None:
             continue
-        homes = [each for each in (settings, settings.get("decision", {})) if option in each]
+        homes = [each for each in (settings, settings.get("decision", {})) if setting in each]
         if not homes:
-            raise ValueError(f"`--{option}` must not be given with --method {name}. Got {value}.")
-        homes[0][option] = value
+            raise ValueError(f"`--{setting}` must not be given with --method {name}. Got {value}.")
+        homes[0][setting] = value
     return rule.from_json(settings)
 
 

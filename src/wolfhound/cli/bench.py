@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
-from typer import Exit, Option
+from typer import Exit
 
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
+from wolfhound.cli._options import option
 from wolfhound.cli._progress import show_texts
 from wolfhound.machine import default_path
 from wolfhound.planning.text import seconds_text
@@ -26,7 +27,7 @@ N, D, ROUNDS = 400_000, 96, 13
 
 def bench(
     save: Annotated[
-        bool, Option("--save/--no-save", help="Keep the speeds, for choose_oracle and index build.")
+        bool, option("Keep the speeds, for choose_oracle and index build.", "--save/--no-save")
     ] = True,
     as_json: opt.Json = False,
 ) -> None:

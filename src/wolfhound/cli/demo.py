@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
-from typer import Exit, Option
+from typer import Exit
 
 import wolfhound as wh
 from wolfhound import data, plot
 from wolfhound.cli import _output as output
+from wolfhound.cli._options import option
 from wolfhound.cli._progress import GapMeter
 from wolfhound.cli.explain import Explanation, print_explanation, trace_gap
 from wolfhound.core import Atoms, Ids, Status, Vector
@@ -49,7 +50,7 @@ class Race(NamedTuple):
 
 def demo(
     picture: Annotated[
-        Path, Option("--plot", metavar="FILE", help="Where to draw the comparison: .png, .svg or .pdf.")
+        Path, option("Where to draw the comparison: .png, .svg or .pdf.", "--plot", metavar="FILE")
     ] = Path("wolfhound-demo.png"),
 ) -> None:
     """Explain words by other words, prove it, and race classical Frank-Wolfe.

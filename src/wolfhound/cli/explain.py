@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 from rich.console import Console
-from typer import Exit, Option
+from typer import Exit
 
 import wolfhound as wh
 from wolfhound import plot, readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
+from wolfhound.cli._options import option
 from wolfhound.cli._progress import GapMeter
 from wolfhound.core import Atoms, Status, Vector
 from wolfhound.result import Result
@@ -48,14 +49,12 @@ class Explanation(NamedTuple):
 
 def explain(
     atoms: opt.AtomsFile,
-    targets: Annotated[str | None, Option(metavar="FILE", help="Points to explain, one per row.")] = None,
+    targets: Annotated[str | None, option("Points to explain, one per row.", metavar="FILE")] = None,
     target: Annotated[
-        list[str] | None, Option(metavar="NAME_OR_ID", help="An atom to explain; may be repeated.")
+        list[str] | None, option("An atom to explain; may be repeated.", metavar="NAME_OR_ID")
     ] = None,
     names: opt.Names = None,
-    exclude_self: Annotated[
-        bool, Option("--exclude-self", help="Explain an atom by the others only.")
-    ] = False,
+    exclude_self: Annotated[bool, option("Explain an atom by the others only.", "--exclude-self")] = False,
     rtol: opt.Rtol = 1e-4,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     top: opt.Top = 10,

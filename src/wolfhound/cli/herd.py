@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from typer import Exit, Option
+from typer import Exit
 
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._herding import HerdOptions, Job, read_job
+from wolfhound.cli._options import option
 from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
 from wolfhound.planning.text import bytes_text, seconds_text
@@ -33,56 +34,51 @@ _how = opt.in_panel("How it is chosen")
 ChosenOut = Annotated[
     Path | None,
     opt.file_output(
+        "Write the chosen rows, with all their columns, ids and weights: .csv, .json, .npy or .parquet.",
         "-o",
         "--out",
-        help="Write the chosen rows, with all their columns, ids and weights: .csv, .json, .npy or .parquet.",
     ),
 ]
 Texts = list[str] | None
 Labels = Annotated[
     Texts,
     _what(
+        "Choose within each class: a column of ATOMS, or a .npy or .txt file; may be repeated.",
         metavar="LABELS",
-        help="Choose within each class: a column of ATOMS, or a .npy or .txt file; may be repeated.",
     ),
 ]
 StartIds = Annotated[
-    Texts, _what(metavar="IDS", help="Rows that are chosen already, part of the m: 3,17,4 or a file of ids.")
+    Texts, _what("Rows that are chosen already, part of the m: 3,17,4 or a file of ids.", metavar="IDS")
 ]
-ExcludedIds = Annotated[Texts, _what(metavar="IDS", help="Rows not to choose: 3,17,4 or a file of ids.")]
+ExcludedIds = Annotated[Texts, _what("Rows not to choose: 3,17,4 or a file of ids.", metavar="IDS")]
 KernelName = Annotated[
-    str, _how(metavar="NAME", help="gaussian, laplace, linear, stein, ...; a wrong name lists them all.")
+    str, _how("gaussian, laplace, linear, stein, ...; a wrong name lists them all.", metavar="NAME")
 ]
-Candidates = Annotated[int | None, _how(min=1, help="Random rows to choose among: more, better, slower.")]
+Candidates = Annotated[int | None, _how("Random rows to choose among: more, better, slower.", min=1)]
 HerdPlot = Annotated[
-    Path | None,
-    opt.file_output("--plot", help="Draw the distance by m, and the chosen rows: .png, .svg or .pdf."),
+    Path | None, opt.file_output("Draw the distance by m, and the chosen rows: .png, .svg or .pdf.", "--plot")
 ]
 
 
 def herd(
     atoms: opt.AtomsFile,
-    m: Annotated[int, Option("-m", "--size", min=1, help="Rows to choose.")],
+    m: Annotated[int, option("Rows to choose.", "-m", "--size", min=1)],
     out: ChosenOut = None,
-    columns: Annotated[Texts, _what(metavar="A,B,C", help="Columns that count; else all of numbers.")] = None,
-    target: Annotated[str | None, _what(metavar="FILE", help="Rows to match; else ATOMS themselves.")] = None,
+    columns: Annotated[Texts, _what("Columns that count; else all of numbers.", metavar="A,B,C")] = None,
+    target: Annotated[str | None, _what("Rows to match; else ATOMS themselves.", metavar="FILE")] = None,
     by: Labels = None,
-    balanced: Annotated[bool, _what("--balanced", help="Equally many rows of every class.")] = False,
+    balanced: Annotated[bool, _what("Equally many rows of every class.", "--balanced")] = False,
     start: StartIds = None,
     exclude: ExcludedIds = None,
     kernel: KernelName = "gaussian",
-    scores: Annotated[
-        str | None, _how(metavar="FILE", help="Gradients of log p at ATOMS, for stein.")
-    ] = None,
-    lengthscale: Annotated[float | None, _how(help="Of the kernel; a median distance if not given.")] = None,
-    standardize: Annotated[
-        bool, _how("--standardize", help="Scale the columns to variance 1 first.")
-    ] = False,
-    weights: Annotated[bool, _how("--weights", help="Fit weights; else they are equal.")] = False,
-    swap: Annotated[bool, _how("--swap", help="Try to swap every chosen row at the end.")] = False,
+    scores: Annotated[str | None, _how("Gradients of log p at ATOMS, for stein.", metavar="FILE")] = None,
+    lengthscale: Annotated[float | None, _how("Of the kernel; a median distance if not given.")] = None,
+    standardize: Annotated[bool, _how("Scale the columns to variance 1 first.", "--standardize")] = False,
+    weights: Annotated[bool, _how("Fit weights; else they are equal.", "--weights")] = False,
+    swap: Annotated[bool, _how("Try to swap every chosen row at the end.", "--swap")] = False,
     candidates: Candidates = None,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
-    seed: Annotated[int, Option(min=0, help="Seed of all that is random.")] = 0,
+    seed: Annotated[int, option("Seed of all that is random.", min=0)] = 0,
     save: opt.Save = None,
     picture: HerdPlot = None,
     as_json: opt.Json = False,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-from typer import Argument, Exit, Option, Typer
+from typer import Argument, Exit, Typer
 
 import wolfhound as wh
 from wolfhound import readers, store
@@ -18,6 +18,7 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
 from wolfhound.cli._frame import Command, Commands
+from wolfhound.cli._options import option
 from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Oracle
 from wolfhound.oracles.indexes import INDEXES, SAVED_AS, IndexKind, find_saved, load_index
@@ -43,21 +44,21 @@ Folder = Annotated[Path, Argument(metavar="FOLDER", help="Where the index was sa
 @app.command(cls=Command)
 def build(
     atoms: opt.AtomsFile,
-    out: Annotated[Path, Option("-o", "--out", metavar="FOLDER", help="Where to save the index.")],
+    out: Annotated[Path, option("Where to save the index.", "-o", "--out", metavar="FOLDER")],
     kind: Annotated[
-        str, Option(metavar="NAME", help="auto, int8, clusters, ...; a wrong name lists all that are known.")
+        str, option("auto, int8, clusters, ...; a wrong name lists all that are known.", metavar="NAME")
     ] = _AUTO,
     queries: Annotated[
-        int | None, Option(min=1, help=f"Queries to come, for {_AUTO}; {_QUERIES:,} if not given.")
+        int | None, option(f"Queries to come, for {_AUTO}; {_QUERIES:,} if not given.", min=1)
     ] = None,
     ratio: Annotated[
         float | None,
-        Option(
-            help=f"Gap ratio that is needed, for {_AUTO} and indexes that can be set up for one; "
+        option(
+            f"Gap ratio that is needed, for {_AUTO} and indexes that can be set up for one; "
             "1, the best atom, if not given."
         ),
     ] = None,
-    seed: Annotated[int, Option(min=0, help="Seed of whatever is random in the index.")] = 0,
+    seed: Annotated[int, option("Seed of whatever is random in the index.", min=0)] = 0,
     as_json: opt.Json = False,
 ) -> None:
     """Build an index of the atoms and save it, whole or not at all.
@@ -98,9 +99,9 @@ def _check_kind(name: str, queries: int | None, ratio: float | None) -> None:
     # Those that can be built from atoms, and saved.
     kinds = {each: kind for each, kind in INDEXES.items() if kind.build is not None and kind.load is not None}
     require(name in kinds, "--kind", f"one of {_AUTO}, {', '.join(kinds)}", name)
-    for option, value in {"queries": queries, "ratio": None if kinds[name].takes_ratio else ratio}.items():
+    for given, value in {"queries": queries, "ratio": None if kinds[name].takes_ratio else ratio}.items():
         if value is not None:
-            raise ValueError(f"`--{option}` must not be given with --kind {name}. Got {value}.")
+            raise ValueError(f"`--{given}` must not be given with --kind {name}. Got {value}.")
 
 
 def _check_ratio(choice: Choice, name: str, ratio: float) -> None:
@@ -183,8 +184,8 @@ class Checked(NamedTuple):
 def check(
     folder: Folder,
     atoms: opt.AtomsFile,
-    queries: Annotated[int, Option(min=1, help="Random queries to ask.")] = 100,
-    seed: Annotated[int, Option(min=0, help="Seed of the queries.")] = 0,
+    queries: Annotated[int, option("Random queries to ask.", min=1)] = 100,
+    seed: Annotated[int, option("Seed of the queries.", min=0)] = 0,
     as_json: opt.Json = False,
 ) -> None:
     """Verify a saved index: its bytes, its atoms, and what it answers.

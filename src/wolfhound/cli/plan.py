@@ -6,11 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
 from wolfhound import readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
+from wolfhound.cli._options import option
 
 _solve = opt.in_panel("One solve, instead of --queries")
 
@@ -19,38 +20,36 @@ def plan(
     atoms: Annotated[
         str | None, Argument(metavar="ATOMS", help="Atoms, one per row; or --n and --d.", show_default=False)
     ] = None,
-    n: Annotated[float | None, Option("--n", metavar="N", help="Number of atoms, such as 1e6.")] = None,
-    d: Annotated[int | None, Option("--d", metavar="D", help="Dimension of the atoms.")] = None,
+    n: Annotated[float | None, option("Number of atoms, such as 1e6.", "--n", metavar="N")] = None,
+    d: Annotated[int | None, option("Dimension of the atoms.", "--d", metavar="D")] = None,
     ratio: Annotated[
         float | None,
-        Option(help="c, the gap ratio that answers are to have; if not given, the one that costs least."),
+        option("c, the gap ratio that answers are to have; if not given, the one that costs least."),
     ] = None,
     tau: Annotated[
         float | None,
-        Option(
-            help="Inner product of the best atom on the unit sphere; if not given, "
+        option(
+            "Inner product of the best atom on the unit sphere; if not given, "
             "typical of a sample, or of random directions."
         ),
     ] = None,
-    delta: Annotated[float, Option(help="How often a run may fail.")] = 0.1,
+    delta: Annotated[float, option("How often a run may fail.")] = 0.1,
     queries: Annotated[
         float | None,
-        Option(metavar="N", help="Queries to come, if all answers are the best; 10,000 if not given."),
+        option("Queries to come, if all answers are the best; 10,000 if not given.", metavar="N"),
     ] = None,
     interior: Annotated[
-        bool, Option("--interior", help="The queries come from well inside the hull, as in herding.")
+        bool, option("The queries come from well inside the hull, as in herding.", "--interior")
     ] = False,
-    batch: Annotated[int, Option(min=1, help="Queries that are asked together.")] = 1,
-    atol: Annotated[float | None, _solve(help="The gap that it is to end with.")] = None,
-    smoothness: Annotated[float | None, _solve(help="beta of the objective; 1 if not given.")] = None,
-    diameter: Annotated[
-        float | None, _solve(help="Of the hull; if not given, that of a sample, or 1.")
-    ] = None,
-    first: Annotated[float | None, _solve(help="Gap at the start; half beta D^2 if not given.")] = None,
-    seed: Annotated[int, Option(min=0, help="Seed of the sample.")] = 0,
+    batch: Annotated[int, option("Queries that are asked together.", min=1)] = 1,
+    atol: Annotated[float | None, _solve("The gap that it is to end with.")] = None,
+    smoothness: Annotated[float | None, _solve("beta of the objective; 1 if not given.")] = None,
+    diameter: Annotated[float | None, _solve("Of the hull; if not given, that of a sample, or 1.")] = None,
+    first: Annotated[float | None, _solve("Gap at the start; half beta D^2 if not given.")] = None,
+    seed: Annotated[int, option("Seed of the sample.", min=0)] = 0,
     picture: Annotated[
         Path | None,
-        opt.file_output("--plot", help="Draw candidates against n, and time against c: .png, .svg or .pdf."),
+        opt.file_output("Draw candidates against n, and time against c: .png, .svg or .pdf.", "--plot"),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:

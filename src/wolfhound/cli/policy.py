@@ -9,13 +9,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, Typer
+from typer import Argument, Typer
 
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
 from wolfhound.cli import policy_solve
 from wolfhound.cli._frame import Command, Commands
+from wolfhound.cli._options import option
 from wolfhound.cli._policy import AUTO, TESTED, Search, agent_of, feed_of, oracle_of, returns_of, rule_of
 from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
@@ -37,10 +38,10 @@ Items = Annotated[
         help="Items, one per row, made unit: .npy, .npz, .csv, ...; else the shipped words.",
     ),
 ]
-Steps = Annotated[int, _training(min=1, help="Transitions of training.")]
-Users = Annotated[int, Option(min=1, help="Users to learn from; tests are on others.")]
-Ratio = Annotated[float, Option(help="Gap ratio that the search needs on average; 1: the best atom.")]
-Episodes = Annotated[int, Option(min=1, help="Episodes per test.")]
+Steps = Annotated[int, _training("Transitions of training.", min=1)]
+Users = Annotated[int, option("Users to learn from; tests are on others.", min=1)]
+Ratio = Annotated[float, option("Gap ratio that the search needs on average; 1: the best atom.")]
+Episodes = Annotated[int, option("Episodes per test.", min=1)]
 
 
 # ---------------------------------------------------------------- train
@@ -51,24 +52,20 @@ def train(
     atoms: Items = None,
     steps: Steps = 10_000,
     method: Annotated[
-        str, _training(metavar="NAME", help="sfwpo, nfwpo, td3, ...; a wrong name lists all that are known.")
+        str, _training("sfwpo, nfwpo, td3, ...; a wrong name lists all that are known.", metavar="NAME")
     ] = "sfwpo",
-    neighbours: Annotated[
-        int | None, _training(min=1, help="Nearest items, for wolpertinger; else 10.")
-    ] = None,
+    neighbours: Annotated[int | None, _training("Nearest items, for wolpertinger; else 10.", min=1)] = None,
     refine: Annotated[
-        int | None, _training(min=0, help="Frank-Wolfe steps on the critic per decision; else 3.")
+        int | None, _training("Frank-Wolfe steps on the critic per decision; else 3.", min=0)
     ] = None,
-    execution: Annotated[
-        str, Option(metavar="NAME", help="hull: a mixture; nearest, draw: one item.")
-    ] = "hull",
+    execution: Annotated[str, option("hull: a mixture; nearest, draw: one item.", metavar="NAME")] = "hull",
     search: Search = AUTO,
     ratio: Ratio = 0.9,
     users: Users = 20_000,
     episodes: Episodes = TESTED,
-    seed: Annotated[int, Option(min=0, help="Seed of everything.")] = 0,
-    out: Annotated[Path | None, opt.output("-o", "--out", metavar="FOLDER", help="Save the agent.")] = None,
-    log: Annotated[Path | None, opt.file_output(help="Write a .csv row per 1,000 transitions.")] = None,
+    seed: Annotated[int, option("Seed of everything.", min=0)] = 0,
+    out: Annotated[Path | None, opt.output("Save the agent.", "-o", "--out", metavar="FOLDER")] = None,
+    log: Annotated[Path | None, opt.file_output("Write a .csv row per 1,000 transitions.")] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Learn to show items, or mixtures of them, to the users of a feed.
@@ -151,17 +148,17 @@ def _print_training(report: Training, returns: dict[str, float], seconds: float,
 def compare(
     atoms: Items = None,
     steps: Steps = 10_000,
-    seeds: Annotated[int, Option(min=1, help="Runs of each policy; seeds 0, 1, ...")] = 3,
-    points: Annotated[int, Option(min=1, help="Points of a learning curve.")] = 5,
+    seeds: Annotated[int, option("Runs of each policy; seeds 0, 1, ...", min=1)] = 3,
+    points: Annotated[int, option("Points of a learning curve.", min=1)] = 5,
     only: Annotated[
-        list[str] | None, Option(metavar="A,B,C", help="Only these policies; a wrong name lists them all.")
+        list[str] | None, option("Only these policies; a wrong name lists them all.", metavar="A,B,C")
     ] = None,
     search: Search = "clusters",
     ratio: Ratio = 0.9,
     users: Users = 20_000,
     episodes: Episodes = TESTED,
     picture: Annotated[
-        Path | None, opt.file_output("--plot", help="Draw the learning curves: .png, .svg or .pdf.")
+        Path | None, opt.file_output("Draw the learning curves: .png, .svg or .pdf.", "--plot")
     ] = None,
     as_json: opt.Json = False,
 ) -> None:

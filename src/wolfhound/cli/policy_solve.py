@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import numpy as np
 from rich.console import Console
-from typer import Argument, Exit, Option
+from typer import Argument, Exit
 
 from wolfhound import readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
+from wolfhound.cli._options import option
 from wolfhound.cli._policy import AUTO, SCAN, Search, find_index
 from wolfhound.cli._progress import GapMeter
 from wolfhound.core import Vector
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from wolfhound.policy import ACMDP, TabularResult
     from wolfhound.policy.tabular.steps import PolicyStep
 
-_model = opt.in_panel("The model")
+_model, _file = opt.in_panel("The model"), opt.in_panel("The model", metavar="FILE")
 _random = opt.in_panel("A random model, without ATOMS")
 _how = opt.in_panel("The method")
 
@@ -53,36 +54,31 @@ def solve(
         str | None,
         Argument(metavar="ATOMS", help="Actions are mixtures of these, one per row.", show_default=False),
     ] = None,
-    reward: Annotated[
-        str | None, _model(metavar="FILE", help="R, a row per state: r(s, a) = <R[s], a>.")
-    ] = None,
+    reward: Annotated[str | None, _file("R, a row per state: r(s, a) = <R[s], a>.")] = None,
     transition: Annotated[
-        str | None,
-        _model(metavar="FILE", help="P, a .npy of S x d x S: P(t | s, a) = sum over j of a[j] P[s, j, t]."),
+        str | None, _file("P, a .npy of S x d x S: P(t | s, a) = sum over j of a[j] P[s, j, t].")
     ] = None,
-    start: Annotated[
-        str | None, _model(metavar="FILE", help="Chances of the first state; else alike.")
-    ] = None,
-    gamma: Annotated[float, _model(help="Discount, in [0, 1).")] = 0.9,
-    curvature: Annotated[float, _model(min=0.0, help="k of a cost k/2 |a - centre[s]|^2; 0: none.")] = 0.0,
-    centres: Annotated[str | None, _model(metavar="FILE", help="A row per state; else 0.")] = None,
-    states: Annotated[int, _random(min=1, help="Number of states.")] = 100,
-    rows: Annotated[float, _random(metavar="N", help="Number of atoms, such as 1e5.")] = 1e4,
-    dim: Annotated[int, _random(min=1, help="Entries of an action.")] = 16,
+    start: Annotated[str | None, _file("Chances of the first state; else alike.")] = None,
+    gamma: Annotated[float, _model("Discount, in [0, 1).")] = 0.9,
+    curvature: Annotated[float, _model("k of a cost k/2 |a - centre[s]|^2; 0: none.", min=0.0)] = 0.0,
+    centres: Annotated[str | None, _file("A row per state; else 0.")] = None,
+    states: Annotated[int, _random("Number of states.", min=1)] = 100,
+    rows: Annotated[float, _random("Number of atoms, such as 1e5.", metavar="N")] = 1e4,
+    dim: Annotated[int, _random("Entries of an action.", min=1)] = 16,
     search: Search = SCAN,
-    ratio: Annotated[float, _how(help="The share of the gap that an index finds.")] = 0.8,
+    ratio: Annotated[float, _how("The share of the gap that an index finds.")] = 0.8,
     step: Annotated[
-        PolicyStepName, _how(metavar="NAME", help=f"One of {', '.join(PolicyStepName)}.")
+        PolicyStepName, _how(f"One of {', '.join(PolicyStepName)}.", metavar="NAME")
     ] = PolicyStepName.PER_STATE,
-    rtol: Annotated[float, opt.stopping(help="Wanted gap, relative to that of the start.")] = 1e-3,
+    rtol: Annotated[float, opt.stopping("Wanted gap, relative to that of the start.")] = 1e-3,
     atol: Annotated[
-        float | None, opt.stopping(help="Wanted root of the sum of squared gaps; else by rtol.")
+        float | None, opt.stopping("Wanted root of the sum of squared gaps; else by rtol.")
     ] = None,
     max_steps: opt.MaxSteps = 1000,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
-    seed: Annotated[int, Option(min=0, help="Seed of the first policy, and of a random model.")] = 0,
+    seed: Annotated[int, option("Seed of the first policy, and of a random model.", min=0)] = 0,
     out: Annotated[
-        Path | None, opt.file_output(help="Write state, atom and weight: .csv, .json, .npy or .parquet.")
+        Path | None, opt.file_output("Write state, atom and weight: .csv, .json, .npy or .parquet.")
     ] = None,
     save: opt.Save = None,
     picture: opt.Plot = None,

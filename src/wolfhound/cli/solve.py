@@ -8,12 +8,13 @@ from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
 from rich.console import Console
-from typer import Exit, Option
+from typer import Exit
 
 import wolfhound as wh
 from wolfhound import readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
+from wolfhound.cli._options import option
 from wolfhound.cli._progress import GapMeter
 from wolfhound.core import Method, Objective, StepSize
 from wolfhound.methods.directions import Direction
@@ -68,31 +69,29 @@ _TAKES = {
     ObjectiveName.MIXTURE: (),
 }
 
-_of_f = opt.in_panel("The objective f")
+_of_f, _file = opt.in_panel("The objective f"), opt.in_panel("The objective f", metavar="FILE")
 _of_method = opt.in_panel("The method")
 
 
 def solve(
     atoms: opt.AtomsFile,
-    objective: Annotated[ObjectiveName, _of_f(metavar="NAME", help=f"One of {', '.join(ObjectiveName)}.")],
-    target: Annotated[str | None, _of_f(metavar="FILE", help="t of squared-distance: 1/2 |x - t|^2.")] = None,
-    design: Annotated[str | None, _of_f(metavar="FILE", help="Matrix A, a row per case.")] = None,
-    response: Annotated[
-        str | None, _of_f(metavar="FILE", help="b of least-squares, 1/2 |Ax - b|^2, and huber.")
-    ] = None,
-    labels: Annotated[str | None, _of_f(metavar="FILE", help="Classes of logistic: -1 and 1.")] = None,
-    delta: Annotated[float | None, _of_f(help="Where huber turns linear; 1 if not given.")] = None,
+    objective: Annotated[ObjectiveName, _of_f(f"One of {', '.join(ObjectiveName)}.", metavar="NAME")],
+    target: Annotated[str | None, _file("t of squared-distance: 1/2 |x - t|^2.")] = None,
+    design: Annotated[str | None, _file("Matrix A, a row per case.")] = None,
+    response: Annotated[str | None, _file("b of least-squares, 1/2 |Ax - b|^2, and huber.")] = None,
+    labels: Annotated[str | None, _file("Classes of logistic: -1 and 1.")] = None,
+    delta: Annotated[float | None, _of_f("Where huber turns linear; 1 if not given.")] = None,
     method: Annotated[
-        MethodName, _of_method(metavar="NAME", help=f"One of {', '.join(MethodName)}.")
+        MethodName, _of_method(f"One of {', '.join(MethodName)}.", metavar="NAME")
     ] = MethodName.FULLY_CORRECTIVE,
     step: Annotated[
         StepName | None,
-        _of_method(metavar="NAME", help=f"One of {', '.join(StepName)}. Not for fully-corrective."),
+        _of_method(f"One of {', '.join(StepName)}. Not for fully-corrective.", metavar="NAME"),
     ] = None,
-    lazy: Annotated[bool, _of_method("--lazy", help="Active atoms first. Not for fully-corrective.")] = False,
+    lazy: Annotated[bool, _of_method("Active atoms first. Not for fully-corrective.", "--lazy")] = False,
     names: opt.Names = None,
     exclude: Annotated[
-        list[str] | None, Option(metavar="IDS", help="Atoms not to use: ids with commas between.")
+        list[str] | None, option("Atoms not to use: ids with commas between.", metavar="IDS")
     ] = None,
     rtol: opt.Rtol = 1e-6,
     atol: opt.Atol = 0.0,

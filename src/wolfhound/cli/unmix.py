@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from typer import Argument, Exit, Option
+from typer import Argument, Exit
 
 import wolfhound as wh
 from wolfhound import plot, readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
+from wolfhound.cli._options import option
 from wolfhound.cli._places import check_folder
 from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
@@ -34,29 +35,25 @@ def unmix(
             metavar="CUBE", help="Pixels: a .npy array (rows, columns, bands), or a table, one per row."
         ),
     ],
-    library: Annotated[str, Option(metavar="FILE", help="Spectra, one per row, as wide as a pixel.")],
+    library: Annotated[str, option("Spectra, one per row, as wide as a pixel.", metavar="FILE")],
     names: Annotated[
-        str | None,
-        Option(metavar="FILE", help="Names, one per line; else the only text column of the library."),
+        str | None, option("Names, one per line; else the only text column of the library.", metavar="FILE")
     ] = None,
-    shadow: Annotated[
-        bool, Option("--shadow", help="Fractions sum to at most 1: the rest is shadow.")
-    ] = False,
-    max_atoms: Annotated[int | None, Option(min=1, help="Most spectra per pixel, chosen greedily.")] = None,
-    skip: Annotated[bool, Option("--skip", help="Pass over pixels that are not finite.")] = False,
+    shadow: Annotated[bool, option("Fractions sum to at most 1: the rest is shadow.", "--shadow")] = False,
+    max_atoms: Annotated[int | None, option("Most spectra per pixel, chosen greedily.", min=1)] = None,
+    skip: Annotated[bool, option("Pass over pixels that are not finite.", "--skip")] = False,
     rtol: opt.Rtol = 1e-6,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     seed: opt.Seed = 0,
     out: Annotated[
-        Path | None,
-        opt.file_output(help="Write fractions: .npy, one array; .csv, .json or .parquet, a table."),
+        Path | None, opt.file_output("Write fractions: .npy, one array; .csv, .json or .parquet, a table.")
     ] = None,
     save: Annotated[
         Path | None,
-        opt.output(metavar="FOLDER", help="Write answers there as they come; a run that was cut goes on."),
+        opt.output("Write answers there as they come; a run that was cut goes on.", metavar="FOLDER"),
     ] = None,
     picture: Annotated[
-        Path | None, opt.file_output("--plot", help="Draw a map of errors: .png, .svg or .pdf.")
+        Path | None, opt.file_output("Draw a map of errors: .png, .svg or .pdf.", "--plot")
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
