@@ -171,15 +171,10 @@ def read_manifest(root: Path) -> dict[str, Any]:
 
 
 def _well_formed(manifest: Mapping[str, Any]) -> bool:
-    arrays, parts = manifest.get("arrays"), manifest.get("fingerprint")
-    return (
-        isinstance(manifest.get("kind"), str)
-        and isinstance(manifest.get("params"), dict)
-        and isinstance(arrays, dict)
-        and all(map(_is_entry, arrays.values()))
-        and isinstance(parts, list)
-        and all(map(is_part, parts))
-    )
+    kinds = {"kind": str, "params": dict, "arrays": dict, "fingerprint": list}
+    if not all(isinstance(manifest.get(name), kind) for name, kind in kinds.items()):
+        return False
+    return all(map(_is_entry, manifest["arrays"].values())) and all(map(is_part, manifest["fingerprint"]))
 
 
 def _is_entry(entry: Any) -> bool:

@@ -109,18 +109,21 @@ def _json(columns: Columns) -> bytes:
 
 def _npy(columns: Columns) -> bytes:
     """One structured array; a column of vectors is a field of them."""
-    fixed = {
-        name: np.array(["" if value is None else str(value) for value in values])
-        if values.dtype.kind == "O"
-        else values
-        for name, values in columns.items()
-    }
+    fixed = dict(columns)
+    for name, values in columns.items():
+        if values.dtype.kind == "O":
+            fixed[name] = np.array(["" if value is None else str(value) for value in values])
     layout = np.dtype([(name, values.dtype, values.shape[1:]) for name, values in fixed.items()])
     table = np.empty(len(next(iter(fixed.values()))), layout)
     for name, values in fixed.items():
         table[name] = values
+    return npy_bytes(table)
+
+
+def npy_bytes(array: NDArray[Any]) -> bytes:
+    """Return an array as the bytes of a .npy file."""
     buffer = io.BytesIO()
-    np.save(buffer, table, allow_pickle=False)
+    np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
 
 

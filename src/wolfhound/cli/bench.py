@@ -44,20 +44,16 @@ def bench(
     """
     from wolfhound.planning.measure import measure  # noqa: PLC0415 - numba, faiss
 
-    path = _writable(default_path()) if save else None
+    path = default_path() if save else None
+    if path is not None:  # what could not be written is refused before any work is done
+        path.parent.mkdir(parents=True, exist_ok=True)
+        places.check_file(path, "WOLFHOUND_CALIBRATION", (path.suffix.lower(),))
     with show_texts() as say:
         report = measure(n=N, d=D, rounds=ROUNDS, say=say)
     # Speeds of wrong answers are worth nothing.
     saved = report.calibration.save(path) if path is not None and report.right else None
     output.show(as_json, lambda: _document(report, saved), lambda: _print(output.stdout(), report, saved))
     raise Exit(0 if report.right else 1)
-
-
-def _writable(path: Path) -> Path:
-    """Refuse a place that could not be written, before any work is done."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    places.check_file(path, "WOLFHOUND_CALIBRATION", (path.suffix.lower(),))
-    return path
 
 
 def _document(report: Benchmark, saved: Path | None) -> dict[str, object]:

@@ -31,56 +31,52 @@ _SHOWN = 8
 _what = opt.in_panel("What stands for what")
 _how = opt.in_panel("How it is chosen")
 
-ChosenOut = Annotated[
-    Path | None,
-    opt.file_output(
-        "Write the chosen rows, with all their columns, ids and weights: .csv, .json, .npy or .parquet.",
-        "-o",
-        "--out",
-    ),
-]
 Texts = list[str] | None
-Labels = Annotated[
-    Texts,
-    _what(
-        "Choose within each class: a column of ATOMS, or a .npy or .txt file; may be repeated.",
-        metavar="LABELS",
-    ),
-]
-StartIds = Annotated[
-    Texts, _what("Rows that are chosen already, part of the m: 3,17,4 or a file of ids.", metavar="IDS")
-]
-ExcludedIds = Annotated[Texts, _what("Rows not to choose: 3,17,4 or a file of ids.", metavar="IDS")]
-KernelName = Annotated[
-    str, _how("gaussian, laplace, linear, stein, ...; a wrong name lists them all.", metavar="NAME")
-]
-Candidates = Annotated[int | None, _how("Random rows to choose among: more, better, slower.", min=1)]
-HerdPlot = Annotated[
-    Path | None, opt.file_output("Draw the distance by m, and the chosen rows: .png, .svg or .pdf.", "--plot")
-]
 
 
 def herd(
     atoms: opt.AtomsFile,
     m: Annotated[int, option("Rows to choose.", "-m", "--size", min=1)],
-    out: ChosenOut = None,
+    out: Annotated[
+        Path | None,
+        opt.file_output(
+            "Write the chosen rows, with all their columns, ids and weights: .csv, .json, .npy or .parquet.",
+            "-o",
+            "--out",
+        ),
+    ] = None,
     columns: Annotated[Texts, _what("Columns that count; else all of numbers.", metavar="A,B,C")] = None,
     target: Annotated[str | None, _what("Rows to match; else ATOMS themselves.", metavar="FILE")] = None,
-    by: Labels = None,
+    by: Annotated[
+        Texts,
+        _what(
+            "Choose within each class: a column of ATOMS, or a .npy or .txt file; may be repeated.",
+            metavar="LABELS",
+        ),
+    ] = None,
     balanced: Annotated[bool, _what("Equally many rows of every class.", "--balanced")] = False,
-    start: StartIds = None,
-    exclude: ExcludedIds = None,
-    kernel: KernelName = "gaussian",
+    start: Annotated[
+        Texts, _what("Rows that are chosen already, part of the m: 3,17,4 or a file of ids.", metavar="IDS")
+    ] = None,
+    exclude: Annotated[Texts, _what("Rows not to choose: 3,17,4 or a file of ids.", metavar="IDS")] = None,
+    kernel: Annotated[
+        str, _how("gaussian, laplace, linear, stein, ...; a wrong name lists them all.", metavar="NAME")
+    ] = "gaussian",
     scores: Annotated[str | None, _how("Gradients of log p at ATOMS, for stein.", metavar="FILE")] = None,
     lengthscale: Annotated[float | None, _how("Of the kernel; a median distance if not given.")] = None,
     standardize: Annotated[bool, _how("Scale the columns to variance 1 first.", "--standardize")] = False,
     weights: Annotated[bool, _how("Fit weights; else they are equal.", "--weights")] = False,
     swap: Annotated[bool, _how("Try to swap every chosen row at the end.", "--swap")] = False,
-    candidates: Candidates = None,
+    candidates: Annotated[
+        int | None, _how("Random rows to choose among: more, better, slower.", min=1)
+    ] = None,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     seed: Annotated[int, option("Seed of all that is random.", min=0)] = 0,
     save: opt.Save = None,
-    picture: HerdPlot = None,
+    picture: Annotated[
+        Path | None,
+        opt.file_output("Draw the distance by m, and the chosen rows: .png, .svg or .pdf.", "--plot"),
+    ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Choose m rows that stand for all: training sets, thinning, matched samples.

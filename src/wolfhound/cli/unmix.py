@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from wolfhound.cli._places import check_folder
 from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
 from wolfhound.many.result import RUN, STATUSES, ManyResult
-from wolfhound.writers import write_file, write_table
+from wolfhound.writers import npy_bytes, write_file, write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -111,9 +110,7 @@ def _read_meter(meter: Meter) -> Reading:
 def _write_fractions(path: Path, result: ManyResult, names: Sequence[str] | None) -> None:
     """One array for .npy, else a row per pixel and spectrum that has a part in it."""
     if path.suffix.lower() == ".npy":
-        buffer = io.BytesIO()
-        np.save(buffer, result.to_dense(), allow_pickle=False)
-        write_file(path, buffer.getvalue())
+        write_file(path, npy_bytes(result.to_dense()))
         return
     pixels = np.repeat(np.arange(len(result)), result.support)
     columns: dict[str, NDArray[Any]] = {"pixel": pixels}
