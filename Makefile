@@ -23,10 +23,10 @@ demo: $(STAMP)  ## explain one word by a mixture of others, with proof
 	@$(BIN)/wolfhound demo
 
 check: lint  ## lint, then the quick tests: the inner loop of development
-	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
 test: lint  ## lint, then all tests and doctests; warnings are errors
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 lint: $(STAMP)  ## style, types, layers
 	$(BIN)/ruff check $(CODE)

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,21 +47,33 @@ def run(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def ask(folder: Path, command: str) -> Any:
-    """The document that a command of ours prints."""
-    return json.loads(run(folder, "-m", "wolfhound", *command.split(), "--json"))
+ASK = """
+import json, sys
+from typer.testing import CliRunner
+from wolfhound.cli._app import app
+for line in sys.argv[1:]:
+    ran = CliRunner().invoke(app, [*line.split(), "--json"], catch_exceptions=False)
+    assert ran.exit_code == 0, ran.stderr
+    print(json.dumps(json.loads(ran.stdout)))
+"""
 
 
 @pytest.mark.slow
 def test_the_command_line_knows_what_a_plugin_adds(installed: Path) -> None:
-    herd = ask(installed, "herd atoms.npy -m 8 --kernel rational -o picks.csv --save herd")
-    assert "Rational(power=1" in json.dumps(herd)
-    assert ask(installed, "index build atoms.npy -o index --kind copy")["folder"] == "index"
-    assert ask(installed, "index info index")["params"] == {"index": "copy"}
-    assert ask(installed, "index check index atoms.npy --queries 5")["passed"]
-    plan = ask(installed, "plan atoms.npy --queries 1000000")
+    alone = "herd atoms.npy -m 8 --kernel rational -o picks.csv --save herd --json"
+    assert "Rational(power=1" in run(installed, "-m", "wolfhound", *alone.split())
+    lines = [
+        "index build atoms.npy -o index --kind copy",
+        "index info index",
+        "index check index atoms.npy --queries 5",
+        "plan atoms.npy --queries 1000000",
+        "policy compare --only bold --steps 64 --seeds 1 --points 1 --episodes 1",
+    ]
+    built, told, checked, plan, compared = map(json.loads, run(installed, "-c", ASK, *lines).splitlines())
+    assert built["folder"] == "index"
+    assert told["params"] == {"index": "copy"}
+    assert checked["passed"]
     assert "copy" in [option["name"] for option in plan["options"]]
-    compared = ask(installed, "policy compare --only bold --steps 64 --seeds 1 --points 1 --episodes 1")
     assert "bold" in json.dumps(compared)
     run(installed, "-c", GO_ON)
 

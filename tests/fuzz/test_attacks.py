@@ -19,7 +19,7 @@ SEED = int(os.environ.get("WOLFHOUND_FUZZ_SEED", secrets.randbits(32)))
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "batches", "counted", "least"),
-    [("problems", 14, "problems", 700), ("bounds", 8, "bounds", 2000), ("shared", 4, "shared runs", 300)],
+    [("problems", 6, "problems", 300), ("bounds", 8, "bounds", 2000), ("shared", 2, "shared runs", 150)],
 )
 def test_nothing_is_found(module: str, batches: int, counted: str, least: int) -> None:
     found = supervise.run(module, SEED, range(batches), workers=1)

@@ -28,7 +28,7 @@ from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.store import StoreError
 
-DAMAGES = 1000
+DAMAGES = 300
 
 
 class Savable(Oracle, Protocol):
