@@ -181,9 +181,15 @@ class Feed:
         """(B,) rewards of showing these to them."""
         p = self.parameters
         taste, fatigue, mood = self.split(obs)
-        liked = _dot(taste, actions) + p.alpha * (actions @ self.axis)
+        liked = _dot(taste, actions) + p.alpha * self._tempt(actions)
         broad = 1.0 - _dot(actions, actions)
         return np.asarray(mood * liked + p.beta * broad - p.phi * _dot(fatigue, actions))
+
+    def _tempt(self, actions: Rows) -> Rows:
+        """<w, a> of every action."""
+        # Of short float32 rows BLAS may raise the flag for what lies beside them in a register.
+        with np.errstate(invalid="ignore"):
+            return np.asarray(actions @ self.axis)
 
     def step(self, obs: Rows, actions: Rows, seed: int | np.random.Generator) -> tuple[Rows, Rows]:
         """Show `actions` to the users of `obs`: (next observations, rewards)."""
@@ -196,7 +202,7 @@ class Feed:
         after[:, : self.dim] = moved / np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-12)
         after[:, self.dim : 2 * self.dim] = p.rho * fatigue + (1.0 - p.rho) * actions
         # 1/(1 + e^x), which cannot overflow in this form.
-        calm = 0.5 - 0.5 * np.tanh(0.5 * (p.kappa * (actions @ self.axis) - 1.0))
+        calm = 0.5 - 0.5 * np.tanh(0.5 * (p.kappa * self._tempt(actions) - 1.0))
         after[:, -1] = p.delta * mood + (1.0 - p.delta) * calm
         return after, self.reward(obs, actions)
 
