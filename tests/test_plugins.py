@@ -81,18 +81,8 @@ def test_the_command_line_knows_what_a_plugin_adds(installed: Path) -> None:
 @pytest.mark.slow
 def test_without_it_the_names_are_not_known(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
-    command = [
-        sys.executable,
-        "-m",
-        "wolfhound",
-        "index",
-        "build",
-        "atoms.npy",
-        "-o",
-        "index",
-        "--kind",
-        "copy",
-    ]
+    line = "-m wolfhound index build atoms.npy -o index --kind copy"
+    command = [sys.executable, *line.split()]
     done = subprocess.run(command, cwd=installed, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2
     assert "clusters" in done.stderr
