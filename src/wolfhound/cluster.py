@@ -28,7 +28,7 @@ from wolfhound.atoms import ArrayAtoms, as_atoms, block_rows
 from wolfhound.core import Atoms, AtomsLike, Oracle
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.sharded import Sharded
-from wolfhound.oracles.shards import ShardPlace, Search, ShardDown, ShardHost, Ticket
+from wolfhound.oracles.shards import Search, ShardDown, ShardHost, ShardPlace, Ticket
 from wolfhound.threads import available
 from wolfhound.validate import count, require
 

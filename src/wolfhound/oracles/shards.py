@@ -330,9 +330,11 @@ class Crew:
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self.shards = tuple(shards)
-        self.trips = {"query": Tally(), "take": Tally(), "waits": Tally()}
         self._open, self._places = True, [ShardPlace()] * len(self.shards)
+        self._waits = Tally()
         self.facts = self.describe()
+        self._waits = Tally()  # the first start is none
+        self.trips = {"query": Tally(), "take": Tally(), "waits": self._waits}
         self.sizes = [facts.shape[0] for facts in self.facts]
         self.firsts: Ids = np.cumsum([0, *self.sizes], dtype=np.int64)
         starts = self.firsts.tolist()
@@ -357,7 +359,7 @@ class Crew:
         try:
             return trip.run(swept or (lambda i, answer: 0))
         finally:
-            self.trips["waits"].add(len(trip.down))
+            self._waits.add(len(trip.down))
 
     def close(self) -> bool:
         """End the shards; whether they were open."""
