@@ -81,7 +81,7 @@ def shard(
     hosts : list of addresses, optional
         Where each shard must run, as ``ray.nodes()`` has them: files that lie on one machine.
     threads
-        Of a shard; so many cores are reserved for it.
+        Of a shard; on a cluster so many cores are reserved for it.
     in_memory
         Whether an actor holds its rows; else files are read again in every pass, which
         needs a list: parts of a file are always held.
@@ -121,11 +121,10 @@ def shard(
     else:
         require(in_memory, "in_memory", "True where one set of atoms is cut; give a list of files", in_memory)
     parts = len(atoms) if listed else 0 if shards is None else count(shards, "shards", low=1)  # type: ignore[arg-type]
-    _session.enter(address, threads * parts)
+    _session.enter(address)
     members: list[_Actor] = []
     try:
-        cores = int(ray.cluster_resources().get("CPU", 1.0))
-        ranges = _list(atoms, in_memory) if listed else _cut(atoms, parts or max(1, cores // threads))
+        ranges = _list(atoms, in_memory) if listed else _cut(atoms, parts or _count_free(threads))
         for rows, host in zip(ranges, _check_hosts(hosts, len(ranges)), strict=True):
             members.append(_Actor(ShardSource(build, rows), host, threads, patience))
         return Sharded(members, width=width, pack=_pack, on_close=_session.leave)
@@ -171,6 +170,12 @@ class ShardSource:
     def __call__(self) -> Oracle:
         """Read, build, and check that it is an oracle."""
         return validate.oracle(self.build(self.rows.open()), "build")
+
+
+def _count_free(threads: int) -> int:
+    """How many shards there are free cores for, at least one."""
+    free = available() if _session.alone else int(ray.available_resources().get("CPU", 0.0))
+    return max(1, free // threads)
 
 
 def _list(atoms: Any, in_memory: bool) -> list[ShardRows]:
@@ -220,7 +225,9 @@ class _Actor:
 
     def __init__(self, source: ShardSource, host: str | None, threads: int, patience: float) -> None:
         options: dict[str, Any] = {} if host is None else {"resources": {f"node:{host}": 0.001}}
-        options |= {"num_cpus": threads, "max_concurrency": _TASKS, "concurrency_groups": {"control": 1}}
+        # A Ray of our own has nobody to share its cores with.
+        cores = 0 if _session.alone else threads
+        options |= {"num_cpus": cores, "max_concurrency": _TASKS, "concurrency_groups": {"control": 1}}
         self._kind: Any = ray.remote(scheduling_strategy="SPREAD", **options)(ShardHost)
         self._source, self._threads, self._patience = ray.put(source), threads, patience
         self._lock = threading.Lock()  # of a few instructions: several threads may ask
@@ -298,11 +305,16 @@ class _Session:
         self._lock = threading.Lock()
         self._users, self._ours, self._folder = 0, False, ""
 
-    def enter(self, address: str | None, cores: int) -> None:
+    @property
+    def alone(self) -> bool:
+        """Whether this Ray runs on this machine for us only."""
+        return bool(self._folder)
+
+    def enter(self, address: str | None) -> None:
         """Make sure that there is a Ray, and count who uses it; one that runs already is joined."""
         with self._lock:
             if not ray.is_initialized():
-                self._begin(address or os.environ.get("RAY_ADDRESS") or "local", cores)
+                self._begin(address or os.environ.get("RAY_ADDRESS") or "local")
                 self._ours = True
             self._users += 1
 
@@ -320,7 +332,7 @@ class _Session:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._ours, self._folder = False, ""
 
-    def _begin(self, address: str, cores: int) -> None:
+    def _begin(self, address: str) -> None:
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if address != "local":
             try:
@@ -332,13 +344,7 @@ class _Session:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         self._folder = tempfile.mkdtemp(prefix="wolfhound-")
-        ray.init(
-            address,
-            num_cpus=max(available(), cores),
-            include_dashboard=False,
-            _temp_dir=self._folder,
-            **quiet,
-        )
+        ray.init(address, num_cpus=available(), include_dashboard=False, _temp_dir=self._folder, **quiet)
 
 
 _session = _Session()

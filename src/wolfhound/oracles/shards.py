@@ -197,7 +197,8 @@ class ShardHost:
                 self._print = fingerprint(oracle.atoms)
                 self._oracle = oracle
             if expected is not None and self._print != expected:
-                raise OSError(f"{self._oracle.atoms!r} has changed since the shard was first read")
+                wrong, self._oracle = self._oracle, None  # next time what is there then is read
+                raise OSError(f"{wrong.atoms!r} has changed since the shard was first read")
             return self._oracle
 
 
