@@ -6,7 +6,7 @@ cores of this machine can gain at all.
 
 Protocol: random normal queries, new ones each round and the same for all; screening off,
 as it would answer from an earlier pass; interleaved rounds, medians; one query with its
-top 256, and batches of 64 with their top 16. The model of a pass is bytes / bandwidth
+top 100, and batches of 64 with their top 16. The model of a pass is bytes / bandwidth
 + a round trip, with the bandwidth of as many threads in this process (of one query; of a
 batch it is products / their speed) and the round trip of one row that is fetched. Then
 a projection is solved to a proved 1e-6, locally and by two workers, and round trips are
@@ -45,7 +45,7 @@ from wolfhound import Result, Sharded, cluster
 from wolfhound.core import Hits
 
 EXACT = functools.partial(wolfhound.Scan, screen=False)
-BATCH, TOP, TOP_OF_MANY = 64, 256, 16
+BATCH, TOP, TOP_OF_MANY = 64, 100, 16
 KILLS = 20
 MOST = 60
 """Kills that are tried at most, those after the end of a solve included."""

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
+from typer.testing import CliRunner
 
-from tests.cli.conftest import Run
-from tests.cli.conftest import run  # noqa: F401 - a fixture
 from wolfhound import Int8Scan, Scan, Sharded, SquaredDistance, Status, cluster, minimize
 from wolfhound.atoms import ConcatAtoms, fingerprint
+from wolfhound.cli._app import app
 from wolfhound.core import Atoms, Hits, Matrix
 from wolfhound.pulse import Cut, on_pulse, pulse
 
@@ -173,13 +173,14 @@ def test_arrays_are_cut_and_any_oracle_is_built(here: None) -> None:
         assert (mine.ids, mine.scores) == (other.ids, other.scores)
 
 
-def test_the_command_line(here: None, run: Run, tmp_path: Path) -> None:
+def test_the_command_line(here: None, tmp_path: Path) -> None:
     np.save(tmp_path / "atoms.npy", normal(3000))
     np.save(tmp_path / "point.npy", np.full(8, 2.0))
-    ask = ("solve", tmp_path / "atoms.npy", "--objective", "squared-distance", "--json")
-    mine, other = (run(*ask, "--target", tmp_path / "point.npy", *more) for more in (["--ray", "local"], []))
-    assert (mine.code, other.code) == (0, 0)
-    assert json.loads(mine.out)["value"] == json.loads(other.out)["value"]
+    files = [str(tmp_path / "atoms.npy"), "--target", str(tmp_path / "point.npy")]
+    command = ["solve", *files, "--objective", "squared-distance", "--json"]
+    mine, other = (CliRunner().invoke(app, [*command, *more]) for more in (["--ray", "local"], []))
+    assert (mine.exit_code, other.exit_code) == (0, 0)
+    assert json.loads(mine.stdout)["value"] == json.loads(other.stdout)["value"]
 
 
 def test_files_of_another_width_are_refused(here: None, tmp_path: Path) -> None:
