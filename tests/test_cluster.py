@@ -183,6 +183,40 @@ def test_the_command_line(here: None, tmp_path: Path) -> None:
     assert json.loads(mine.stdout)["value"] == json.loads(other.stdout)["value"]
 
 
+JOIN = """
+import sys
+import numpy as np
+from wolfhound import cluster
+with cluster.shard(np.eye(3), shards=1, address=sys.argv[1]) as oracle:
+    print(oracle.query(np.array([[1.0, 3.0, 2.0]])).ids, cluster._session.alone)
+"""
+
+
+def test_a_running_cluster_is_joined_and_left(here: None) -> None:
+    address = ray.get_runtime_context().gcs_address
+    done = subprocess.run(
+        [sys.executable, "-c", JOIN, address], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (done.stdout, done.returncode) == ("[[1]] False\n", 0), done.stderr
+    assert ray.cluster_resources()["CPU"] >= 1.0
+
+
+def die(atoms: Atoms) -> Scan:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return Scan(atoms)
+
+
+def test_a_shard_that_dies_over_and_over_is_lost(here: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_RESTARTS", 1)
+    with pytest.raises(OSError, match="a shard has died 2 times without an answer"):
+        cluster.shard(np.eye(3), die, shards=1)
+
+
+def test_a_shard_that_cannot_be_started_is_lost(here: None) -> None:
+    with pytest.raises(OSError, match="a shard could not be started in 0 s"):
+        cluster.shard(np.eye(3), shards=1, patience=0.0)
+
+
 def test_files_of_another_width_are_refused(here: None, tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.eye(3))
     np.save(tmp_path / "b.npy", np.eye(4))

@@ -337,13 +337,16 @@ class _Session:
         if address != "local":
             try:
                 ray.init(address, **quiet)
-            except (ConnectionError, ValueError) as error:
+            except (ConnectionError, ValueError, exceptions.RayError) as error:
                 rule = "'local', 'auto' or the address of a running cluster"
                 raise ValueError(f"`address` must be {rule}. Got {address!r}: {error}") from None
             return
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        self._folder = tempfile.mkdtemp(prefix="wolfhound-")
+        # Not where TMPDIR says: names of sockets may have 100 letters or so.
+        self._folder = tempfile.mkdtemp(
+            prefix="wolfhound-ray-", dir="/tmp" if os.path.isdir("/tmp") else None
+        )
         ray.init(address, num_cpus=available(), include_dashboard=False, _temp_dir=self._folder, **quiet)
 
 
