@@ -230,14 +230,15 @@ class _Actor:
         options |= {"num_cpus": cores, "max_concurrency": _TASKS, "concurrency_groups": {"control": 1}}
         self._kind: Any = ray.remote(scheduling_strategy="SPREAD", **options)(ShardHost)
         self._source, self._threads, self._patience = ray.put(source), threads, patience
-        self._lock = threading.Lock()  # of a few instructions: several threads may ask
+        self._lock = threading.Lock()  # several threads may ask
         self._deaths, self._lost = 0, ""
+        self._last: tuple[Any, BaseException] | None = None  # the actor that died last, and of what
         self._start()
 
     def _start(self) -> None:
         self._actor = self._kind.remote(self._source, self._threads)
         self._up = self._actor.pid.options(concurrency_group="control").remote().future()
-        self._since, self._dead = time.monotonic(), False
+        self._since = time.monotonic()
 
     def begin(self, ticket: Ticket, task: Any, place: ShardPlace) -> Future[Any]:
         """Start a task, or the actor again if it has died."""
@@ -254,10 +255,13 @@ class _Actor:
 
     def _find_trouble(self) -> OSError | None:
         """Why the actor cannot be asked now; one that has died is started again."""
-        if not self._lost and (self._dead or (self._up.done() and self._up.exception() is not None)):
+        death = self._find_death()
+        if death is not None and not self._lost:
             self._deaths += 1
+            ray.kill(self._actor)  # it may only be out of reach
             if self._deaths > _RESTARTS:
-                self._lost = f"a shard has died {self._deaths} times without an answer"
+                why = (str(death).strip() or type(death).__name__).splitlines()[-1]
+                self._lost = f"a shard has died {self._deaths} times without an answer: {why}"
             else:
                 self._start()
         if not self._lost and not self._up.done() and time.monotonic() - self._since > self._patience:
@@ -266,6 +270,12 @@ class _Actor:
         if self._lost:
             return OSError(self._lost)
         return None if self._up.done() else ShardDown("a shard is being started")
+
+    def _find_death(self) -> BaseException | None:
+        """What this actor has died of, if it has."""
+        if self._last is not None and self._last[0] is self._actor:
+            return self._last[1]
+        return self._up.exception() if self._up.done() else None
 
     def _settle(self, out: Future[Any], actor: Any, done: Future[Any]) -> None:
         """Pass an answer on, or what went wrong in words of ours; on a thread of Ray's."""
@@ -278,8 +288,7 @@ class _Actor:
         elif isinstance(error, exceptions.RayTaskError):
             out.set_exception(error.cause)
         elif isinstance(error, exceptions.RayActorError):
-            with self._lock:
-                self._dead = self._dead or actor is self._actor
+            self._last = (actor, error)  # no lock: who holds it may wait for this thread
             out.set_exception(ShardDown("a shard has died"))
         else:
             out.set_exception(OSError(str(error)))
