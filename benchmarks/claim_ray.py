@@ -150,6 +150,13 @@ def add_rows(claim: Claim, atoms: Matrix, m: int, timed: dict[str, Timed[Hits]],
             gb_per_second=atoms.nbytes / found.median / 1e9,
             model_ms=1e3 * like.median + trip if kind.startswith("worker") else None,
         )
+    # As it stands in docs/scale.md.
+    cells = [
+        f"{1e3 * timed[f'{workers} worker{plural}'].median:.0f} ms, "
+        f"{1e3 * timed[f'{workers} thread{plural}'].median + trip:.0f} ms"
+        for workers, plural in ((1, ""), (2, "s"))
+    ]
+    claim.notes[f"queries {m}: measured, model by 1 worker | by 2 workers"] = " | ".join(cells)
 
 
 def same_hits(mine: Hits, other: Hits) -> bool:

@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -25,11 +26,7 @@ from wolfhound.cli._app import app
 from wolfhound.core import Atoms, Hits, Matrix
 from wolfhound.pulse import Cut, on_pulse, pulse
 
-pytestmark = [
-    pytest.mark.slow,
-    # Ray's own; ours are errors.
-    pytest.mark.filterwarnings("ignore:.*:ResourceWarning:ray"),
-]
+pytestmark = pytest.mark.slow
 
 F = SquaredDistance(np.full(8, 2.0))
 EXACT = functools.partial(Scan, screen=False)
@@ -221,7 +218,7 @@ def test_files_of_another_width_are_refused(here: None, tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.eye(3))
     np.save(tmp_path / "b.npy", np.eye(4))
     with pytest.raises(ValueError, match=r"equal dimension\. Got dimension 3 in shard 0 and 4 in shard 1"):
-        cluster.shard([tmp_path / "a.npy", tmp_path / "b.npy"])
+        cluster.shard([tmp_path / "a.npy", tmp_path / "b.npy"], in_memory=False)
 
 
 @pytest.mark.parametrize(
@@ -245,6 +242,13 @@ def test_wrong_calls(here: None, options: dict[str, Any], words: str) -> None:
     given: dict[str, Any] = {"atoms": np.eye(8)} | options
     with pytest.raises((TypeError, ValueError), match=words):
         cluster.shard(**given)
+
+
+def test_an_address_where_nobody_listens_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with socket.socket() as taken, pytest.raises(ValueError, match=r"`address` must be 'local', 'auto' or"):
+        taken.bind(("127.0.0.1", 0))  # a port of ours that does not listen
+        cluster.shard(np.eye(3), address=f"127.0.0.1:{taken.getsockname()[1]}")
 
 
 def test_without_ray_the_error_says_what_to_install() -> None:

@@ -13,6 +13,7 @@ import itertools
 import logging
 import os
 import shutil
+import socket
 import tempfile
 import threading
 import time
@@ -43,6 +44,9 @@ _RESTARTS = 5
 
 _TASKS = 8
 """Tasks that an actor works on at once: several threads may share an oracle."""
+
+_KNOCK = 10.0
+"""Seconds in which a cluster must let itself be connected to."""
 
 _LARGE = 100_000
 """Bytes of a task above which it is put aside once for all shards; below, it travels with the call."""
@@ -345,8 +349,9 @@ class _Session:
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if address != "local":
             try:
+                _knock(address)
                 ray.init(address, **quiet)
-            except (ConnectionError, ValueError, exceptions.RayError) as error:
+            except (OSError, ValueError, OverflowError, exceptions.RayError) as error:
                 rule = "'local', 'auto' or the address of a running cluster"
                 raise ValueError(f"`address` must be {rule}. Got {address!r}: {error}") from None
             return
@@ -357,6 +362,13 @@ class _Session:
             prefix="wolfhound-ray-", dir="/tmp" if os.path.isdir("/tmp") else None
         )
         ray.init(address, num_cpus=available(), include_dashboard=False, _temp_dir=self._folder, **quiet)
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nobody listens at host:port; Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if port.isdigit() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), _KNOCK).close()
 
 
 _session = _Session()
