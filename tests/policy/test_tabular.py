@@ -235,7 +235,7 @@ def test_a_state_that_goes_on_does_not_keep_the_others_waiting(seed: int) -> Non
     index = ClusterIndex.build(acmdp.actions.atoms, budget=60)
     result = sfwpo(indexed(acmdp, index), rtol=0.0, atol=exact.atol)
     assert result.success and result.measures[-1] <= exact.atol  # proved: the last pass is for all states
-    assert 0.0 < result.passes < exact.passes  # budget 60 of 2,000 atoms: a poor index
+    assert 0.0 < result.passes < 0.5 * exact.passes
 
 
 def test_unconfirmed_none_is_not_found() -> None:

@@ -110,7 +110,7 @@ def sfwpo(
     As `fwpo`, with any oracle that finds a share `ratio` of the gap ``g(s) = max_a <grad_a Q, a - pi(s)>``.
     (A share of the inner product itself is worth nothing: most of it is common to all atoms.)
     Every state has a wanted gap Phi; an answer with less than ``ratio Phi`` leaves it in doubt. When the
-    states in doubt hold half of all squared Phi, one exact pass answers them together: it moves them, and
+    states in doubt hold half of all squared Phi, one exact pass answers for all: it moves them, and
     each then wants half of what the pass has proved. So a run with an index ends where the exact one
     does, in a few dozen passes (`benchmarks/claim_policy_tabular.py`). What passes found joins the past
     winners of the run, for an index misses again what it has missed.

@@ -164,16 +164,15 @@ class PolicySearch:
     """One run: asks, measures, steps. Its goals are known after the first query.
 
     Every state has a wanted gap. An answer with less than its share `ratio` leaves the state in
-    doubt; when the states in doubt hold half of the squared wanted gaps, one exact pass answers them
-    all, and each then wants half of what the pass has proved. So no state waits for the others, and
-    the number of passes grows like the logarithm of the accuracy.
+    doubt; when the states in doubt hold half of the squared wanted gaps, one exact pass answers
+    for all, and each then wants half of what the pass has proved. So no state waits for the others.
 
     Parameters
     ----------
     acmdp, actions
         The problem, and whom to ask.
     exact
-        Answers the states in doubt; None: nobody does, and all want ``atol / sqrt|S|``.
+        Answers where states are in doubt; None: nobody does, and all want ``atol / sqrt|S|``.
     step, rtol, wanted, ratio, insist
         As in `sfwpo`; `wanted` is its `atol`.
     """
@@ -230,20 +229,20 @@ class PolicySearch:
             here = self.acmdp.evaluate(answer.move.after(alphas))
 
     def _find_move(self, here: Evaluation) -> tuple[_Answer, str]:
-        """Ask; where enough states are in doubt, ask the exact one for them."""
+        """Ask; where enough is in doubt, ask the exact one for all that is not proved."""
         found = self._ask(self.actions, here, np.arange(self.acmdp.states))
         answer = self._weigh(here, found)
         if math.isnan(self.goal):
             self._set_goals(answer)
-        doubtful = self._find_doubtful(answer)
-        if self.exact is None or not len(doubtful):
+        if self.exact is None or not self._is_doubtful(answer):
             return answer, "forward"
-        sure = self._ask(self.exact, here, doubtful)
+        open_ = np.flatnonzero(~answer.proved)
+        sure = self._ask(self.exact, here, open_)
         self.actions.winners.remember(sure.ids, sure.rows)  # what the oracle missed it would miss again
         for all_of, new in zip(found, sure, strict=True):
-            all_of[doubtful] = new
+            all_of[open_] = new
         answer = self._weigh(here, found)
-        self.gaps_wanted[doubtful] = np.maximum(0.5 * answer.bounds[doubtful], self._least)
+        self.gaps_wanted[open_] = np.maximum(0.5 * answer.bounds[open_], self._least)
         return answer, "confirm"
 
     def _set_goals(self, answer: _Answer) -> None:
@@ -256,17 +255,12 @@ class PolicySearch:
         if self.exact is not None:
             self.gaps_wanted = np.maximum(self.gaps_wanted, promised)
 
-    def _find_doubtful(self, answer: _Answer) -> Ids:
-        """States that a pass is due for: none yet, those in doubt, or all where that may end the run."""
-        if self.exact in (None, self.actions):
-            return np.empty(0, np.int64)
-        wanted, unproved = self.gaps_wanted, ~answer.proved
-        doubt = unproved & ((answer.gaps < self.ratio * wanted) | (answer.gaps <= 0.0))
-        if not doubt.any() or np.square(wanted[doubt]).sum() < 0.5 * np.square(wanted[unproved]).sum():
-            return np.empty(0, np.int64)
-        promised = np.where(doubt, wanted, answer.gaps / self.ratio)
-        near = self._above(promised) <= self.goal or math.hypot(*promised) <= self.atol
-        return np.flatnonzero(unproved if near else doubt)
+    def _is_doubtful(self, answer: _Answer) -> bool:
+        """Whether the states whose answer is too poor hold half of what is wanted."""
+        squares = np.where(answer.proved, 0.0, np.square(self.gaps_wanted))
+        poor = (answer.gaps < self.ratio * self.gaps_wanted) | (answer.gaps <= 0.0)
+        poor &= ~answer.proved
+        return bool(poor.any() and squares[poor].sum() >= 0.5 * squares.sum())
 
     @property
     def _least(self) -> float:
