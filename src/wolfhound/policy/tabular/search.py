@@ -285,8 +285,11 @@ class PolicySearch:
         ]
         self.passes += sum(one.passes for one in chosen)
         self.scored += sum(one.scored for one in chosen)
-        parts = ([one.rows for one in chosen], [one.ids for one in chosen], [one.bounds for one in chosen])
-        return _Found(*map(np.concatenate, parts))
+        return _Found(
+            rows=np.concatenate([one.rows for one in chosen]),
+            ids=np.concatenate([one.ids for one in chosen]),
+            bounds=np.concatenate([one.bounds for one in chosen]),
+        )
 
     def _weigh(self, here: Evaluation, found: _Found) -> _Answer:
         """Gaps, their bounds and their measure."""
