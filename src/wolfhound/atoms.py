@@ -329,8 +329,8 @@ def fingerprint(atoms: Atoms) -> Fingerprint:
 def _print_of(atoms: Atoms) -> PartPrint:
     n, d = atoms.shape
     # Raw bits of PCG64 stay the same in all versions of numpy, those of a Generator may not.
-    ids = np.random.PCG64(20).random_raw(SAMPLE) % np.uint64(n) if n > SAMPLE else np.arange(n)
-    rows = atoms.take(np.unique(ids).astype(np.int64))
+    some = np.random.PCG64(20).random_raw(SAMPLE) % np.uint64(n) if n > SAMPLE else None
+    rows = atoms.take(np.arange(n) if some is None else np.unique(some).astype(np.int64))
     data = rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
     return PartPrint(n, d, atoms.dtype.name, digest)

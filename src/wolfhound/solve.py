@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from wolfhound import validate
 from wolfhound.atoms import Fingerprint, as_atoms, fingerprint, finite_rows
 from wolfhound.core import INNER, Atoms, AtomsLike, Method, Objective, Oracle, Progress, Start, State, Status
+from wolfhound.few import solve_few
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import Cut, on_pulse
@@ -42,6 +43,9 @@ class Limits:
         """Check the numbers."""
         for name in ("steps", "passes", "seconds"):
             validate.number(getattr(self, name), f"max_{name}", low=0.0)
+
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +199,8 @@ def minimize(
     atoms : oracle, atoms, (n, d) array, path, or a list of paths
         Anything but an oracle is searched by `Scan`.
     method
-        `FullyCorrective()` by default.
+        `FullyCorrective()` by default; over few atoms a squared distance is then minimised in
+        one compiled solve, where there is no callback, start or limit.
     rtol, atol
         The goal is a gap of at most ``max(rtol * scale, atol)``, where scale is
         the larger of the Frank-Wolfe gap at a cold start over a random pool, and
@@ -231,9 +236,11 @@ def minimize(
     began = time.perf_counter()
     limits = Limits(steps=max_steps, passes=max_passes, seconds=max_seconds)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
+    plain = method is None and start is None and callback is None and limits == NO_LIMITS
     method = FullyCorrective() if method is None else method
     _check_kinds(objective, method, start, callback)
     oracle = _as_oracle(atoms)
+    plain = plain and type(oracle) is Scan
     n, d = oracle.atoms.shape
     validate.require(objective.dim in (None, d), "atoms", f"rows of {objective.dim} entries", f"{d}")
     names = _as_names(names, n)
@@ -241,16 +248,20 @@ def minimize(
     banned = validate.ids([] if exclude is None else exclude, "exclude", n)
     # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.
     least = 4 * d if objective.quadratic else 0
+    # Before the run: afterwards the atoms may no longer be readable.
+    source, what = fingerprint(oracle.atoms), (repr(objective), _brief(method))
     with one_blas_thread():
-        begun = method.begin(objective, _pool(oracle.atoms, banned, least, rng), rng)
+        drawn = _pool(oracle.atoms, banned, least, rng)
+        few = solve_few(objective, drawn, rtol=rtol, atol=atol, began=began) if plain else None
+        if few is not None:
+            return _result(few._asdict() | {"status": Status.GAP_REACHED}, source, names, what)
+        begun = method.begin(objective, drawn, rng)
         goal = max(atol, rtol * _scale(objective, begun) if rtol > 0.0 else 0.0)
     if start is not None:
         begun = _warm(begun, oracle.atoms, start)
-    # Before the run: afterwards the atoms may no longer be readable.
-    source = fingerprint(oracle.atoms)
     states = method.states(objective, oracle, begun, goal=goal, rng=rng)
     run = drive(states, goal=goal, limits=limits, callback=callback, began=began)
-    return _result(run, goal, source, names, (repr(objective), _brief(method)))
+    return _result(_describe(run, goal), source, names, what)
 
 
 def _check_kinds(objective: object, method: object, start: object, callback: object) -> None:
@@ -299,7 +310,7 @@ def _pool(atoms: Atoms, exclude: NDArray[np.int64], least: int, rng: np.random.G
     n = atoms.shape[0]
     size = min(n, max(POOL, least) + len(exclude))
     drawn = np.sort(rng.choice(n, size, replace=False).astype(np.int64))
-    ids = rng.permutation(drawn[~np.isin(drawn, exclude)])
+    ids = rng.permutation(drawn[~np.isin(drawn, exclude)] if len(exclude) else drawn)
     validate.require(len(ids) > 0, "exclude", "fewer than all atoms", f"{len(exclude)} of {n}")
     rows = finite_rows(atoms, ids)
     return Start(ids=ids[:0], weights=np.empty(0), rows=rows[:0], pool_ids=ids, pool=rows, exclude=exclude)
@@ -330,25 +341,26 @@ def _warm(begun: Start, atoms: Atoms, start: Result | tuple[ArrayLike, ArrayLike
     return replace(begun, ids=ids, weights=weights / weights.sum(), rows=finite_rows(atoms, ids), t=t)
 
 
+def _describe(run: Outcome[State], goal: float) -> dict[str, Any]:
+    best, last = run.best, run.last
+    return {
+        "x": best.point.x,
+        "ids": best.ids,
+        "weights": best.weights,
+        "value": best.value,
+        "lower": last.lower,
+        "status": run.status,
+        "goal": goal,
+        "steps": last.t,
+        "passes": last.passes,
+        "scored": last.scored,
+        "seconds": run.seconds,
+        "trace": Trace.of(run.rows),
+    }
+
+
 def _result(
-    run: Outcome[State], goal: float, source: Fingerprint, names: Sequence[str] | None, what: tuple[str, str]
+    found: dict[str, Any], source: Fingerprint, names: Sequence[str] | None, what: tuple[str, str]
 ) -> Result:
-    best = run.best
-    return Result(
-        x=best.point.x,
-        ids=best.ids,
-        weights=best.weights,
-        value=best.value,
-        lower=run.last.lower,
-        status=run.status,
-        goal=goal,
-        steps=run.last.t,
-        passes=run.last.passes,
-        scored=run.last.scored,
-        seconds=run.seconds,
-        trace=Trace.of(run.rows),
-        names=None if names is None else tuple(str(names[i]) for i in best.ids),
-        fingerprint=source,
-        objective=what[0],
-        method=what[1],
-    )
+    known = None if names is None else tuple(str(names[i]) for i in found["ids"])
+    return Result(**found, names=known, fingerprint=source, objective=what[0], method=what[1])

@@ -143,9 +143,11 @@ class _Holds:
     def take(self, libraries: Iterable[LibController]) -> None:
         """Hold libraries once more."""
         for each in libraries:
-            _, holders, before = self._held.get(each.filepath) or (each, 0, each.num_threads)
+            now = each.num_threads
+            _, holders, before = self._held.get(each.filepath) or (each, 0, now)
             self._held[each.filepath] = (each, holders + 1, before)
-            _set(each, 1)
+            if now != 1:  # setting takes ten times as long as asking
+                _set(each, 1)
 
     def leave(self, libraries: Iterable[LibController], *, here: bool = False) -> None:
         """Let go of libraries once; `here`: for this thread, whoever else holds them.
@@ -156,7 +158,7 @@ class _Holds:
             _, holders, before = self._held.pop(each.filepath, (each, 0, 0))
             if holders > 1:
                 self._held[each.filepath] = (each, holders - 1, before)
-            if holders == 1 or (here and holders):
+            if before != 1 and (holders == 1 or (here and holders)):
                 _set(each, before)
 
     def free(self) -> None:

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from wolfhound.atoms import finite_rows
 from wolfhound.core import Atoms, Ids, Ints, Vector
-from wolfhound.many import _pool_kernels as pool_kernels
-from wolfhound.many._answers import (
+from wolfhound.gram._answers import (
     LIMITED,
     OUT_OF_TIME,
     PROVED,
@@ -33,13 +32,14 @@ from wolfhound.many._answers import (
     make_answers,
     write_sorted,
 )
+from wolfhound.gram._small import fit_chunk
+from wolfhound.gram._tableau import Singles
+from wolfhound.gram._units import Units, measure_norms
+from wolfhound.many import _pool_kernels as pool_kernels
 from wolfhound.many._pool_kernels import Ask, Points, PoolAnswer, Pools, Source
 from wolfhound.many._rows import gather
 from wolfhound.many._scale import ScalePool, measure_scales
 from wolfhound.many._sheet import TILE, Banned, Sheet, build_sheet, measure_sheet, order_banned, scan
-from wolfhound.many._small import fit_chunk
-from wolfhound.many._tableau import Singles
-from wolfhound.many._units import Units, measure_norms
 from wolfhound.rounding import UNIT, gamma
 from wolfhound.validate import require_moderate
 

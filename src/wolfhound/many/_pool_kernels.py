@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.core import Ids, Ints, Matrix, Vector
+from wolfhound.gram import _moves as moves
+from wolfhound.gram import _proof_kernels as proofs
+from wolfhound.gram import _tableau as table
+from wolfhound.gram._proof_kernels import Residual
+from wolfhound.gram._tableau import ALPHA, GAIN, LEAST, LINEAR, PIVOT, SIZE, WEIGHT, Tableau
 from wolfhound.jit import fast_kernel, kernel
-from wolfhound.many import _moves as moves
-from wolfhound.many import _proof_kernels as proofs
-from wolfhound.many import _tableau as table
-from wolfhound.many._proof_kernels import Residual
-from wolfhound.many._tableau import ALPHA, GAIN, LEAST, LINEAR, PIVOT, SIZE, WEIGHT, Tableau
 from wolfhound.rounding import TINY
 
 INNER = 0.25

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Ints, Status, Vector
-from wolfhound.many._answers import LIMITED, OUT_OF_TIME, PROVED, ROUNDING, STALLED, Answers, Rules
-from wolfhound.many._units import Units
+from wolfhound.gram._answers import LIMITED, OUT_OF_TIME, PROVED, ROUNDING, STALLED, Answers, Rules
+from wolfhound.gram._units import Units
 from wolfhound.many.result import CODES
 
 _CODES = np.zeros(5, np.int8)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Ints, Vector
-from wolfhound.many._small_kernels import SAMPLE, TRIED
+from wolfhound.gram._small_kernels import SAMPLE, TRIED
 
 
 class ScalePool(NamedTuple):

@@ -14,10 +14,10 @@ import numpy as np
 
 from wolfhound.atoms import block_rows, check_finite
 from wolfhound.core import Atoms, Ids, Ints, Vector
+from wolfhound.gram._tableau import Singles
+from wolfhound.gram._units import Units, exponent_of, measure_norms
 from wolfhound.many import _pass_kernels as kernels
 from wolfhound.many._pass_kernels import Lists
-from wolfhound.many._tableau import Singles
-from wolfhound.many._units import Units, exponent_of, measure_norms
 from wolfhound.rounding import gamma
 from wolfhound.validate import require_moderate
 

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from wolfhound import validate
 from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, fingerprint, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Oracle, Status
+from wolfhound.gram._small import build_small
 from wolfhound.many._given import Excluded, Targets, read_exclude, read_targets
 from wolfhound.many._portion import Goals, Portion, TargetSolver, join_portions, make_unsolved
-from wolfhound.many._small import build_small
 from wolfhound.many.result import ManyResult
 from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, run
 from wolfhound.threads import one_blas_thread

@@ -34,6 +34,7 @@ class Answers(NamedTuple):
     code: NDArray[np.int8]
     passes: Ints
     price: Vector
+    steps: Ints
 
 
 def make_answers(m: int, cap: int) -> Answers:
@@ -48,6 +49,7 @@ def make_answers(m: int, cap: int) -> Answers:
         np.zeros(m, np.int8),
         np.zeros(m, np.int64),
         np.zeros(m),
+        np.zeros(m, np.int64),
     )
 
 
