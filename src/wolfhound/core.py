@@ -300,8 +300,10 @@ class Start:
         Random atoms that were read already.
     exclude : (e,) int64
         Atoms that must not be used.
-    t : int
-        Steps taken before, to continue a schedule.
+    t, passes, scored : int, float, int
+        Steps, passes and scored atoms of the run that goes on.
+    estimate, proof : float, (d,), optional
+        What its step rule remembers; where its lower bound was proved, to be proved again.
     """
 
     ids: Ids
@@ -311,6 +313,10 @@ class Start:
     pool: Matrix
     exclude: Ids
     t: int = 0
+    passes: float = 0.0
+    scored: int = 0
+    estimate: float | None = None
+    proof: Vector | None = None
 
 
 class Progress(Protocol):
@@ -355,7 +361,7 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A `Progress` with its point. Arrays are copies: a callback may keep it.
+    """A `Progress` with all that a `Start` needs to go on from it. A callback may keep it: arrays are copies.
 
     Attributes
     ----------
@@ -377,6 +383,9 @@ class State:
     kind: str
     hit: int = -1
     end: Status | None = None
+    pool_ids: Ids | None = None
+    estimate: float | None = None
+    proof: Vector | None = None
 
     @property
     def value(self) -> float:

@@ -12,6 +12,7 @@ from wolfhound.core import AtomsLike
 
 KINDS = {
     "result": "wolfhound.result:Result",
+    "checkpoint": "wolfhound.checkpoint:Checkpoint",
     "many results": "wolfhound.many.result:ManyResult",
     "many run": "wolfhound.many.stream:read_stream",
     "herd": "wolfhound.herding.result:HerdResult",

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from os import PathLike
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import validate
 from wolfhound.atoms import Fingerprint, as_atoms, fingerprint, finite_rows
+from wolfhound.checkpoint import Keeper
 from wolfhound.core import INNER, Atoms, AtomsLike, Method, Objective, Oracle, Progress, Start, State, Status
 from wolfhound.few import solve_few
 from wolfhound.methods.fully_corrective import FullyCorrective
@@ -43,6 +45,10 @@ class Limits:
         """Check the numbers."""
         for name in ("steps", "passes", "seconds"):
             validate.number(getattr(self, name), f"max_{name}", low=0.0)
+
+    def after(self, steps: int, seconds: float) -> Limits:
+        """Limits of a run that goes on: steps count from its beginning, seconds from now."""
+        return replace(self, steps=max(self.steps - steps, 0.0), seconds=self.seconds + seconds)
 
 
 NO_LIMITS = Limits()
@@ -78,6 +84,7 @@ def drive(
     limits: Limits,
     callback: Callable[[P], bool | None] | None = None,
     began: float | None = None,
+    keep: Callable[[Outcome[P]], None] | None = None,
 ) -> Outcome[P]:
     """Run a method until its gap is at most the goal, or a limit is reached.
 
@@ -95,6 +102,8 @@ def drive(
         Called with every state; True stops the run.
     began
         ``time.perf_counter()`` at the start of the run; None: now.
+    keep
+        Called between states with what was seen so far, INTERRUPTED.
     """
     log: _Log[P] = _Log(time.perf_counter() if began is None else began, limits)
     status = None
@@ -102,6 +111,8 @@ def drive(
         with one_blas_thread(), on_pulse(log.watch):
             while status is None and (state := _next(states, log)) is not None:
                 status = state if isinstance(state, Status) else log.add(state, goal, callback)
+                if status is None and keep is not None:
+                    keep(log.run(Status.INTERRUPTED))
     except KeyboardInterrupt:
         if not log.rows:
             raise
@@ -188,6 +199,7 @@ def minimize(
     names: Sequence[str] | None = None,
     start: Result | tuple[ArrayLike, ArrayLike] | None = None,
     callback: Callable[[State], bool | None] | None = None,
+    checkpoint: str | PathLike[str] | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Result:
     """Minimise a smooth f over the convex hull of the atoms, with a proved gap.
@@ -215,6 +227,11 @@ def minimize(
         Warm start. Its lower bound is not taken over.
     callback
         Called with every `State`; returning True stops.
+    checkpoint : path, optional
+        A folder that is written after every pass. The same call with the same folder goes on
+        from there, or returns the result of a run that has ended; `max_steps` and
+        `max_passes` count the whole run, `max_seconds` this call. Other atoms, another
+        objective, method or option is refused.
     seed
         Of the random pool. The same seed gives the same answer.
 
@@ -236,32 +253,43 @@ def minimize(
     began = time.perf_counter()
     limits = Limits(steps=max_steps, passes=max_passes, seconds=max_seconds)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
-    plain = method is None and start is None and callback is None and limits == NO_LIMITS
+    plain = method is start is callback is checkpoint is None and limits == NO_LIMITS
     method = FullyCorrective() if method is None else method
     _check_kinds(objective, method, start, callback)
     oracle = _as_oracle(atoms)
-    plain = plain and type(oracle) is Scan
     n, d = oracle.atoms.shape
     validate.require(objective.dim in (None, d), "atoms", f"rows of {objective.dim} entries", f"{d}")
     names = _as_names(names, n)
-    rng = validate.rng(seed)
     banned = validate.ids([] if exclude is None else exclude, "exclude", n)
-    # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.
-    least = 4 * d if objective.quadratic else 0
     # Before the run: afterwards the atoms may no longer be readable.
     source, what = fingerprint(oracle.atoms), (repr(objective), _brief(method))
+    rng, warm = validate.rng(seed), _as_start(start, n, banned)
+    options = {"rtol": rtol, "atol": atol, "exclude": np.unique(banned), "start": warm, "seed": rng}
+    keeper = Keeper(checkpoint, source).open(objective, method, options, oracle.atoms)
+    if keeper.ended is not None:
+        return keeper.ended
+    # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.
+    least = 4 * d if objective.quadratic else 0
     with one_blas_thread():
         drawn = _pool(oracle.atoms, banned, least, rng)
+        plain = plain and type(oracle) is Scan
         few = solve_few(objective, drawn, rtol=rtol, atol=atol, began=began) if plain else None
         if few is not None:
             return _result(few._asdict() | {"status": Status.GAP_REACHED}, source, names, what)
         begun = method.begin(objective, drawn, rng)
         goal = max(atol, rtol * _scale(objective, begun) if rtol > 0.0 else 0.0)
-    if start is not None:
-        begun = _warm(begun, oracle.atoms, start)
-    states = method.states(objective, oracle, begun, goal=goal, rng=rng)
-    run = drive(states, goal=goal, limits=limits, callback=callback, began=began)
-    return _result(_describe(run, goal), source, names, what)
+    if warm is not None:
+        ids, weights, t = warm
+        begun = replace(begun, ids=ids, weights=weights, rows=finite_rows(oracle.atoms, ids), t=t)
+
+    def finish(run: Outcome[State]) -> Result:
+        return _result(_describe(run, goal), source, names, what)
+
+    states = method.states(objective, oracle, keeper.restart(begun), goal=goal, rng=rng)
+    limits, began = limits.after(keeper.steps, keeper.seconds), began - keeper.seconds
+    keep = keeper.keep(finish)
+    run = drive(states, goal=goal, limits=limits, callback=callback, began=began, keep=keep)
+    return keeper.end(run, finish)
 
 
 def _check_kinds(objective: object, method: object, start: object, callback: object) -> None:
@@ -330,15 +358,19 @@ def _scale(objective: Objective, start: Start) -> float:
     return max(scale, 0.0)
 
 
-def _warm(begun: Start, atoms: Atoms, start: Result | tuple[ArrayLike, ArrayLike]) -> Start:
-    n = atoms.shape[0]
+def _as_start(
+    start: Result | tuple[ArrayLike, ArrayLike] | None, n: int, exclude: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64], int] | None:
+    """Ids, weights and steps of a warm start, checked."""
+    if start is None:
+        return None
     given, shares, t = (start.ids, start.weights, start.steps) if isinstance(start, Result) else (*start, 0)
     ids = validate.ids(given, "start ids", n)
     weights = validate.vector(shares, "start weights", size=len(ids))
     good = len(ids) > 0 and bool((weights >= 0.0).all()) and abs(weights.sum() - 1.0) <= 1e-6
     validate.require(good, "start weights", ">= 0 with sum 1", f"sum {weights.sum():g} of {len(ids)} weights")
-    validate.require(not np.isin(ids, begun.exclude).any(), "start ids", "none of `exclude`", "some of them")
-    return replace(begun, ids=ids, weights=weights / weights.sum(), rows=finite_rows(atoms, ids), t=t)
+    validate.require(not np.isin(ids, exclude).any(), "start ids", "none of `exclude`", "some of them")
+    return ids, weights / weights.sum(), t
 
 
 def _describe(run: Outcome[State], goal: float) -> dict[str, Any]:

@@ -43,7 +43,7 @@ from wolfhound.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
 from wolfhound.core import AtomsLike
 from wolfhound.validate import path as checked_path
 
-__all__ = ["FORMAT", "VERSION", "StoreError", "Stored", "is_part"]
+__all__ = ["FORMAT", "MANIFEST", "VERSION", "StoreError", "Stored", "is_part"]
 __all__ += ["check_fingerprint", "kind", "load", "save", "write_atomically"]
 
 _MARK = re.compile(rf"\.{re.escape(MANIFEST)}\.([0-9a-f]{{16}})\.tmp")

@@ -70,7 +70,7 @@ class Scan(CheckedOracle):
         if len(question.queries) == 1:
             return self._answer_near(question) or self._loop(question, keep=True)
         if len(question.queries) <= _FEW:
-            return self._loop(question)
+            return self._loop(question, keep=True)
         size = candidates(self._atoms, question.k)
         step = group_size(self._atoms, size)
         starts = range(0, len(question.queries), step)
@@ -114,7 +114,7 @@ class Scan(CheckedOracle):
     def _loop(self, question: Question, *, keep: bool = False) -> Hits:
         """Answer by the float64 loop, in one pass: the k best, proved.
 
-        With `keep`, the pass of one query becomes the reference of screening.
+        With `keep`, the pass of the first query becomes the reference of screening.
         """
         watches = [
             Watch(query=query, banned=question.exclusions(i), best=Best(question.k))
@@ -127,7 +127,7 @@ class Scan(CheckedOracle):
         if first.copy is not None and fits(size, norms.radius):
             self._reference = ReferencePass(first.query.copy(), size, first.scale, first.copy, norms)
         ranked = [rank_one(*watch.best.entries(), question.k) for watch in watches]
-        scores, ids = ranked[0] if keep else map(np.concatenate, zip(*ranked, strict=True))
+        scores, ids = map(np.concatenate, zip(*ranked, strict=True))
         cost = Cost(np.full(len(watches), self._atoms.shape[0]), 1.0, norms.radius)
         return _prove_all(self._atoms.take, question, scores, ids, cost)
 
