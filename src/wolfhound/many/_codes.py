@@ -21,7 +21,7 @@ from wolfhound.many._pass_kernels import finish, make_lists
 from wolfhound.many._sheet import Banned, Listing, Measured
 from wolfhound.many._units import Units
 from wolfhound.oracles._question import Question, lengths
-from wolfhound.oracles.int8.codes import Codes, CodedQueries, encode_queries
+from wolfhound.oracles.int8.codes import CodedQueries, Codes, encode_queries
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.layout import PackedQueries
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfhound.core import Atoms, Ids, Ints, Vector
+from wolfhound.core import Ids, Ints, Vector
 from wolfhound.many import _pool_kernels as pool_kernels
-from wolfhound.many._answers import LIMITED, Answers
+from wolfhound.many._answers import LIMITED, PROVED, ROUNDING, Answers
 from wolfhound.many._pool_kernels import PoolAnswer, Source
-from wolfhound.many._rows import gather
+from wolfhound.many._rows import RowTable
 from wolfhound.many._state import ChunkState
 from wolfhound.many._units import Units
 
@@ -26,21 +26,27 @@ class Fitter(NamedTuple):
     ----------
     units, cap
         As in `Small`.
-    atoms : Atoms
-        Where rows are read.
     shift : float
         What `measure` adds.
     """
 
     units: Units
     cap: int
-    atoms: Atoms
     shift: float
 
-    def work(self, state: ChunkState, ids: Ids, fill: Ints) -> Vector:
-        """Solve every target on its list, or again with few atoms; return the best score of each list."""
+    def work(self, state: ChunkState, table: RowTable, ids: Ids, fill: Ints) -> Vector:
+        """Solve every target on its list, or again with few atoms; return the best score of each list.
+
+        Parameters
+        ----------
+        state
+            Where the targets are.
+        table
+            All rows that their lists and pools name.
+        ids, fill : (m, l) and (m,)
+            The lists, of which `fill`.
+        """
         pools, (m, d) = state.pools, state.ask.targets.shape
-        table = gather(self.atoms, ids, fill, pools)
         source = Source(table.rows, self.units.centre, 2.0**-self.units.exponent, self.shift)
         inside = pools._replace(ids=table.find(pools.ids))
         bench = pool_kernels.make_bench(self.cap, pools.ids.shape[1], d)
@@ -52,21 +58,21 @@ class Fitter(NamedTuple):
         pools.ids[:] = table.name(inside.ids)
         return found.best
 
-    def limit(self, state: ChunkState, limit: int, out: Answers, radius: float) -> Answers:
+    def limit(self, state: ChunkState, table: RowTable, limit: int, out: Answers) -> Answers:
         """Solve again, greedily with few atoms of its pool, what has more; its bound stays."""
         many = np.flatnonzero(out.support > limit)
         if not len(many):
             return out
         part = state.pick(many)
         part.ask = part.ask._replace(limit=limit)
-        self.work(part, np.zeros((len(many), 1), np.int64), np.zeros(len(many), np.int64))
+        self.work(part, table, np.zeros((len(many), 1), np.int64), np.zeros(len(many), np.int64))
         full = out.value[many]
         nothing = np.full(len(many), np.inf)
-        prove(part, nothing, nothing, radius)
+        prove(part, nothing, nothing, 0.0)
         part.write(out, many)
         out.price[many], out.value[many] = part.value - full, part.value
-        open_ = many[part.value - out.lower[many] > out.goal[many]]
-        out.code[open_] = LIMITED
+        done = np.isin(out.code[many], (PROVED, ROUNDING))
+        out.code[many[done & (part.value - out.lower[many] > out.goal[many])]] = LIMITED
         return out
 
 

@@ -25,6 +25,7 @@ from wolfhound.many._answers import OUT_OF_TIME, PROVED, ROUNDING, STALLED, Answ
 from wolfhound.many._codes import CodeSheet, encode_sheet, encode_some
 from wolfhound.many._fit import JOIN, Fitter, prove
 from wolfhound.many._pool_kernels import Ask
+from wolfhound.many._rows import gather
 from wolfhound.many._scale import ScalePool, measure_scales
 from wolfhound.many._sheet import TILE, Banned, Sheet, measure_atoms, order_banned
 from wolfhound.many._small import fit_chunk
@@ -87,6 +88,7 @@ class Large:
     pool: ScalePool
     most: int
     over: Callable[[], bool]
+    alone = False
 
     @property
     def units(self) -> Units:
@@ -120,7 +122,10 @@ class Large:
                     part = state.pick(rows)
                     late = not self._pass(sheet, part, _only(pairs, rows, len(targets)), turn)
                     state.put(rows, part)
-        return self.fitter.limit(state, rules.limit, self._answers(state, late), self.sheet.radius)
+        out, m = self._answers(state, late), len(targets)
+        nothing = np.zeros((m, 1), np.int64), np.zeros(m, np.int64)
+        table = gather(self.sheet.atoms, *nothing, state.pools)
+        return self.fitter.limit(state, table, rules.limit, out)
 
     def _answers(self, state: ChunkState, late: bool) -> Answers:
         out, radius = state.answers(), self.sheet.radius
@@ -138,7 +143,7 @@ class Large:
         found = step.sheet.list_atoms(queries, 0.0, _inside(banned, step.ids), 2 * JOIN, over=self.over)
         if found is None:
             return False
-        best = self.fitter.work(state, step.ids[found.ids], found.fill)
+        best = self._work(state, step.ids[found.ids], found.fill)
         prove(state, best, np.full(len(best), np.inf), self.sheet.radius)
         return True
 
@@ -150,12 +155,16 @@ class Large:
         found = sheet.list_atoms(queries, rho, banned, self._list, level=level, over=self.over)
         if found is None:
             return False
-        best = self.fitter.work(state, found.ids, found.fill)
+        best = self._work(state, found.ids, found.fill)
         state.passes += 1
         rest = bound_rest(state.points.query, queries, rho, found.edge, self.sheet.radius)
         prove(state, best, rest, self.sheet.radius)
         state.note_progress()
         return True
+
+    def _work(self, state: ChunkState, ids: Ids, fill: Ints) -> Vector:
+        table = gather(self.sheet.atoms, ids, fill, state.pools)
+        return self.fitter.work(state, table, ids, fill)
 
     @property
     def _list(self) -> int:
@@ -240,7 +249,7 @@ def build_large(
             ids = np.sort(rng.choice(n, n // share, replace=False).astype(np.int64))
             steps += [Step(encode_some(atoms, ids, measured) if keep else sheet.take(ids), ids)] * times
     shift = float(measure_norms(units.convert(np.zeros((1, d))))[0]) if zero else 0.0
-    fitter = Fitter(units, min(n, d + 1) + 1, atoms, shift)
+    fitter = Fitter(units, min(n, d + 1) + 1, shift)
     each = 12 * (2 * LIST + 64) + 4 * TILE + 8 * (pool_size(d) + fitter.cap + 8 * d + 2 * len(pool_ids))
     most = fit_chunk(CHUNK if keep else READ_CHUNK, each, memory)
     codes = encode_sheet(atoms, measured) if keep else None

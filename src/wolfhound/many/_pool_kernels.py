@@ -217,6 +217,9 @@ def _walk(bench: Bench, q: int, goal: float, limit: int) -> None:
         best = min(best, value)
         if not (fell and proofs.cut_gap(gap, 2.0 * value + TINY) > goal) or tab.sizes[SIZE] >= limit:
             return
+        for i in range(tab.sizes[SIZE]):
+            if tab.at[i] == b:  # only its weight is wrong: rounding hides by how much
+                return
         _set_gram(bench, b, q)
         if not moves.step_to(tab, b, bench.gram, bench.gram, gap):
             return
