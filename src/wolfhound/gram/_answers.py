@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from wolfhound.core import Ids, Ints, Vector
 from wolfhound.jit import kernel
 
-PROVED, ROUNDING, STALLED, OUT_OF_TIME, LIMITED = range(5)
+PROVED, ROUNDING, STALLED, OUT_OF_TIME, LIMITED, UNFOUND, LOST = range(7)
 
 
 class Rules(NamedTuple):

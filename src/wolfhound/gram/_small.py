@@ -27,6 +27,11 @@ class Small(NamedTuple):
     cap: int
     most: int
 
+    @property
+    def alone(self) -> bool:
+        """Threads solve a chunk each."""
+        return False
+
     def chunk(self, m: int) -> int:
         """How many of m targets are solved in one go."""
         return self.most

@@ -29,6 +29,7 @@ STATUSES = (
     Status.FINISHED,
     Status.MAX_PASSES,
     Status.LOST,
+    Status.NOT_FOUND,
 )
 """What a code stands for. Saved folders rely on the order: add at the end only."""
 
@@ -61,7 +62,7 @@ class ManyResult:
     codes : (m,) int8
         Why each ended; `status` says it in full.
     passes : (m,) int64
-        How often all atoms were priced for it.
+        How often all atoms were priced for it, or an oracle was asked.
     seconds : float
         Time that all took.
     shape : tuple of int

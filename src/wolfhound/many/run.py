@@ -154,7 +154,7 @@ def run(job: ManyJob, clock: Clock, callback: Callable[[ManyState], bool | None]
     done = sum(len(portion.value) for portion in groups.values())
     proved = sum(int((portion.codes == 0).sum()) for portion in groups.values())
     status = Status.INTERRUPTED
-    with contextlib.suppress(KeyboardInterrupt), _stop(map_ordered(job.solve, spans), clock) as solved:
+    with contextlib.suppress(KeyboardInterrupt), _stop(_solve_all(job, spans), clock) as solved:
         for span, portion in zip(spans, solved, strict=False):
             parts[span.group].append(portion)
             if span == job.spans(span.group)[-1]:
@@ -171,6 +171,13 @@ def run(job: ManyJob, clock: Clock, callback: Callable[[ManyState], bool | None]
                 status = Status.MAX_SECONDS
                 break
     return [groups[start] if start in groups else _fill(job, start, parts[start], status) for start in starts]
+
+
+def _solve_all(job: ManyJob, spans: list[Span]) -> Iterator[Portion]:
+    """Solve chunks in order, on all threads."""
+    if job.regime.alone:
+        return (job.solve(span) for span in spans)
+    return map_ordered(job.solve, spans)
 
 
 @contextlib.contextmanager

@@ -20,6 +20,8 @@ from wolfhound.many._given import Excluded, Targets, read_exclude, read_targets
 from wolfhound.many._portion import Goals, Portion, TargetSolver, join_portions, make_unsolved
 from wolfhound.many.result import ManyResult
 from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, run
+from wolfhound.oracles.int8.scan import Int8Scan
+from wolfhound.oracles.scan import Scan
 from wolfhound.threads import one_blas_thread
 
 SMALL = 1024
@@ -27,6 +29,9 @@ SMALL = 1024
 
 MEMORY = 4.0 * 2**30
 """Bytes to work in, unless the caller says otherwise."""
+
+EXACT = (Scan, Int8Scan)
+"""Oracles that do what passes of our own do faster: their atoms are used."""
 
 POOL = 1300
 """Least number of random atoms that give the scale of rtol, as in `minimize`."""
@@ -58,7 +63,9 @@ def minimize_many(
     targets : (m, d) or (rows, columns, d) array, table, or list of vectors
         The points t.
     atoms : atoms, (n, d) array, path, a list of paths, or an oracle
-        Of an oracle, the atoms are used.
+        An oracle is asked once per pass for all unfinished targets. Of one that proves
+        nothing, nothing is proved but that f >= 0, and targets end with `Status.NOT_FOUND`.
+        `Scan` and `Int8Scan` stand for their atoms.
     rtol, atol
         The goal of each target is that of `minimize`: a gap of at most
         ``max(rtol * scale, atol)``.
@@ -107,7 +114,8 @@ def minimize_many(
     if callback is not None:
         validate.function(callback, "callback", "a function of a ManyState")
     most = None if max_atoms is None else validate.count(max_atoms, "max_atoms", low=1)
-    source = atoms.atoms if validate.is_oracle(atoms) else as_atoms(cast(AtomsLike, atoms))
+    oracle = atoms if validate.is_oracle(atoms) else Scan(as_atoms(cast(AtomsLike, atoms)))
+    source = oracle.atoms
     n, d = source.shape
     given = read_targets(targets, d, skip=validate.flag(skip, "skip"))
     excluded = read_exclude(exclude, len(given.rows), n)
@@ -117,7 +125,7 @@ def minimize_many(
     identity = fingerprint(source)
     rng = validate.rng(seed)
     with one_blas_thread():
-        regime = _choose(source, rng, origin=origin, memory=memory, clock=clock)
+        regime = _choose(oracle, rng, origin=origin, memory=memory, clock=clock)
     wanted = Goals(rtol, atol, most, n if origin else -1)
     stream = open_out(out, (given, excluded, wanted, regime), seed, identity)
     job = ManyJob(regime, given, excluded, wanted, stream)
@@ -143,18 +151,23 @@ def _drop_hopeless(given: Targets, excluded: Excluded, n: int, *, skip: bool, or
 
 
 def _choose(
-    source: Atoms, rng: np.random.Generator, *, origin: bool, memory: float, clock: Clock
+    oracle: Oracle, rng: np.random.Generator, *, origin: bool, memory: float, clock: Clock
 ) -> TargetSolver:
-    """Few atoms by their Gram matrix, many by passes."""
+    """Few atoms by their Gram matrix, many by passes; any oracle but one that reads all atoms is asked."""
+    source = oracle.atoms
     n, d = source.shape
     pool = _draw_pool(n, d, rng)
+    if not isinstance(oracle, EXACT):
+        from wolfhound.many._asked import build_asked  # noqa: PLC0415 - compiles only what is used
+
+        return build_asked(oracle, pool, zero=origin, memory=memory, over=clock.over)
     if n <= SMALL and 16 * n * n <= memory:
         rows = finite_rows(source, np.arange(n))
         validate.require_moderate(rows, "atoms")
         if origin:
             rows = np.concatenate([rows, np.zeros((1, d), rows.dtype)])
         return build_small(rows, pool, zero=origin, memory=memory)
-    from wolfhound.many._large import build_large  # noqa: PLC0415 - compiles only what is used
+    from wolfhound.many._large import build_large  # noqa: PLC0415 - likewise
 
     atoms = ConcatAtoms([source, np.zeros((1, d), source.dtype)]) if origin else source
     return build_large(atoms, pool, rng, zero=origin, memory=memory, over=clock.over)
