@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, fingerprint, finite_rows
-from wolfhound.core import Atoms, AtomsLike, Ids, Oracle, Status
+from wolfhound.core import Atoms, AtomsLike, Ids, Oracle
 from wolfhound.many._given import Excluded, Targets, read_exclude, read_targets
-from wolfhound.many._portion import Goals, Portion, TargetSolver, join_portions, make_unsolved
+from wolfhound.many._portion import Goals, Portion, TargetSolver, join_portions
 from wolfhound.many._small import build_small
 from wolfhound.many.result import ManyResult
 from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, run
+from wolfhound.many.stream import join_on_disk
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import one_blas_thread
@@ -124,13 +125,15 @@ def minimize_many(
     # Before the run: afterwards the atoms may no longer be readable.
     identity = fingerprint(source)
     rng = validate.rng(seed)
+    begun = seed if isinstance(seed, int) else str(rng.bit_generator.state)
     with one_blas_thread():
         regime = _choose(oracle, rng, origin=origin, memory=memory, clock=clock)
     wanted = Goals(rtol, atol, most, n if origin else -1)
-    stream = open_out(out, (given, excluded, wanted, regime), seed, identity)
+    stream = open_out(out, (given, excluded, wanted, regime), begun, identity)
     job = ManyJob(regime, given, excluded, wanted, stream)
     portions = run(job, clock, callback)
-    return _result(portions, given, source, identity, began, priced=most is not None)
+    whole = join_portions(list(portions)) if stream is None else join_on_disk(stream.folder, portions)
+    return _result(whole, given, source, identity, began, priced=most is not None)
 
 
 def _draw_pool(n: int, d: int, rng: np.random.Generator) -> Ids:
@@ -174,15 +177,8 @@ def _choose(
 
 
 def _result(
-    portions: list[Portion],
-    given: Targets,
-    source: Atoms,
-    identity: Fingerprint,
-    began: float,
-    *,
-    priced: bool,
+    whole: Portion, given: Targets, source: Atoms, identity: Fingerprint, began: float, *, priced: bool
 ) -> ManyResult:
-    whole = join_portions([*portions, make_unsolved(0, Status.SKIPPED)])
     return ManyResult(
         **(whole._asdict() | ({} if priced else {"price": None})),
         seconds=time.perf_counter() - began,
