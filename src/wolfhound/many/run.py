@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import NamedTuple
@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.atoms import Fingerprint
-from wolfhound.core import Status
+from wolfhound.core import Objective, Oracle, Status
 from wolfhound.many._given import Excluded, Targets
+from wolfhound.many._objectives import TOGETHER, ObjectiveGoals, solve_objectives
 from wolfhound.many._portion import (
     Goals,
     Portion,
@@ -238,3 +239,30 @@ def _stop(solved: Iterator[Portion], clock: Clock) -> Iterator[Iterator[Portion]
     finally:
         clock.stopped = True
         solved.close()  # type: ignore[attr-defined] # a generator
+
+
+def run_objectives(
+    objectives: Sequence[Objective],
+    oracle: Oracle,
+    excluded: Excluded,
+    wanted: ObjectiveGoals,
+    callback: Callable[[ManyState], bool | None] | None,
+) -> Portion:
+    """Minimise objectives, some at a time; those that there is no time for come back unsolved."""
+    began, total = time.perf_counter(), len(objectives)
+    parts: list[Portion] = []
+    done, proved, status = 0, 0, Status.INTERRUPTED
+    with contextlib.suppress(KeyboardInterrupt):
+        while done < total:
+            here = objectives[done : done + TOGETHER]
+            parts.append(solve_objectives(here, oracle, excluded, wanted, done))
+            done += len(here)
+            proved += int((parts[-1].codes == CODES[Status.GAP_REACHED]).sum())
+            state = ManyState(done=done, total=total, proved=proved, seconds=time.perf_counter() - began)
+            if callback is not None and callback(state):
+                status = Status.STOPPED
+                break
+            if wanted.over():
+                status = Status.MAX_SECONDS
+                break
+    return join_portions([*parts, make_unsolved(total - done, status)])

@@ -10,6 +10,7 @@ joined in files without a name beside them, never in memory.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -52,17 +53,14 @@ class Stream(NamedTuple):
             If that cannot be done, as on a full disk. Groups that were written stay.
         """
         if not (self.folder / "manifest.json").exists():
-            raise FileNotFoundError(
-                2, "`out` must stay where it is during the run. It is gone", str(self.folder)
-            )
+            text = "`out` must stay where it is during the run. It is gone"
+            raise FileNotFoundError(errno.ENOENT, text, str(self.folder))
         params = {"start": start, "count": len(portion.value)}
         try:
             store.save(self.place(start), GROUP, portion._asdict(), params, self.fingerprint)
         except OSError as error:
-            rule = (
-                f"`out` must be writable, with room ({error.strerror}). What is finished stays, and the same"
-            )
-            raise OSError(error.errno, f"{rule} call goes on from there", str(self.folder)) from None
+            text = f"`out` must be writable, with room: {error.strerror}. What is finished stays"
+            raise OSError(error.errno, f"{text}, and the same call goes on", str(self.folder)) from None
 
     def read(self, start: int, size: int) -> Portion | None:
         """Answers of a group of so many targets; None if it is not there or was cut off."""
