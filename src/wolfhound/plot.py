@@ -224,9 +224,19 @@ def error_map(distance: Matrix, *, title: str = "") -> Figure:
     """Draw distances of (rows, columns) pixels from their mixtures as a picture; nan is left white."""
     figure = _figure(6.4, 5.2, title)
     axes = figure.subplots()
-    drawn = axes.imshow(distance, cmap="viridis", interpolation="nearest", aspect="auto")
+    aspect = "equal" if min(distance.shape) > 1 else "auto"  # pixels are squares, but a line would be thin
+    drawn = axes.imshow(distance, cmap="viridis", interpolation="nearest", aspect=aspect)
     figure.colorbar(drawn, ax=axes, label="distance from the mixture")
     axes.set(xlabel="column", ylabel="row")
+    return figure
+
+
+def draw_distances(distance: Vector, *, title: str = "") -> Figure:
+    """Draw how many targets are how far from the hull."""
+    figure = _figure(6.4, 4.0, title)
+    axes = figure.subplots()
+    axes.hist(distance, bins=min(60, max(5, len(distance) // 5)), color=COLOURS[0])
+    axes.set(xlabel="distance from the mixture", ylabel="targets")
     return figure
 
 

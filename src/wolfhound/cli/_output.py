@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, cast
@@ -126,18 +126,22 @@ def make_table(**settings: Any) -> Table:
 
 def print_atoms(console: Console, result: Result, top: int) -> None:
     """Print the largest weights, each with a bar."""
-    shown = result.top(top)
+    print_weights(console, result.top(top), result.support)
+
+
+def print_weights(console: Console, shown: Sequence[tuple[int, str | None, float]], support: int) -> None:
+    """Print ids, names and weights, the largest first, each with a bar; then how many there are besides."""
     table = make_table(show_header=False)
     table.add_column(min_width=12)
     table.add_column(justify="right")
     table.add_column(style="cyan")
     block = "#" if console.options.ascii_only else "█"
     for i, name, weight in shown:
-        length = max(1, round(_BAR * weight / shown[0].weight))
+        length = max(1, round(_BAR * weight / shown[0][2]))
         table.add_row(plain(name or f"#{i}"), f"{weight:.4f}", block * length)
-    if result.support > len(shown):
-        rest = 1.0 - sum(atom.weight for atom in shown)
-        table.add_row(f"[dim]{result.support - len(shown)} more[/]", f"[dim]{max(rest, 0.0):.4f}[/]", "")
+    if support > len(shown):
+        rest = 1.0 - sum(weight for _, _, weight in shown)
+        table.add_row(f"[dim]{support - len(shown)} more[/]", f"[dim]{max(rest, 0.0):.4f}[/]", "")
     console.print(table)
 
 

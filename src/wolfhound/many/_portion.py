@@ -169,6 +169,7 @@ def mark_skipped(portion: Portion, skipped: NDArray[np.bool_]) -> Portion:
 
 def join_portions(portions: Sequence[Portion]) -> Portion:
     """Put answers for consecutive targets together."""
+    portions = portions or [make_unsolved(0, Status.SKIPPED)]
     sizes = np.concatenate([np.diff(portion.indptr) for portion in portions])
     rest = (np.concatenate(column) for column in zip(*(p[1:] for p in portions), strict=True))
     return Portion(np.concatenate([[0], np.cumsum(sizes)]), *rest)

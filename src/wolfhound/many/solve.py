@@ -6,20 +6,30 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from os import PathLike
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, fingerprint, finite_rows
-from wolfhound.core import Atoms, AtomsLike, Ids, Oracle, Status
+from wolfhound.core import Atoms, AtomsLike, Ids, Objective, Oracle
 from wolfhound.gram._small import build_small
 from wolfhound.many._given import Excluded, Targets, read_exclude, read_targets
-from wolfhound.many._portion import Goals, Portion, TargetSolver, join_portions, make_unsolved
+from wolfhound.many._objectives import (
+    ObjectiveGoals,
+    as_points,
+    is_list_of_objectives,
+    lift_shared,
+    read_objectives,
+    widen,
+)
+from wolfhound.many._portion import Goals, Portion, TargetSolver, join_portions
 from wolfhound.many.result import ManyResult
-from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, run
+from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, run, run_objectives
+from wolfhound.many.stream import join_on_disk
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import one_blas_thread
@@ -38,7 +48,7 @@ POOL = 1300
 
 
 def minimize_many(
-    targets: ArrayLike | Sequence[ArrayLike],
+    targets: ArrayLike | Sequence[ArrayLike] | Sequence[Objective],
     atoms: Oracle | AtomsLike,
     *,
     rtol: float = 1e-6,
@@ -61,7 +71,9 @@ def minimize_many(
     Parameters
     ----------
     targets : (m, d) or (rows, columns, d) array, table, or list of vectors
-        The points t.
+        The points t. Or a list of objectives: `SquaredDistance`, or `LeastSquares` of one
+        design that is not tall, are solved as points are; others by `FullyCorrective`,
+        some at a time, which share their passes.
     atoms : atoms, (n, d) array, path, a list of paths, or an oracle
         An oracle is asked once per pass for all unfinished targets. Of one that proves
         nothing, nothing is proved but that f >= 0, and targets end with `Status.NOT_FOUND`.
@@ -117,6 +129,14 @@ def minimize_many(
     oracle = atoms if validate.is_oracle(atoms) else Scan(as_atoms(cast(AtomsLike, atoms)))
     source = oracle.atoms
     n, d = source.shape
+    if is_list_of_objectives(targets):
+        found = read_objectives(cast(Sequence[Objective], targets), d)
+        points = as_points(found)
+        if points is None:
+            options = {"rtol": rtol, "atol": atol, "exclude": exclude, "seed": seed, "callback": callback}
+            options |= {"at_most_one": at_most_one, "max_atoms": max_atoms, "max_memory": memory}
+            return _minimize_list(found, oracle, out, clock, options)
+        targets = points
     given = read_targets(targets, d, skip=validate.flag(skip, "skip"))
     excluded = read_exclude(exclude, len(given.rows), n)
     origin = validate.flag(at_most_one, "at_most_one")
@@ -124,13 +144,45 @@ def minimize_many(
     # Before the run: afterwards the atoms may no longer be readable.
     identity = fingerprint(source)
     rng = validate.rng(seed)
+    begun = seed if isinstance(seed, int) else str(rng.bit_generator.state)
     with one_blas_thread():
         regime = _choose(oracle, rng, origin=origin, memory=memory, clock=clock)
     wanted = Goals(rtol, atol, most, n if origin else -1)
-    stream = open_out(out, (given, excluded, wanted, regime), seed, identity)
+    stream = open_out(out, (given, excluded, wanted, regime), begun, identity)
     job = ManyJob(regime, given, excluded, wanted, stream)
     portions = run(job, clock, callback)
-    return _result(portions, given, source, identity, began, priced=most is not None)
+    whole = join_portions(list(portions)) if stream is None else join_on_disk(stream.folder, portions)
+    return _result(whole, given, source, identity, began, priced=most is not None)
+
+
+def _minimize_list(
+    objectives: list[Objective], oracle: Oracle, out: object, clock: Clock, options: dict[str, Any]
+) -> ManyResult:
+    """Objectives that are not all distances: as distances where they can be, else in shared passes."""
+    validate.require(out is None, "out", "None with objectives other than SquaredDistance", out)
+    identity, source = fingerprint(oracle.atoms), oracle.atoms
+    lifted = None
+    if isinstance(oracle, EXACT):
+        lifted = lift_shared(objectives, source, options["max_memory"])
+    if lifted is not None:
+        left = max(clock.deadline - time.perf_counter(), 0.0)
+        result = minimize_many(lifted.targets, lifted.atoms, max_seconds=left, **options)
+        return replace(result, **widen(result, lifted.off), atoms=source, fingerprint=identity)
+    for name in ("at_most_one", "max_atoms"):
+        validate.require(not options[name], name, "left out with objectives of this kind", options[name])
+    began, m = time.perf_counter(), len(objectives)
+    n, d = source.shape
+    excluded = read_exclude(options["exclude"], m, n)
+    pool = _draw_pool(n, d, validate.rng(options["seed"]))
+    wanted = ObjectiveGoals(options["rtol"], options["atol"], pool, clock.over)
+    whole = run_objectives(objectives, oracle, excluded, wanted, options["callback"])
+    return ManyResult(
+        **(whole._asdict() | {"price": None}),
+        seconds=time.perf_counter() - began,
+        shape=(m,),
+        fingerprint=identity,
+        atoms=source,
+    )
 
 
 def _draw_pool(n: int, d: int, rng: np.random.Generator) -> Ids:
@@ -174,15 +226,8 @@ def _choose(
 
 
 def _result(
-    portions: list[Portion],
-    given: Targets,
-    source: Atoms,
-    identity: Fingerprint,
-    began: float,
-    *,
-    priced: bool,
+    whole: Portion, given: Targets, source: Atoms, identity: Fingerprint, began: float, *, priced: bool
 ) -> ManyResult:
-    whole = join_portions([*portions, make_unsolved(0, Status.SKIPPED)])
     return ManyResult(
         **(whole._asdict() | ({} if priced else {"price": None})),
         seconds=time.perf_counter() - began,
