@@ -7,6 +7,7 @@ import difflib
 import math
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from wolfhound.cli._options import option
 from wolfhound.cli._progress import GapMeter
 from wolfhound.core import Atoms, Status, Vector
 from wolfhound.result import Result
+from wolfhound.validate import require
 from wolfhound.writers import Columns, write_table
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ def explain(
     top: opt.Top = 10,
     seed: opt.Seed = 0,
     out: opt.Out = None,
+    checkpoint: opt.Checkpoint = None,
     picture: opt.Plot = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -76,13 +79,19 @@ def explain(
     wolfhound explain atoms.npy --targets points.npy --out mixtures.csv
 
     wolfhound explain 'part-*.npy' --targets points.csv --plot gaps.png
+
+    wolfhound explain 'part-*.npy' --target 17 --exclude-self --checkpoint run
     """
     outputs = output.Outputs(out, None, picture).check()
     rows, known = opt.read_atoms(atoms, names)
     wanted = _targets(rows, targets, target or [], known, exclude_self)
+    alone = checkpoint is None or len(wanted) == 1
+    require(alone, "--checkpoint", "given with one target", f"{len(wanted)} targets")
+    resumed = output.check_checkpoint(checkpoint)
     console = output.stdout()
     done = []
-    for explanation in _explain_all(rows, wanted, known, rtol=rtol, max_seconds=max_seconds, seed=seed):
+    options = _Options(rtol, max_seconds, checkpoint, resumed, seed)
+    for explanation in _explain_all(rows, wanted, known, options):
         done.append(explanation)
         if not as_json:
             print_explanation(console, explanation, top)
@@ -128,30 +137,35 @@ def _targets(
     ]
 
 
+class _Options(NamedTuple):
+    """What all targets share."""
+
+    rtol: float
+    max_seconds: float
+    checkpoint: Path | None
+    resumed: str
+    seed: int
+
+
 def _explain_all(
-    atoms: Atoms,
-    targets: Sequence[Target],
-    names: Sequence[str] | None,
-    *,
-    rtol: float,
-    max_seconds: float,
-    seed: int,
+    atoms: Atoms, targets: Sequence[Target], names: Sequence[str] | None, options: _Options
 ) -> Iterator[Explanation]:
     # One oracle for all: what it learns of the atoms in a first pass is kept.
     oracle = wh.Scan(atoms)
-    end = time.monotonic() + max_seconds
-    meter = GapMeter(atoms.shape[0], rtol=rtol, jobs=len(targets))
+    end = time.monotonic() + options.max_seconds
+    meter = GapMeter(atoms.shape[0], rtol=options.rtol, jobs=len(targets), intent=options.resumed)
     for target in targets:
         with meter.job() as callback:
             result = wh.minimize(
                 wh.SquaredDistance(target.point),
                 oracle,
-                rtol=rtol,
+                rtol=options.rtol,
                 max_seconds=max(end - time.monotonic(), 0.0),
                 exclude=None if target.atom is None else [target.atom],
                 names=names,
                 callback=callback,
-                seed=seed,
+                checkpoint=options.checkpoint,
+                seed=options.seed,
             )
         yield Explanation(target.name, result)
         if result.status in (Status.INTERRUPTED, Status.MAX_SECONDS, Status.LOST):

@@ -121,9 +121,11 @@ class Asker:
 
     def _prove_again(self, point: Point, k: int) -> Hits:
         """Ask here, and where the run that goes on had its proof: no threshold, so whoever can prove does."""
-        known = self.objective.at(np.asarray(self._again, np.float64))
+        with np.errstate(all="ignore"):  # what was kept may be anything
+            known = self.objective.at(np.asarray(self._again, np.float64))
         self._again = None
-        points = [point, known] if math.isfinite(known.value) else [point]
+        usable = math.isfinite(known.value) and bool(np.isfinite(known.grad).all())
+        points = [point, known] if usable else [point]
         hits = self.query(np.stack([-each.grad for each in points]), k=k)
         for i, each in reversed(list(enumerate(points))):
             one = slice(i, i + 1)
