@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from wolfhound import store
-from wolfhound.active import ActiveSet
+from wolfhound.active import SCALED, ActiveSet
 from wolfhound.atoms import Fingerprint, finite_rows
 from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar, check_weights
 from wolfhound.core import Atoms, AtomsLike, Ids, Method, Objective, Start, State, Status, Vector
@@ -85,10 +85,12 @@ class Checkpoint(Result):
 
     def restart(self, atoms: Atoms, cold: Start) -> Start:
         """Return where the run goes on; rows are read again."""
+        total = float(self.active_weights.sum())
+        scaled = abs(total - 1.0) <= SCALED  # then they stay as they were, to the bit
         return replace(
             cold,
             ids=self.active_ids,
-            weights=self.active_weights / self.active_weights.sum(),
+            weights=self.active_weights if scaled else self.active_weights / total,
             rows=finite_rows(atoms, self.active_ids),
             pool_ids=self.pool_ids,
             pool=finite_rows(atoms, self.pool_ids),
@@ -96,6 +98,7 @@ class Checkpoint(Result):
             passes=self.passes,
             scored=self.scored,
             estimate=None if math.isnan(self.estimate) else self.estimate,
+            lower=self.lower,
             proof=self.proof,
         )
 
@@ -220,9 +223,9 @@ class Keeper:
         if self._folder is None:
             return self
         self._settings = describe_run(objective, method, options)
-        if not (self._folder / store.MANIFEST).exists():
-            return self  # whatever else is there is refused by the first save
         with self._naming():
+            if not (self._folder / store.MANIFEST).exists():
+                return self  # whatever else is there is refused by the first save
             found = Checkpoint.load(self._folder)
         self._compare(found, options["exclude"])
         self._best = found.evaluate(objective, atoms)
@@ -230,6 +233,9 @@ class Keeper:
         self._rows, self._passes = list(found.trace), found.passes
         self.steps, self.seconds = found.steps - self._rows[0].t, found.seconds
         self.ended = found.result(self._best) if found.success else None
+        if self.ended is None:
+            with self._naming():  # lest a folder that can no longer be written costs a pass
+                CODEC.save(found, self._folder)
         return self
 
     def restart(self, begun: Start) -> Start:
