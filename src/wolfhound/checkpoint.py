@@ -19,16 +19,19 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from wolfhound import store
-from wolfhound.active import ActiveSet
+from wolfhound.active import SCALED, ActiveSet
 from wolfhound.atoms import Fingerprint, finite_rows
-from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Json, Scalar, check_weights
+from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar, check_weights
 from wolfhound.core import Atoms, AtomsLike, Ids, Method, Objective, Start, State, Status, Vector
 from wolfhound.identity import identify
 from wolfhound.result import CODEC as RESULT
 from wolfhound.result import Result, TraceRow
-from wolfhound.validate import path, require
+from wolfhound.validate import LARGEST, path, require
 
 KIND = "checkpoint"
+
+_MOST = 2.0**62
+"""No counter of a run gets there."""
 
 _SAME = 1e-6
 """Relative difference of two values of one f at one point: rounding, and much more."""
@@ -82,13 +85,12 @@ class Checkpoint(Result):
 
     def restart(self, atoms: Atoms, cold: Start) -> Start:
         """Return where the run goes on; rows are read again."""
-        used = np.concatenate([self.active_ids, self.pool_ids, self.ids])
-        if np.isin(used, cold.exclude).any():
-            raise store.StoreError("the checkpoint is damaged: it uses atoms that are excluded.")
+        total = float(self.active_weights.sum())
+        scaled = abs(total - 1.0) <= SCALED  # then they stay as they were, to the bit
         return replace(
             cold,
             ids=self.active_ids,
-            weights=self.active_weights,
+            weights=self.active_weights if scaled else self.active_weights / total,
             rows=finite_rows(atoms, self.active_ids),
             pool_ids=self.pool_ids,
             pool=finite_rows(atoms, self.pool_ids),
@@ -96,6 +98,7 @@ class Checkpoint(Result):
             passes=self.passes,
             scored=self.scored,
             estimate=None if math.isnan(self.estimate) else self.estimate,
+            lower=self.lower,
             proof=self.proof,
         )
 
@@ -106,10 +109,8 @@ class Checkpoint(Result):
         size = max(abs(point.value), abs(self.value))
         same = point.upper == self.value or abs(point.upper - self.value) <= self.goal + _SAME * size
         if not same:
-            raise store.StoreError(
-                "`checkpoint` must be new, or of the same objective."
-                f" Got f = {self.value:g} where it is {point.upper:g} now."
-            )
+            now = f"f = {point.upper:g} where it was {self.value:g}"
+            raise store.StoreError(f"`checkpoint` must be new, or of the same objective. Got {now}.")
         return State(
             t=self.steps,
             point=point,
@@ -140,6 +141,8 @@ def _check(found: Checkpoint) -> None:
         require(len(np.unique(ids)) == len(ids) > 0, "ids", "distinct", "repeated ids, or none")
         check_weights(weights)
     require(len(np.unique(found.pool_ids)) == len(found.pool_ids), "pool_ids", "distinct", "repeated ids")
+    sizes = found.steps, found.scored, found.passes, found.seconds
+    require(all(not size > _MOST for size in sizes), "counters", "moderate", sizes)
     require(not math.isinf(found.estimate), "estimate", "finite", found.estimate)
     reached = found.status is Status.GAP_REACHED
     require(not reached or found.gap <= found.goal, "gap", "<= goal, as it was reached", found.gap)
@@ -154,7 +157,7 @@ CODEC = Codec(
         "active_ids": Array(shape=("active",), dtype=np.int64, low=0, below="n"),
         "active_weights": Array(shape=("active",), low=0.0, high=1.0 + WEIGHTS),
         "pool_ids": Array(shape=("pool",), dtype=np.int64, low=0, below="n"),
-        "proof": Array(shape=("d",), low=-FINITE, high=FINITE, optional=True),
+        "proof": Array(shape=("d",), low=-LARGEST, high=LARGEST, optional=True),
         "estimate": Scalar.NUMBER,
         "settings": Json(dict, _read_settings),
     },
@@ -220,16 +223,19 @@ class Keeper:
         if self._folder is None:
             return self
         self._settings = describe_run(objective, method, options)
-        if not (self._folder / store.MANIFEST).exists():
-            return self  # whatever else is there is refused by the first save
         with self._naming():
+            if not (self._folder / store.MANIFEST).exists():
+                return self  # whatever else is there is refused by the first save
             found = Checkpoint.load(self._folder)
-        self._compare(found)
+        self._compare(found, options["exclude"])
         self._best = found.evaluate(objective, atoms)
         self._start = functools.partial(found.restart, atoms)
         self._rows, self._passes = list(found.trace), found.passes
         self.steps, self.seconds = found.steps - self._rows[0].t, found.seconds
         self.ended = found.result(self._best) if found.success else None
+        if self.ended is None:
+            with self._naming():  # lest a folder that can no longer be written costs a pass
+                CODEC.save(found, self._folder)
         return self
 
     def restart(self, begun: Start) -> Start:
@@ -264,7 +270,7 @@ class Keeper:
             CODEC.save(Checkpoint.of(result, last, self._settings), str(self._folder))
         self._passes = last.passes
 
-    def _compare(self, found: Checkpoint) -> None:
+    def _compare(self, found: Checkpoint, exclude: Ids) -> None:
         rule = "`checkpoint` must be new, or hold a run of the same atoms, objective, method and options."
         if found.fingerprint != self._source:
             raise store.StoreError(f"{rule} Got other atoms in {self._folder}.")
@@ -273,6 +279,8 @@ class Keeper:
             if there != value:
                 got = f"{name} = {there}" if name in ("rtol", "atol") else f"another {name}"
                 raise store.StoreError(f"{rule} Got {got} in {self._folder}.")
+        if np.isin(np.concatenate([found.ids, found.active_ids, found.pool_ids]), exclude).any():
+            raise store.StoreError(f"{self._folder} is damaged: it uses atoms that are excluded.")
 
     @contextlib.contextmanager
     def _naming(self) -> Iterator[None]:

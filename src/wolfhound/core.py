@@ -302,8 +302,8 @@ class Start:
         Atoms that must not be used.
     t, passes, scored : int, float, int
         Steps, passes and scored atoms of the run that goes on.
-    estimate, proof : float, (d,), optional
-        What its step rule remembers; where its lower bound was proved, to be proved again.
+    lower, proof, estimate : float, (d,), float
+        Its lower bound, where it is to be proved again; what its step rule remembers.
     """
 
     ids: Ids
@@ -316,6 +316,7 @@ class Start:
     passes: float = 0.0
     scored: int = 0
     estimate: float | None = None
+    lower: float = -math.inf
     proof: Vector | None = None
 
 

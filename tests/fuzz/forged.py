@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tests.fuzz import forgery, supervise
 from tests.fuzz.supervise import Findings
-from wolfhound import SquaredDistance, load, minimize
+from wolfhound import Adaptive, FrankWolfe, Pairwise, SquaredDistance, load, minimize
 from wolfhound.herding.herd import herd
 from wolfhound.herding.result import HerdResult
 from wolfhound.oracles.clusters import ClusterIndex
@@ -32,6 +32,7 @@ from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.policy import ACMDP, AffineTransition, QuadraticReward, TabularResult, fwpo
+from wolfhound.result import Result
 from wolfhound.store import StoreError
 
 BATCH = 50
@@ -66,6 +67,19 @@ def _index(oracle: Any, rows: NDArray[Any], **options: Any) -> tuple[Any, ...]:
     )
 
 
+class _Unfinished:
+    """A run that was cut short, and can go on."""
+
+    def save(self, folder: Path) -> None:
+        _go_on(folder, max_passes=6)
+
+
+def _go_on(folder: Path, **limits: Any) -> Result:
+    """Solve by many short passes, from what the folder holds."""
+    method = FrankWolfe(Pairwise(), Adaptive())
+    return minimize(SquaredDistance(TARGET), ROWS, method=method, checkpoint=folder, exclude=[39], **limits)
+
+
 def _policy() -> ACMDP:
     rng = np.random.default_rng(3)
     chances = rng.uniform(0.0, 0.01, (3, 5, 3))
@@ -85,6 +99,7 @@ def templates() -> tuple[Template, ...]:
             lambda folder: load(folder, atoms=ROWS),
             use_result,
         ),
+        "checkpoint": lambda: (_Unfinished(), _go_on, use_run),
         "herd": lambda: (herd(ROWS, 6), lambda folder: HerdResult.load(folder, ROWS), use_result),
         "policy": lambda: (
             fwpo(_policy(), max_steps=4),
@@ -156,6 +171,20 @@ def use_result(result: Any) -> list[str]:
         "message": isinstance(result.message, str),
     }
     return [f"wrong {name}" for name, holds in rules.items() if not holds]
+
+
+def use_run(result: Result) -> list[str]:
+    """As a result, of whose proof nothing comes from the folder."""
+    wrong = use_result(result)
+    known = least(ROWS[:39].tobytes(), ROWS.dtype.str)
+    if not result.lower <= known * (1.0 + 1e-9):
+        wrong.append(f"lower {result.lower} is above the minimum")
+    if not result.value >= known * (1.0 - 1e-9):
+        wrong.append(f"value {result.value} is below the minimum")
+    away = result.weights @ ROWS[result.ids].astype(np.float64) / result.weights.sum() - TARGET
+    if not 0.5 * float(away @ away) <= result.value * (1.0 + 1e-12):
+        wrong.append(f"value {result.value} is below that of the weights")
+    return wrong
 
 
 # ---------------------------------------------------------------- judging

@@ -17,9 +17,11 @@ from rich.table import Table
 
 from wolfhound import plot
 from wolfhound._parquet import import_arrow
+from wolfhound.checkpoint import KIND, Checkpoint
 from wolfhound.cli import _places as places
 from wolfhound.core import Status
 from wolfhound.result import Result
+from wolfhound.store import MANIFEST
 from wolfhound.writers import TABLES, as_json, write_file
 
 if TYPE_CHECKING:
@@ -163,6 +165,19 @@ def plain(text: str) -> str:
 def print_plain(text: str) -> None:
     """Print a text on stdout as it stands: without markup, lines not folded."""
     stdout().print(text, markup=False, soft_wrap=True)
+
+
+def check_checkpoint(folder: Path | None) -> str:
+    """Refuse a folder that cannot serve as --checkpoint; return what to say of a run that goes on."""
+    places.check_folder(folder, "--checkpoint", "a checkpoint", (KIND,))
+    if folder is None or not (folder / MANIFEST).exists():
+        return ""
+    found = Checkpoint.load(folder)
+    if found.success:
+        notify(f"the run in {folder} has ended")
+        return ""
+    run = f"{found.objective} by {found.method}, gap {found.gap:.3g}, goal {found.goal:.3g}"
+    return f"resumed after pass {found.passes:.3g} of {run}"
 
 
 def notify(text: str) -> None:

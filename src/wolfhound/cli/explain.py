@@ -74,6 +74,7 @@ def explain(
             "With --targets: write answers there as they come; a run that was cut goes on.", metavar="FOLDER"
         ),
     ] = None,
+    checkpoint: opt.Checkpoint = None,
     picture: Annotated[
         Path | None,
         opt.file_output("Draw the convergence, of --targets the distances: .png, .svg or .pdf.", "--plot"),
@@ -93,6 +94,8 @@ def explain(
     wolfhound explain atoms.npy --targets points.npy --out mixtures.csv
 
     wolfhound explain 'part-*.npy' --targets points.csv --summary gaps.csv --save run
+
+    wolfhound explain 'part-*.npy' --target 17 --exclude-self --checkpoint run
     """
     outputs = output.Outputs(out, None, picture).check()
     output.check_path(summary, "--summary", TABLES)
@@ -101,6 +104,7 @@ def explain(
         raise ValueError("`--target` or `--targets` must be given, and not both.")
     rows, known = opt.read_atoms(atoms, names)
     if targets is not None:
+        require(checkpoint is None, "--checkpoint", "given with one `--target`", "`--targets`; see --save")
         goal = {"rtol": rtol, "max_seconds": max_seconds, "seed": seed, "skip": skip, "out": save}
         found = explain_many(rows, targets, known, exclude_self=exclude_self, **goal)
         if summary is not None:
@@ -114,15 +118,19 @@ def explain(
     for given, option_name in ((summary, "--summary"), (save, "--save"), (skip or None, "--skip")):
         require(given is None, option_name, "given with `--targets` only", "`--target`")
     wanted = _targets(rows, target or [], known, exclude_self)
+    alone = checkpoint is None or len(wanted) == 1
+    require(alone, "--checkpoint", "given with one target", f"{len(wanted)} targets")
+    resumed = output.check_checkpoint(checkpoint)
     console = output.stdout()
     done = []
-    for explanation in _explain_all(rows, wanted, known, rtol=rtol, max_seconds=max_seconds, seed=seed):
+    options = _Options(rtol, max_seconds, checkpoint, resumed, seed)
+    for explanation in _explain_all(rows, wanted, known, options):
         done.append(explanation)
         if not as_json:
             print_explanation(console, explanation, top)
     outputs.write(lambda path: write_table(path, _join_weights(done)), figure=lambda: _draw(done))
-    summary = _summary(done, len(wanted))
-    output.show(as_json, lambda: {"targets": list(map(_document, done))}, lambda: console.print(summary))
+    closing = _summary(done, len(wanted))
+    output.show(as_json, lambda: {"targets": list(map(_document, done))}, lambda: console.print(closing))
     # A run that is cut short leaves targets out; its own status already says so.
     raise Exit(output.exit_code(*(explanation.result for explanation in done)))
 
@@ -150,30 +158,35 @@ def _targets(
     ]
 
 
+class _Options(NamedTuple):
+    """What all targets share."""
+
+    rtol: float
+    max_seconds: float
+    checkpoint: Path | None
+    resumed: str
+    seed: int
+
+
 def _explain_all(
-    atoms: Atoms,
-    targets: Sequence[Target],
-    names: Sequence[str] | None,
-    *,
-    rtol: float,
-    max_seconds: float,
-    seed: int,
+    atoms: Atoms, targets: Sequence[Target], names: Sequence[str] | None, options: _Options
 ) -> Iterator[Explanation]:
     # One oracle for all: what it learns of the atoms in a first pass is kept.
     oracle = wh.Scan(atoms)
-    end = time.monotonic() + max_seconds
-    meter = GapMeter(atoms.shape[0], rtol=rtol, jobs=len(targets))
+    end = time.monotonic() + options.max_seconds
+    meter = GapMeter(atoms.shape[0], rtol=options.rtol, jobs=len(targets), intent=options.resumed)
     for target in targets:
         with meter.job() as callback:
             result = wh.minimize(
                 wh.SquaredDistance(target.point),
                 oracle,
-                rtol=rtol,
+                rtol=options.rtol,
                 max_seconds=max(end - time.monotonic(), 0.0),
                 exclude=None if target.atom is None else [target.atom],
                 names=names,
                 callback=callback,
-                seed=seed,
+                checkpoint=options.checkpoint,
+                seed=options.seed,
             )
         yield Explanation(target.name, result)
         if result.status in (Status.INTERRUPTED, Status.MAX_SECONDS, Status.LOST):

@@ -102,6 +102,7 @@ def solve(
     seed: opt.Seed = 0,
     out: opt.Out = None,
     save: opt.Save = None,
+    checkpoint: opt.Checkpoint = None,
     picture: opt.Plot = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -117,12 +118,16 @@ def solve(
 
     wolfhound solve atoms.npy --objective least-squares --design A.npy \
       --response b.npy --exclude 0,7 --save run --plot run.png
+
+    wolfhound solve 'part-*.npy' --objective squared-distance \
+      --target point.npy --checkpoint run
     """
     outputs = output.Outputs(out, save, picture).check("a result", "result")
+    resumed = output.check_checkpoint(checkpoint)
     f = make_objective(objective, ObjectiveFiles(target, design, response, labels, delta))
     mover = make_method(method, step, lazy, smoothness=f.smoothness)
     rows, known = opt.read_atoms(atoms, names)
-    with GapMeter(rows.shape[0], rtol=rtol).job() as callback:
+    with GapMeter(rows.shape[0], rtol=rtol, intent=resumed).job() as callback:
         result = wh.minimize(
             f,
             rows,
@@ -135,6 +140,7 @@ def solve(
             exclude=opt.parse_ids(opt.split(exclude or []), "--exclude", "ids with commas between"),
             names=known,
             callback=callback,
+            checkpoint=checkpoint,
             seed=seed,
         )
     weights = output.list_weights(result)

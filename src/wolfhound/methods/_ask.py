@@ -98,6 +98,7 @@ class Asker:
         self.slack = math.inf
         self._proof = None if start is None else start.proof
         self._again = self._proof
+        self._hint = -math.inf if start is None else start.lower
 
     def __call__(self, point: Point, *, k: int = 1, wanted: float | None = None) -> Hits:
         """Find atoms of largest gap <-grad, s - x>; raise `lower` if proved.
@@ -119,11 +120,23 @@ class Asker:
         self._certify(point, hits)
         return hits
 
+    def expect(self, point: Point) -> float:
+        """Lower bound to move by: that of a run that goes on counts until it is proved again.
+
+        Where by it the goal is reached, the value: nothing but a query is left to do.
+        """
+        if self._again is None:
+            return self.lower
+        hint = max(self.lower, self._hint)
+        return hint if point.upper - hint > self.goal else point.value
+
     def _prove_again(self, point: Point, k: int) -> Hits:
         """Ask here, and where the run that goes on had its proof: no threshold, so whoever can prove does."""
-        known = self.objective.at(np.asarray(self._again, np.float64))
+        with np.errstate(all="ignore"):  # what was kept may be anything
+            known = self.objective.at(np.asarray(self._again, np.float64))
         self._again = None
-        points = [point, known] if math.isfinite(known.value) else [point]
+        usable = math.isfinite(known.value) and bool(np.isfinite(known.grad).all())
+        points = [point, known] if usable else [point]
         hits = self.query(np.stack([-each.grad for each in points]), k=k)
         for i, each in reversed(list(enumerate(points))):
             one = slice(i, i + 1)

@@ -128,7 +128,7 @@ class FrankWolfe:
         for t in itertools.count(start.t):
             move, hit, proved = None, -1, False
             if self.lazy and not tries.tired and len(active):
-                move = self._inside(active, point, ask.lower)
+                move = self._inside(active, point, ask.expect(point))
             asked = move is None
             if move is None:
                 if active.age:
