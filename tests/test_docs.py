@@ -102,6 +102,12 @@ def policies() -> Given:
     }
 
 
+def scale() -> Given:
+    for name in ("monday", "tuesday"):
+        np.save(f"{name}.npy", normal(1500, 5))
+    return {"point": np.full(5, 2.0)}
+
+
 PAGES: dict[str, Page] = {
     "README.md": Page(readme, (("agent.learn(10_000)", "agent.learn(64)"),)),
     "docs/minimize.md": Page(minimise, (("1_000_000, 64", "20_000, 64"),)),
@@ -109,6 +115,7 @@ PAGES: dict[str, Page] = {
     "docs/herding.md": Page(herding),
     "docs/many.md": Page(many),
     "docs/oracles.md": Page(oracles),
+    "docs/scale.md": Page(scale),
     "docs/threads.md": Page(threads),
     "docs/policies.md": Page(
         policies, (("agent.learn(10_000", "agent.learn(64"), ("agent.learn(1_000", "agent.learn(64"))

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from wolfhound.oracles.promises import Ladder as Ladder
     from wolfhound.oracles.quantized import QuantizedQueries as QuantizedQueries
     from wolfhound.oracles.scan import Scan as Scan
+    from wolfhound.oracles.sharded import Sharded as Sharded
     from wolfhound.oracles.subset import RandomSubset as RandomSubset
     from wolfhound.oracles.wrappers import Audited as Audited
     from wolfhound.oracles.wrappers import Tiered as Tiered
@@ -105,6 +106,7 @@ _NAMES = {
     "oracles.promises": ("Ladder",),
     "oracles.quantized": ("QuantizedQueries",),
     "oracles.scan": ("Scan",),
+    "oracles.sharded": ("Sharded",),
     "oracles.subset": ("RandomSubset",),
     "oracles.wrappers": ("Audited", "Tiered"),
     "planning.choose": ("choose_oracle",),

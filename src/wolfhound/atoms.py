@@ -315,15 +315,16 @@ def fingerprint(atoms: Atoms) -> Fingerprint:
     """Return one `PartPrint` per part: tells whether two atoms are the same.
 
     Reads up to 1,024 rows with fixed random ids (all, if there are fewer), so
-    a change of other rows goes unseen. The same for the same rows in memory
-    and on disk.
+    a change of other rows goes unseen. The same for the same rows in memory,
+    on disk and in shards, which say their own.
 
     Examples
     --------
     >>> fingerprint(ArrayAtoms([[1.0, 2.0]]))[0][:3]
     (1, 2, 'float64')
     """
-    return tuple(map(_print_of, _parts(atoms)))
+    known: Fingerprint | None = getattr(atoms, "fingerprint", None)
+    return tuple(map(_print_of, _parts(atoms))) if known is None else known
 
 
 def _print_of(atoms: Atoms) -> PartPrint:

@@ -7,7 +7,11 @@ the package, `INDEXES` and `RULES`, which their tests read.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import itertools
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
+
+import numpy as np
 
 from tests.conformance.method import problems
 from tests.conformance.oracle import Make
@@ -15,7 +19,8 @@ from tests.methods.shares import ANY
 from tests.methods.test_tiers import On
 from tests.objectives.cases import CASES as OBJECTIVES
 from tests.oracles.degraded import EveryOther
-from wolfhound.core import Method
+from wolfhound.atoms import ArrayAtoms
+from wolfhound.core import Atoms, Method, Oracle
 from wolfhound.herding.kernels import KERNELS as CLASSES
 from wolfhound.herding.kernels import Kernel
 from wolfhound.methods.directions import Away, BlendedPairwise, Pairwise, Vanilla
@@ -23,8 +28,10 @@ from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.methods.steps import Adaptive, Clipped, LineSearch, OpenLoop, ShortStep
 from wolfhound.methods.sublinear import SublinearFrankWolfe
+from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.quantized import QuantizedQueries
 from wolfhound.oracles.scan import Scan
+from wolfhound.oracles.sharded import Sharded
 from wolfhound.oracles.subset import RandomSubset
 from wolfhound.oracles.wrappers import Audited, Tiered
 
@@ -45,6 +52,17 @@ class MethodLine(NamedTuple):
     gap: float
     steps: int = 3000
     monotone: bool = True
+
+
+_THREADS = ThreadPoolExecutor(4, thread_name_prefix="shards")
+
+
+def _shard(atoms: Atoms, make: Make = Scan, *, parts: int = 3, width: int | None = None) -> Oracle:
+    """An oracle over contiguous parts of the atoms, as many as there are atoms for."""
+    n = atoms.shape[0]
+    ends = sorted({n * i // parts for i in range(parts + 1)})
+    shards = [make(ArrayAtoms(atoms.take(np.arange(a, b)))) for a, b in itertools.pairwise(ends)]
+    return Sharded.over(shards, _THREADS, width=width)
 
 
 ORACLES = {
@@ -73,6 +91,12 @@ ORACLES = {
     "QuantizedQueries of an index": OracleLine(lambda atoms: QuantizedQueries(EveryOther(atoms), side=0.1)),
     "Tiers of quantized": OracleLine(lambda atoms: Tiered(QuantizedQueries(EveryOther(atoms), side=0.1))),
     "Quantized tiers": OracleLine(lambda atoms: QuantizedQueries(Tiered(EveryOther(atoms)), side=0.1)),
+    "Sharded": OracleLine(_shard, exact=True),
+    "Sharded, one part": OracleLine(lambda atoms: _shard(atoms, parts=1), exact=True),
+    "Sharded int8": OracleLine(lambda atoms: _shard(atoms, Int8Scan.build), exact=True),
+    "Sharded subsets": OracleLine(lambda atoms: _shard(atoms, RandomSubset)),
+    "Sharded tiers": OracleLine(lambda atoms: _shard(atoms, lambda part: Tiered(EveryOther(part)), width=2)),
+    "Tiers of shards": OracleLine(lambda atoms: Tiered(EveryOther(atoms), _shard(atoms))),
 }
 
 _DIRECTIONS = (Away(), Pairwise(), BlendedPairwise())

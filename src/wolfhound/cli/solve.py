@@ -3,7 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
@@ -16,7 +18,7 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
 from wolfhound.cli._progress import GapMeter
-from wolfhound.core import Method, Objective, StepSize
+from wolfhound.core import Atoms, Method, Objective, Oracle, StepSize
 from wolfhound.methods.directions import Direction
 from wolfhound.result import Result
 from wolfhound.writers import write_table
@@ -99,6 +101,10 @@ def solve(
     max_passes: opt.MaxPasses = opt.UNLIMITED,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     top: opt.Top = 10,
+    ray: Annotated[
+        str | None,
+        option("Read and search ATOMS in Ray actors: local, auto or an address.", metavar="ADDRESS"),
+    ] = None,
     seed: opt.Seed = 0,
     out: opt.Out = None,
     save: opt.Save = None,
@@ -121,16 +127,19 @@ def solve(
 
     wolfhound solve 'part-*.npy' --objective squared-distance \
       --target point.npy --checkpoint run
+
+    wolfhound solve atoms.npy --objective squared-distance --target point.npy --ray auto
     """
     outputs = output.Outputs(out, save, picture).check("a result", "result")
     resumed = output.check_checkpoint(checkpoint)
     f = make_objective(objective, ObjectiveFiles(target, design, response, labels, delta))
     mover = make_method(method, step, lazy, smoothness=f.smoothness)
     rows, known = opt.read_atoms(atoms, names)
-    with GapMeter(rows.shape[0], rtol=rtol, intent=resumed).job() as callback:
+    meter = GapMeter(rows.shape[0], rtol=rtol, intent=resumed)
+    with _open_oracle(atoms, rows, ray) as oracle, meter.job() as callback:
         result = wh.minimize(
             f,
-            rows,
+            oracle,
             method=mover,
             rtol=rtol,
             atol=atol,
@@ -148,6 +157,18 @@ def solve(
     document = output.pick(result, "objective", "method") | output.document(result)
     output.show(as_json, lambda: document, lambda: _print(output.stdout(), result, top))
     raise Exit(output.exit_code(result))
+
+
+@contextlib.contextmanager
+def _open_oracle(path: str, atoms: Atoms, address: str | None) -> Iterator[Oracle | Atoms]:
+    """Give what is searched: the atoms here, or shards of them in a cluster."""
+    if address is None:
+        yield atoms
+        return
+    from wolfhound import cluster  # noqa: PLC0415 - ray is an extra, and slow to load
+
+    with cluster.shard(path, address=address) as oracle:
+        yield oracle
 
 
 def make_objective(name: ObjectiveName, given: ObjectiveFiles) -> Objective:
