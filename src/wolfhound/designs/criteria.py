@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias, final
 import numpy as np
 
 from wolfhound.atoms import as_atoms, block_rows
-from wolfhound.core import Atoms, AtomsLike, Vector
+from wolfhound.core import Atoms, AtomsLike, Matrix, Vector
 from wolfhound.pulse import pulse
 from wolfhound.threads import map_ordered
 
@@ -108,7 +108,7 @@ def mean_information(atoms: AtomsLike) -> Vector:
     n, d = rows.shape
     total = np.zeros((d, d))
 
-    def work(task: tuple[int, Vector]) -> tuple[int, Vector]:
+    def work(task: tuple[int, Matrix]) -> tuple[int, Vector]:
         block = task[1].astype(np.float64)
         return len(block), block.T @ block
 

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,13 +17,14 @@ from wolfhound import validate
 from wolfhound.atoms import MappedAtoms, fingerprint, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Oracle, Vector
 from wolfhound.designs.criteria import Criterion, DOptimal
+from wolfhound.designs.exact import Pool
 from wolfhound.designs.factors import Column, read_factors
 from wolfhound.designs.models import Model, ModelLike, TermMap, map_terms, measure_coding
 from wolfhound.designs.newton import Task
 from wolfhound.designs.rank import complete_sample, draw_sample
 from wolfhound.designs.result import MODELS, Design, ModelSpec
 from wolfhound.designs.search import POOL, DesignState, Search
-from wolfhound.oracles.forms import FormScan, find_candidates
+from wolfhound.oracles.forms import FormScan, find_candidates, survey
 from wolfhound.solve import Limits, Outcome, drive
 from wolfhound.threads import one_blas_thread
 
@@ -104,7 +106,7 @@ def design(
     passes = terms.passes + read
     states = _run(search, ids, terms.spec.terms, passes)
     outcome = drive(states, goal=-math.log(goal), limits=limits, callback=callback, began=began)
-    return _finish(terms, aim, outcome)
+    return _finish(terms, aim, outcome, search)
 
 
 class Aim(NamedTuple):
@@ -151,6 +153,11 @@ class _Candidates(NamedTuple):
     passes: float = 0.0
     oracle: Oracle | None = None
 
+    def take(self, ids: Ids) -> Pool:
+        """Return candidates, in float64."""
+        rows, settings = self.rows.take(ids), self.factors.take(ids)
+        return Pool(ids, rows.astype(np.float64), settings.astype(np.float64))
+
     def of(self, value: AtomsLike, name: str) -> Atoms:
         """Terms of other rows of factors."""
         rows, _ = read_factors(value, name, self.spec.columns)
@@ -173,15 +180,17 @@ def _prepare(candidates: Oracle | AtomsLike, model: ModelLike, rng: np.random.Ge
         texts = [column.name for column in columns if column.levels]
         validate.require(not texts, "model", "given for categories, e.g. LinearModel()", f"None for {texts}")
         return _Candidates(factors, factors, _name_terms(columns), None)
-    if hasattr(model, "choose_pairs") and not isinstance(model, type):
+    if isinstance(model, Model) and not isinstance(model, type):
         return _apply_model(factors, columns, model, rng)
     validate.function(model, "model", "a model such as Quadratic(), or a function of rows")
     validate.require(not isinstance(model, type), "model", "a model such as Quadratic()", model)
-    first = np.asarray(model(factors.take(np.arange(1))))  # type: ignore[operator]
-    validate.require(first.ndim == 2 and len(first) == 1, "model", "a function to one row of terms per row", first.shape)
+    first = np.asarray(model(factors.take(np.arange(1))))
+    validate.require(
+        first.ndim == 2 and len(first) == 1, "model", "a function to one row of terms per row", first.shape
+    )
     d = first.shape[1]
     spec = ModelSpec("function", False, tuple(columns), tuple(f"t{i}" for i in range(1, d + 1)))
-    return _Candidates(factors, map_terms(factors, model, d, factors.dtype), spec, model)  # type: ignore[arg-type]
+    return _Candidates(factors, map_terms(factors, model, d, factors.dtype), spec, model)
 
 
 def _name_terms(columns: Sequence[Column]) -> ModelSpec:
@@ -218,10 +227,11 @@ def _weigh_given(given: int, runs: int | None) -> float:
 # ---------------------------------------------------------------- the search
 
 
-class Scale(NamedTuple):
+class Scale:
     """Multiplies columns by powers of two: exact, and it can be pickled."""
 
-    factors: Vector
+    def __init__(self, factors: Vector) -> None:
+        self.factors = factors
 
     def __call__(self, rows: Matrix) -> Vector:
         """(r, d) in float64."""
@@ -245,7 +255,10 @@ def _open_search(
     root = None if aim.root is None else aim.root * scale[:, None]
     task = Task(root, given.T @ given / max(len(given), 1), aim.share)
     oracle = FormScan(rows) if oracle is None else oracle
-    return Search(oracle=oracle, candidates=rows, task=task, given=given, exclude=banned, goal=goal), ids
+    search = Search(
+        oracle=oracle, candidates=rows, task=task, given=given, exclude=banned, goal=goal, scale=scale
+    )
+    return search, ids
 
 
 def _run(search: Search, ids: Ids, names: Sequence[str], passes: float) -> Iterator[DesignState]:
@@ -256,14 +269,19 @@ def _run(search: Search, ids: Ids, names: Sequence[str], passes: float) -> Itera
         yield replace(state, passes=state.passes + passes + (more if state.t else 0.0))
 
 
-def _finish(terms: _Candidates, aim: Aim, outcome: Outcome[DesignState]) -> Design:
+def _harvest(terms: _Candidates, search: Search, matrix: Vector, k: int) -> Pool:
+    """Return the candidates with the largest x'Bx, by one pass."""
+    scale = search.scale
+    return terms.take(survey(search.oracle, matrix / np.outer(scale, scale), k, search.exclude).ids)
+
+
+def _finish(terms: _Candidates, aim: Aim, outcome: Outcome[DesignState], search: Search) -> Design:
     """Collect what was found, in the terms of the caller."""
     state = outcome.last
     order = np.lexsort((state.ids, -state.weights))
     ids, weights = state.ids[order], state.weights[order]
     pool = np.concatenate([ids, np.setdiff1d(state.near, ids)])
-    rows = np.asarray(terms.rows.take(pool), np.float64)
-    settings = np.asarray(terms.factors.take(pool), np.float64)
+    _, rows, settings = terms.take(pool)
     k, g = len(ids), max(len(aim.given), 1)
     task = Task(aim.root, aim.given.T @ aim.given / g, aim.share)
     return Design(
@@ -286,4 +304,5 @@ def _finish(terms: _Candidates, aim: Aim, outcome: Outcome[DesignState]) -> Desi
         pool_settings=settings,
         fingerprint=fingerprint(terms.factors),
         terms_of=terms.make if terms.spec.kind == "function" else None,
+        harvest=partial(_harvest, terms, search),
     )

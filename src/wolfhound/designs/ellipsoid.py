@@ -96,7 +96,7 @@ def enclosing_ellipsoid(
     (array([0.11111, 1.     ]), True)
     """
     rows = as_atoms(points, "points")
-    n, d = rows.shape
+    d = rows.shape[1]
     goal = validate.within(ratio, "ratio", "(0, 1)")
     lifted = map_terms(rows, _add_one, d + 1, rows.dtype)
     oracle = FormScan(lifted)

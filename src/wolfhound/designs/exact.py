@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,36 @@ from wolfhound.validate import count
 _ROUNDS = 40
 _LEAST = 1e-10
 """Relative gain of an exchange that is worth making."""
+
+_WORTH = 2e-6
+"""Gain of efficiency that is worth a pass."""
+
+_HARVEST = 1024
+"""Candidates that a pass adds."""
+
+
+class Pool(NamedTuple):
+    """Some candidates: (r,) ids, (r, d) terms and (r, c) factors."""
+
+    ids: Ids
+    rows: Vector
+    settings: Vector
+
+    def only(self, which: NDArray[np.bool_]) -> Pool:
+        """Return some of them."""
+        return Pool(self.ids[which], self.rows[which], self.settings[which])
+
+    def join(self, other: Pool) -> Pool:
+        """Add others."""
+        return Pool(
+            np.concatenate([self.ids, other.ids]),
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.settings, other.settings]),
+        )
+
+
+Harvest: TypeAlias = Callable[[Vector, int], Pool]
+"""Gives the k candidates with the largest x'Bx."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -133,30 +164,78 @@ def choose_runs(rows: Vector, weights: Vector, runs: int, *, root: Vector | None
     given : (g, d)
         Rows run already.
     """
-    from wolfhound.designs import _exchange_kernels as kernels  # noqa: PLC0415 - numba is slow to load
-
     support = np.flatnonzero(weights > 0.0)
     counts = np.zeros(len(rows), np.int64)
     counts[support] = apportion(weights[support], runs)
     fixed = given.T @ given
     if not _is_regular(rows, counts, fixed):
         counts = _begin_regular(rows, weights, runs, fixed)
+    return exchange_runs(rows, counts, root=root, fixed=fixed)
+
+
+def exchange_runs(rows: Vector, counts: Ints, *, root: Vector | None, fixed: Vector) -> Ints:
+    """Exchange single runs within a pool until none gains."""
+    from wolfhound.designs import _exchange_kernels as kernels  # noqa: PLC0415 - numba is slow to load
+
+    rows, counts = np.ascontiguousarray(rows), counts.copy()
     c = np.empty((rows.shape[1], 0)) if root is None else np.ascontiguousarray(root)
     for _ in range(_ROUNDS):
-        used = counts > 0
-        information = (rows[used] * counts[used, None]).T @ rows[used] + fixed
-        inverse = np.linalg.inv(information)
+        inverse = np.linalg.inv(_inform(rows, counts, fixed))
         least = _LEAST if root is None else _LEAST * float(np.sum(c * (inverse @ c)))
-        state = kernels.Exchange(np.ascontiguousarray(rows), np.ascontiguousarray(inverse), c, counts)
-        if not kernels.exchange(state, least):
+        if not kernels.exchange(kernels.Exchange(rows, np.ascontiguousarray(inverse), c, counts), least):
             break
     return counts
 
 
-def _is_regular(rows: Vector, counts: Ints, fixed: Vector) -> bool:
+def refine(
+    pool: Pool, counts: Ints, harvest: Harvest, *, root: Vector | None, fixed: Vector, passes: int
+) -> tuple[Pool, Ints]:
+    """Look for better exchanges among all candidates: passes find those that say most.
+
+    Parameters
+    ----------
+    pool, counts
+        Candidates, and how often each is run.
+    harvest
+        Gives the candidates with the largest x'Bx.
+    root, fixed
+        As in `exchange_runs`.
+    passes
+        At most so many.
+    """
+    value = _evaluate(pool.rows, counts, root, fixed)
+    for _ in range(passes):
+        used = counts > 0
+        pool, counts = pool.only(used), counts[used]
+        inverse = np.linalg.inv(_inform(pool.rows, counts, fixed))
+        lift = None if root is None else inverse @ root
+        found = harvest(inverse if lift is None else np.asarray(lift @ lift.T, np.float64), _HARVEST)
+        new = ~np.isin(found.ids, pool.ids)
+        pool = pool.join(found.only(new))
+        counts = np.concatenate([counts, np.zeros(int(new.sum()), np.int64)])
+        counts = exchange_runs(pool.rows, counts, root=root, fixed=fixed)
+        before, value = value, _evaluate(pool.rows, counts, root, fixed)
+        if not value > before + _WORTH:
+            break
+    return pool, counts
+
+
+def _inform(rows: Vector, counts: Ints, fixed: Vector) -> Vector:
+    """Information of all runs, counted in runs."""
     used = counts > 0
-    information = (rows[used] * counts[used, None]).T @ rows[used] + fixed
-    return bool(np.linalg.cond(information) < 1e12)
+    return np.asarray((rows[used] * counts[used, None]).T @ rows[used] + fixed)
+
+
+def _evaluate(rows: Vector, counts: Ints, root: Vector | None, fixed: Vector) -> float:
+    """The logarithm of the efficiency, up to a constant."""
+    information = _inform(rows, counts, fixed)
+    if root is None:
+        return float(np.linalg.slogdet(information)[1]) / len(information)
+    return -float(np.log(np.sum(root * np.linalg.solve(information, root))))
+
+
+def _is_regular(rows: Vector, counts: Ints, fixed: Vector) -> bool:
+    return bool(np.linalg.cond(_inform(rows, counts, fixed)) < 1e12)
 
 
 def _begin_regular(rows: Vector, weights: Vector, runs: int, fixed: Vector) -> Ints:

@@ -70,7 +70,9 @@ class Factors:
         require(len(self.levels) > 0, "levels", "at least one factor", "none")
         checked = {str(name): _check_levels(str(name), given) for name, given in self.levels.items()}
         object.__setattr__(self, "levels", checked)
-        require(math.prod(map(len, checked.values())) < 2**62, "levels", "fewer than 2^62 combinations", "more")
+        require(
+            math.prod(map(len, checked.values())) < 2**62, "levels", "fewer than 2^62 combinations", "more"
+        )
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -132,18 +134,27 @@ def _check_levels(name: str, given: Any) -> NDArray[Any]:
 
 
 @final
-class BesideAtoms:
-    """Rows of numbers and, beside them, categories as places of their levels."""
+class FactorTable:
+    """Rows of factors in a file or a frame, and what their columns are: atoms.
 
-    def __init__(self, numbers: Atoms | None, places: NDArray[np.float32]) -> None:
-        require(numbers is None or numbers.shape[0] == len(places), "numbers", "as long as texts", "not")
-        self._numbers, self._places = numbers, places
+    Parameters
+    ----------
+    numbers
+        Atoms, which may stay in a file; None if all columns are categories.
+    places : (n, c)
+        Categories, as places of their levels: the last columns.
+    columns
+        All columns.
+    """
+
+    def __init__(self, numbers: Atoms | None, places: Matrix, columns: Sequence[Column]) -> None:
+        self._numbers, self._places, self.columns = numbers, places, tuple(columns)
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n, columns)."""
-        wide = 0 if self._numbers is None else self._numbers.shape[1]
-        return len(self._places), wide + self._places.shape[1]
+        n = len(self._places) if self._numbers is None else self._numbers.shape[0]
+        return n, len(self.columns)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -152,22 +163,26 @@ class BesideAtoms:
 
     def take(self, ids: Ids) -> Matrix:
         """Return the rows of these ids."""
-        ids = valid_ids(ids, len(self._places))
-        parts = [self._places[ids].astype(self.dtype)]
-        return np.concatenate(parts if self._numbers is None else [self._numbers.take(ids), *parts], axis=1)
+        ids = valid_ids(ids, self.shape[0])
+        return self._join(None if self._numbers is None else self._numbers.take(ids), self._places[ids])
 
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Yield (first id, block) over all rows once, in order."""
         if self._numbers is None:
             for first in range(0, len(self._places), rows):
-                yield first, lock(self._places[first : first + rows].copy())
+                yield first, lock(self._join(None, self._places[first : first + rows]))
             return
         for first, block in self._numbers.blocks(rows):
-            beside = self._places[first : first + len(block)].astype(self.dtype)
-            yield first, lock(np.concatenate([block, beside], axis=1))
+            yield first, lock(self._join(block, self._places[first : first + len(block)]))
+
+    def _join(self, numbers: Matrix | None, places: Matrix) -> Matrix:
+        beside = places.astype(self.dtype)
+        return beside if numbers is None else np.concatenate([numbers, beside], axis=1)
 
 
-def read_factors(value: AtomsLike, name: str, known: Sequence[Column] = ()) -> tuple[Atoms, tuple[Column, ...]]:
+def read_factors(
+    value: AtomsLike, name: str, known: Sequence[Column] = ()
+) -> tuple[Atoms, tuple[Column, ...]]:
     """Return rows of numbers, and what their columns are.
 
     Parameters
@@ -179,36 +194,91 @@ def read_factors(value: AtomsLike, name: str, known: Sequence[Column] = ()) -> t
     known
         Columns that it must have: those of the candidates, for given runs and regions.
     """
-    if isinstance(value, Factors):
-        found: tuple[Atoms, tuple[Column, ...]] = value, value.columns
-    elif hasattr(value, "columns") and hasattr(value, "to_numpy"):
-        names = [str(column) for column in value.columns]
-        found = _read_columns({text: np.asarray(value[key]) for text, key in zip(names, value.columns, strict=True)}, name, known)
+    found: Atoms
+    frame: Any = value
+    if isinstance(value, (Factors, FactorTable)):
+        found, columns = value, value.columns
+    elif hasattr(frame, "columns") and hasattr(frame, "to_numpy"):
+        found = _read_columns({str(key): np.asarray(frame[key]) for key in frame.columns}, name, known)
+        columns = found.columns
     elif isinstance(value, (str, os.PathLike)):
-        found = _read_file(value, name, known)
+        found = open_factors(value, name, known=known)
+        columns = found.columns
     else:
-        atoms = as_atoms(value, name)
-        found = atoms, tuple(Column(f"x{i}") for i in range(1, atoms.shape[1] + 1))
+        found = as_atoms(value, name)
+        columns = _number_columns(found.shape[1])
     if known:
-        wide = found[0].shape[1]
-        require(wide == len(known), name, f"rows of {len(known)} columns, as the candidates", f"{wide} columns")
-    return found[0], tuple(known) or found[1]
+        wide, rule = found.shape[1], f"rows of {len(known)} columns, as the candidates"
+        require(wide == len(known), name, rule, f"{wide} columns")
+    return found, tuple(known) or columns
 
 
-def _read_columns(
-    columns: Mapping[str, NDArray[Any]], name: str, known: Sequence[Column]
-) -> tuple[Atoms, tuple[Column, ...]]:
+def open_factors(
+    path: str | os.PathLike[str], name: str, *, wanted: Sequence[str] = (), known: Sequence[Column] = ()
+) -> FactorTable:
+    """Open a file; its numbers stay there if they are many, its texts are read.
+
+    Parameters
+    ----------
+    path
+        .npy, .npz, .csv or .parquet.
+    name
+        What the caller calls it.
+    wanted
+        Names of the columns to use; none: all of numbers and texts.
+    known
+        As in `read_factors`.
+    """
+    table = open_table(path)
+    if not table.names:
+        require(not wanted, "columns", "none: .npy and .npz files have no names", ", ".join(wanted))
+        atoms = join(table.parts(None))
+        return FactorTable(atoms, np.empty((atoms.shape[0], 0)), known or _number_columns(atoms.shape[1]))
+    asked = {column.name: column for column in known}
+    names = list(asked) or list(wanted) or [*table.numbers, *table.texts]
+    missing = [each for each in names if each not in table.names]
+    require(not missing, name, f"a table with a column {missing[:1]}", f"columns {', '.join(table.names)}")
+    texts = [each for each in names if (each in asked and asked[each].levels) or each in table.texts]
+    numbers = [each for each in names if each not in texts]
+    require(
+        not known or [*numbers, *texts] == names,
+        name,
+        "a table with numbers where the candidates have them",
+        "texts",
+    )
+    kinds, places = [Column(each) for each in numbers], []
+    for title in texts:
+        values = table.column(title)
+        kinds.append(_describe_column(title, values, name, asked.get(title)))
+        places.append(_place(values, kinds[-1], name))
+    held = join(table.parts(numbers)) if numbers else None
+    require(bool(kinds), name, "a table with columns of numbers or texts", "none")
+    n = len(places[0]) if held is None else held.shape[0]
+    return FactorTable(held, np.stack(places, axis=1) if places else np.empty((n, 0)), kinds)
+
+
+def _number_columns(count: int) -> tuple[Column, ...]:
+    return tuple(Column(f"x{i}") for i in range(1, count + 1))
+
+
+def _read_columns(columns: Mapping[str, NDArray[Any]], name: str, known: Sequence[Column]) -> FactorTable:
+    """Columns of a frame; numbers first, as files have them."""
     require(len(columns) > 0 and len(next(iter(columns.values()))) > 0, name, "a table with rows", "none")
-    if known:
-        missing = [column.name for column in known if column.name not in columns]
-        require(not missing, name, "a table with the columns of the candidates", f"none named {', '.join(missing)}")
-        columns = {column.name: columns[column.name] for column in known}
-    wanted = {column.name: column for column in known}
-    kinds, rows = [], []
-    for title, values in columns.items():
-        kinds.append(_describe_column(title, values, name, wanted.get(title)))
-        rows.append(_place(values, kinds[-1], name) if kinds[-1].levels else values.astype(np.float64))
-    return ArrayAtoms(np.ascontiguousarray(np.stack(rows, axis=1))), tuple(kinds)
+    asked = {column.name: column for column in known}
+    missing = [each for each in asked if each not in columns]
+    require(not missing, name, f"a table with a column {missing[:1]}", f"columns {', '.join(columns)}")
+    kinds = [_describe_column(title, columns[title], name, asked.get(title)) for title in (asked or columns)]
+    kinds = sorted(kinds, key=lambda column: bool(column.levels))
+    numbers = [_read_numbers(columns[each.name], each.name, name) for each in kinds if not each.levels]
+    places = [_place(columns[each.name], each, name) for each in kinds if each.levels]
+    n = len(columns[kinds[0].name])
+    atoms = ArrayAtoms(np.ascontiguousarray(np.stack(numbers, axis=1))) if numbers else None
+    return FactorTable(atoms, np.stack(places, axis=1) if places else np.empty((n, 0)), kinds)
+
+
+def _read_numbers(values: NDArray[Any], title: str, name: str) -> NDArray[np.float64]:
+    require(values.dtype.kind in "fiub", name, f"a table whose {title} is a column of numbers", values.dtype)
+    return values.astype(np.float64)
 
 
 def _describe_column(title: str, values: NDArray[Any], name: str, known: Column | None) -> Column:
@@ -216,9 +286,9 @@ def _describe_column(title: str, values: NDArray[Any], name: str, known: Column 
         return known
     if values.dtype.kind in "fiub":
         return Column(title)
-    levels = tuple(dict.fromkeys(sorted(map(str, values.tolist()))))
-    few = len(levels) <= MOST_LEVELS
-    require(few, name, f"a table whose texts have at most {MOST_LEVELS} levels; leave out names", f"{len(levels):,} in {title}")
+    levels = tuple(sorted(set(map(str, values.tolist()))))
+    rule = f"a table whose texts have at most {MOST_LEVELS} levels; leave names of rows out"
+    require(len(levels) <= MOST_LEVELS, name, rule, f"{len(levels):,} in {title}")
     return Column(title, levels)
 
 
@@ -227,29 +297,6 @@ def _place(values: NDArray[Any], column: Column, name: str) -> NDArray[np.float6
     places = {level: float(i) for i, level in enumerate(column.levels)}
     texts = list(map(str, values.tolist()))
     strange = [text for text in texts if text not in places]
-    require(not strange, name, f"a table whose {column.name} is one of {', '.join(column.levels)}", repr(strange[:1]))
+    rule = f"a table whose {column.name} is one of {', '.join(column.levels)}"
+    require(not strange, name, rule, repr(strange[:1]))
     return np.array([places[text] for text in texts])
-
-
-def _read_file(path: Any, name: str, known: Sequence[Column]) -> tuple[Atoms, tuple[Column, ...]]:
-    """Numbers stay in the file if they are many; texts are read."""
-    table = open_table(path)
-    if not table.names:
-        atoms = join(table.parts(None))
-        return atoms, tuple(Column(f"x{i}") for i in range(1, atoms.shape[1] + 1))
-    wanted = {column.name: column for column in known}
-    missing = [each for each in wanted if each not in table.names]
-    require(not missing, name, "a table with the columns of the candidates", f"none named {', '.join(missing)}")
-    numbers = [each.name for each in known if not each.levels] if known else list(table.numbers)
-    texts = [each.name for each in known if each.levels] if known else list(table.texts)
-    atoms = join(table.parts(numbers)) if numbers else None
-    kinds = [Column(each) for each in numbers]
-    places = []
-    for title in texts:
-        values = table.column(title)
-        kinds.append(_describe_column(title, values, name, wanted.get(title)))
-        places.append(_place(values, kinds[-1], name).astype(np.float32))
-    if not places:
-        require(atoms is not None, name, "a table with columns of numbers or texts", "none")
-        return as_atoms(atoms if atoms is not None else path), tuple(kinds)
-    return BesideAtoms(atoms, np.stack(places, axis=1)), tuple(kinds)

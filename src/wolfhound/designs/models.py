@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, final
+from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,10 +65,13 @@ class Coding:
 def _check_places(values: Matrix, column: Column) -> Ints:
     places = np.nan_to_num(values, nan=-1.0).astype(np.int64)
     right = (places == values) & (places >= 0) & (places < len(column.levels))
-    require(bool(right.all()), column.name, f"a place of one of {len(column.levels)} levels", values[~right][:1])
+    require(
+        bool(right.all()), column.name, f"a place of one of {len(column.levels)} levels", values[~right][:1]
+    )
     return np.asarray(places)
 
 
+@runtime_checkable
 class Model(Protocol):
     """Which products of coded columns are terms."""
 
@@ -179,7 +182,9 @@ class TermMap:
         return out
 
 
-def measure_coding(atoms: Atoms, columns: Sequence[Column], sample: Matrix, *, shift: bool) -> tuple[Coding, float]:
+def measure_coding(
+    atoms: Atoms, columns: Sequence[Column], sample: Matrix, *, shift: bool
+) -> tuple[Coding, float]:
     """Choose how numbers are coded; where a sample leaves [-1, 1], by one pass for their ranges.
 
     Returns

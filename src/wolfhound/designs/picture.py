@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _CURVES = 6
 _POINTS = 101
+_STYLES = ("-", "--", "-.", ":")
 
 
 def draw_design(
@@ -47,9 +48,13 @@ def draw_design(
     _place_runs(left, columns, settings, weights)
     _follow_variance(right, columns, settings, weights, variance)
     right.axhline(level, color="#666666", linestyle="--", linewidth=1.0)
-    right.annotate(f"{level:.3g}", (1.0, level), xycoords=("axes fraction", "data"), fontsize=8, color="#666666")
-    plot.finish_axes(right, "factor, from its least to its largest value", "variance of a prediction", legend=True)
-    right.set_ylim(bottom=0.0)
+    right.annotate(
+        f"{level:.3g}", (1.0, level), xycoords=("axes fraction", "data"), fontsize=8, color="#666666"
+    )
+    plot.finish_axes(
+        right, "factor, from its least to its largest value", "variance of a prediction", legend=True
+    )
+    right.set_ylim(0.0, 1.08 * max(level, right.get_ylim()[1]))
     return figure
 
 
@@ -95,5 +100,7 @@ def _follow_variance(
         rows = np.repeat(centre[None], len(values), axis=0)
         rows[:, j] = values
         where = (values - low) / (high - low)
-        style = "o:" if column.levels else "-"
-        axes.plot(where, variance(rows), style, color=plot.COLOURS[j], label=column.name, markersize=4)
+        style = "o:" if column.levels else _STYLES[j % len(_STYLES)]  # curves may coincide
+        axes.plot(
+            where, variance(rows), style, color=plot.COLOURS[j], label=column.name, markersize=4, alpha=0.8
+        )

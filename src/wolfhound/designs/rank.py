@@ -91,7 +91,7 @@ def describe_aliases(null: Vector, names: Sequence[str]) -> str:
         basis[row] /= basis[row, pivot]
         others = np.arange(len(basis)) != row
         basis[others] -= np.outer(basis[others, pivot], basis[row])
-    groups = [" ~ ".join(names[j] for j in np.flatnonzero(np.abs(each) > 1e-6)) for each in basis]
+    groups = [" ~ ".join(names[j] for j in np.flatnonzero(np.abs(each) > 1e-6).tolist()) for each in basis]
     more = f"; and {len(groups) - _SHOWN} more" if len(groups) > _SHOWN else ""
     many = "group" if len(groups) == 1 else "groups"
     return f"{len(groups)} {many} of aliased terms: {'; '.join(groups[:_SHOWN])}{more}"

@@ -16,12 +16,21 @@ from wolfhound import plot
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Json, Scalar
 from wolfhound.core import AtomsLike, Ids, Matrix, Status, Vector
-from wolfhound.designs.exact import ExactDesign, choose_runs, show_efficiency, show_settings
+from wolfhound.designs.exact import (
+    ExactDesign,
+    Harvest,
+    Pool,
+    choose_runs,
+    refine,
+    show_efficiency,
+    show_settings,
+)
 from wolfhound.designs.factors import Column, read_factors
 from wolfhound.designs.models import Coding, Interactions, LinearModel, Model, Quadratic, TermMap
 from wolfhound.designs.picture import draw_design
-from wolfhound.designs.proof import compare, enclose
+from wolfhound.designs.proof import Between, compare, enclose
 from wolfhound.designs.rank import describe_aliases, find_null_space
+from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count, require
 
 if TYPE_CHECKING:
@@ -103,6 +112,8 @@ class Design:
         Of the candidates.
     terms_of : function, optional
         Rows of factors to rows of terms, where the model is the caller's; not saved.
+    harvest : function, optional
+        Gives the candidates with the largest x'Bx, by a pass; not saved.
 
     Examples
     --------
@@ -131,6 +142,7 @@ class Design:
     pool_settings: Vector
     fingerprint: Fingerprint = ()
     terms_of: Callable[[Matrix], Matrix] | None = None
+    harvest: Harvest | None = None
 
     @property
     def success(self) -> bool:
@@ -181,13 +193,16 @@ class Design:
         factor = np.linalg.cholesky(self.information)
         return np.asarray((np.linalg.solve(factor, terms.T) ** 2).sum(axis=0))
 
-    def round(self, runs: int) -> ExactDesign:
+    def round(self, runs: int, *, max_passes: int = 12) -> ExactDesign:
         """Return whole numbers of runs: efficient apportionment, then exchange.
 
         Parameters
         ----------
         runs
             How many; given runs do not count.
+        max_passes
+            How often all candidates may be read to look for better exchanges. A design that was
+            loaded knows only those that it kept.
 
         Returns
         -------
@@ -196,34 +211,38 @@ class Design:
         """
         runs = count(runs, "runs", low=1)
         self._check_runs(runs)
-        weights = np.zeros(len(self.pool_ids))
+        best = self._enclose_best(runs)
+        weights, fixed = np.zeros(len(self.pool_ids)), self.given.T @ self.given
         weights[: self.support] = self.weights
-        counts = choose_runs(self.pool_rows, weights, runs, root=self.root, given=self.given)
+        pool = Pool(self.pool_ids, self.pool_rows, self.pool_settings)
+        with one_blas_thread():
+            counts = choose_runs(pool.rows, weights, runs, root=self.root, given=self.given)
+            if self.harvest is not None:
+                passes = count(max_passes, "max_passes")
+                pool, counts = refine(pool, counts, self.harvest, root=self.root, fixed=fixed, passes=passes)
         used = np.flatnonzero(counts)
-        share = len(self.given) / (len(self.given) + runs)
-        rows = np.concatenate([self.pool_rows[used], self.given])
-        total = runs + len(self.given)
-        mine = enclose(rows, np.concatenate([counts[used], np.ones(len(self.given))]) / total, self.root)
-        best = self._enclose_best(share)
+        each = np.concatenate([counts[used], np.ones(len(self.given))]) / (runs + len(self.given))
+        mine = enclose(np.concatenate([pool.rows[used], self.given]), each, self.root)
         found = 0.0 if mine is None or best is None else compare(mine, best, self.root) * self.efficiency
-        order = np.lexsort((self.pool_ids[used], -counts[used]))
+        order = np.lexsort((pool.ids[used], -counts[used]))
         return ExactDesign(
-            ids=self.pool_ids[used][order],
+            ids=pool.ids[used][order],
             counts=counts[used][order],
-            settings=self.pool_settings[used][order],
+            settings=pool.settings[used][order],
             columns=self.columns,
             efficiency=min(found * (1.0 - 1e-14), 1.0),
             criterion=self.criterion,
             terms=len(self.terms),
         )
 
-    def _enclose_best(self, share: float) -> Any:
-        """Bounds on the criterion of these weights, if as many runs follow as were planned."""
-        if len(self.given):
-            planned = self.share
-            require(abs(share - planned) < 1e-9, "runs", "what `design` was told, as it weighs given runs", share)
-        each = np.full(len(self.given), share / max(len(self.given), 1))
+    def _enclose_best(self, runs: int) -> Between | None:
+        """Bounds on the criterion of these weights."""
+        g, share = len(self.given), self.share
+        if g:
+            planned = round(g / share) - g
+            require(runs == planned, "runs", f"{planned}, as `design` was told with `given`", runs)
         rows = np.concatenate([self.pool_rows[: self.support], self.given])
+        each = np.full(g, share / max(g, 1))
         return enclose(rows, np.concatenate([(1.0 - share) * self.weights, each]), self.root)
 
     def _check_runs(self, runs: int) -> None:
@@ -331,10 +350,14 @@ def _check(found: Design) -> None:
     same = np.array_equal(found.pool_ids[: found.support], found.ids)
     require(same, "pool_ids", "led by the ids", "others")
     require(len(found.terms) == len(found.information), "terms", "as many as rows of M", len(found.terms))
-    require(len(found.columns) == found.settings.shape[1], "columns", "as many as settings", len(found.columns))
+    require(
+        len(found.columns) == found.settings.shape[1], "columns", "as many as settings", len(found.columns)
+    )
 
 
-_REAL = {"low": -FINITE, "high": FINITE}
+def _real(*shape: str, optional: bool = False) -> Array:
+    return Array(shape=shape, low=-FINITE, high=FINITE, optional=optional)
+
 
 CODEC = Codec(
     "design",
@@ -342,13 +365,13 @@ CODEC = Codec(
     {
         "ids": Array(shape=("k",), dtype=np.int64, low=0, below="n"),
         "weights": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
-        "information": Array(shape=("p", "p"), **_REAL),
-        "settings": Array(shape=("k", "c"), **_REAL),
-        "given": Array(shape=("g", "p"), **_REAL),
-        "root": Array(shape=("p", "r"), optional=True, **_REAL),
+        "information": _real("p", "p"),
+        "settings": _real("k", "c"),
+        "given": _real("g", "p"),
+        "root": _real("p", "r", optional=True),
         "pool_ids": Array(shape=("pool",), dtype=np.int64, low=0, below="n"),
-        "pool_rows": Array(shape=("pool", "p"), **_REAL),
-        "pool_settings": Array(shape=("pool", "c"), **_REAL),
+        "pool_rows": _real("pool", "p"),
+        "pool_settings": _real("pool", "c"),
         **dict.fromkeys(("efficiency", "share"), Scalar.NUMBER),
         **dict.fromkeys(("passes", "seconds"), Scalar.COST),
         "scored": Scalar.COUNT,

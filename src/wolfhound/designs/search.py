@@ -90,6 +90,8 @@ class Search:
         Candidates that must not be used.
     goal : float
         Wanted relative gap.
+    scale : (d,)
+        What the caller's terms were multiplied by.
     """
 
     oracle: Oracle
@@ -98,6 +100,7 @@ class Search:
     given: Matrix
     exclude: Ids
     goal: float
+    scale: Vector
 
     def take(self, ids: Ids) -> Vector:
         """Rows in float64."""

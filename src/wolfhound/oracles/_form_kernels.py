@@ -38,11 +38,31 @@ def forms(rows: Matrix, upper: Vector, scores: Vector, squares: Vector) -> None:
         for i in range(0, width, 4):
             for j in range(i, width, 4):
                 a0, a1, a2, a3 = upper[i, j], upper[i, j + 1], upper[i, j + 2], upper[i, j + 3]
-                b0, b1, b2, b3 = upper[i + 1, j], upper[i + 1, j + 1], upper[i + 1, j + 2], upper[i + 1, j + 3]
-                c0, c1, c2, c3 = upper[i + 2, j], upper[i + 2, j + 1], upper[i + 2, j + 2], upper[i + 2, j + 3]
-                e0, e1, e2, e3 = upper[i + 3, j], upper[i + 3, j + 1], upper[i + 3, j + 2], upper[i + 3, j + 3]
+                b0, b1, b2, b3 = (
+                    upper[i + 1, j],
+                    upper[i + 1, j + 1],
+                    upper[i + 1, j + 2],
+                    upper[i + 1, j + 3],
+                )
+                c0, c1, c2, c3 = (
+                    upper[i + 2, j],
+                    upper[i + 2, j + 1],
+                    upper[i + 2, j + 2],
+                    upper[i + 2, j + 3],
+                )
+                e0, e1, e2, e3 = (
+                    upper[i + 3, j],
+                    upper[i + 3, j + 1],
+                    upper[i + 3, j + 2],
+                    upper[i + 3, j + 3],
+                )
                 for lane in range(_LANES):
-                    w, x, y, z = turned[j, lane], turned[j + 1, lane], turned[j + 2, lane], turned[j + 3, lane]
+                    w, x, y, z = (
+                        turned[j, lane],
+                        turned[j + 1, lane],
+                        turned[j + 2, lane],
+                        turned[j + 3, lane],
+                    )
                     total[lane] += (
                         turned[i, lane] * (a0 * w + a1 * x + a2 * y + a3 * z)
                         + turned[i + 1, lane] * (b0 * w + b1 * x + b2 * y + b3 * z)

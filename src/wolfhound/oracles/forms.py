@@ -116,7 +116,7 @@ def survey(oracle: Oracle, matrix: Vector, k: int, exclude: Ids) -> Survey:
         passes, radius, scored = cost.passes, cost.radius, cost.scored
     else:
         hits = oracle.query(query, k=k, exclude=banned)
-        scores, ids, bounds, scored = hits.scores, hits.ids, hits.bounds, hits.scored
+        scores, ids, bounds, scored = np.asarray(hits.scores, np.float64), hits.ids, hits.bounds, hits.scored
         passes, radius = hits.passes, hits.radius
     found = ids[0] >= 0
     return Survey(ids[0][found], scores[0][found], float(bounds[0]), radius, passes, int(scored[0]))
