@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import mpmath
@@ -45,6 +46,34 @@ def efficiency_of(
         other = _with_given(candidates, best, given, share)
         a, b = _evaluate(mine, root), _evaluate(other, root)
         return min(mpmath.mpf(1), mpmath.exp(a - b) if root is None else b / a)
+
+
+def at_most(
+    mine: tuple[Array, Array], root: Array | None, given: Array, share: float, candidates: Array
+) -> Any:
+    """A number that no proved efficiency may exceed, in 120 digits; None if M is singular.
+
+    The design is compared with equal weights, and with where multiplicative steps lead from there.
+    """
+    scale = np.exp2(-np.frexp(np.abs(candidates).max(axis=0, initial=0.0))[1].clip(-1000, 1000).astype(float))
+    start = np.full(len(candidates), 1.0 / len(candidates))
+    with np.errstate(all="ignore"):
+        others = [start]
+        with contextlib.suppress(np.linalg.LinAlgError):
+            c = None if root is None else root * scale[:, None]
+            others.append(_climb(candidates * scale, c, given * scale, share, start))
+    with mpmath.workdps(120):
+        here = _with_given(*mine, given, share)
+        if not mpmath.det(here) > 0:
+            return None
+        value, best = _evaluate(here, root), mpmath.mpf(1)
+        for other in others:
+            if np.isfinite(other).all() and other.sum() > 0.0:
+                matrix = _with_given(candidates, other, given, share)
+                if mpmath.det(matrix) > 0:
+                    there = _evaluate(matrix, root)
+                    best = min(best, mpmath.exp(value - there) if root is None else there / value)
+        return best
 
 
 def _with_given(rows: Array, weights: Array, given: Array, share: float) -> Any:

@@ -13,6 +13,7 @@ from wolfhound.atoms import as_atoms, block_rows
 from wolfhound.core import Atoms, AtomsLike, Matrix, Vector
 from wolfhound.pulse import pulse
 from wolfhound.threads import map_ordered
+from wolfhound.validate import require
 
 Terms: TypeAlias = Callable[[AtomsLike], Atoms]
 """Maps rows of factors to the terms of the model."""
@@ -110,9 +111,11 @@ def mean_information(atoms: AtomsLike) -> Vector:
 
     def work(task: tuple[int, Matrix]) -> tuple[int, Vector]:
         block = task[1].astype(np.float64)
-        return len(block), block.T @ block
+        with np.errstate(over="ignore", invalid="ignore"):
+            return len(block), block.T @ block
 
     for size, part in map_ordered(work, rows.blocks(block_rows(rows, 4 << 20))):
         pulse(size)
         total += part
+    require(bool(np.isfinite(total).all()), "region", "rows that are finite and below 1e150", "others")
     return np.asarray(total / n)

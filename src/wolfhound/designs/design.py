@@ -28,6 +28,12 @@ from wolfhound.oracles.forms import FormScan, find_candidates, survey
 from wolfhound.solve import Limits, Outcome, drive
 from wolfhound.threads import one_blas_thread
 
+_LARGEST = 1e70
+"""Terms are smaller, and larger than its inverse, or zero: their products must be numbers."""
+
+_FAR = 40
+"""So are columns whose sizes are beyond 2 to this power."""
+
 _SPREAD = 2.0**10
 """Columns whose sizes differ by more are scaled, by powers of two: exact."""
 
@@ -100,11 +106,12 @@ def design(
         banned = np.sort(validate.ids([] if exclude is None else exclude, "exclude", terms.rows.shape[0]))
         past = np.empty((0, terms.rows.shape[1])) if given is None else _read_all(terms.of(given, "given"))
         share = _weigh_given(len(past), runs)
+        sample = _draw(terms, past, banned, rng)
         root, read = criterion.find_root(terms.rows, lambda value: terms.of(value, "region"))
         aim = Aim(criterion.name, root, past, share)
-        search, ids = _open_search(terms, aim, banned, rng, 1.0 - goal)
+        search = _open_search(terms, aim, banned, sample, 1.0 - goal)
     passes = terms.passes + read
-    states = _run(search, ids, terms.spec.terms, passes)
+    states = _run(search, sample.ids, terms.spec.terms, passes)
     outcome = drive(states, goal=-math.log(goal), limits=limits, callback=callback, began=began)
     return _finish(terms, aim, outcome, search)
 
@@ -238,16 +245,34 @@ class Scale:
         return np.asarray(rows * self.factors)
 
 
-def _open_search(
-    terms: _Candidates, aim: Aim, banned: Ids, rng: np.random.Generator, goal: float
-) -> tuple[Search, Ids]:
-    """Scale the terms if they must be, and draw the candidates that are read first."""
+class _Sample(NamedTuple):
+    """Candidates that are read first, and how large each term is there; 1 if it is zero."""
+
+    ids: Ids
+    sizes: Vector
+
+
+def _draw(terms: _Candidates, given: Vector, banned: Ids, rng: np.random.Generator) -> _Sample:
     ids = draw_sample(terms.rows, banned, rng)
     validate.require(len(ids) > 0, "exclude", "fewer than all candidates", f"{len(banned):,} ids")
-    sizes = np.abs(np.concatenate([finite_rows(terms.rows, ids[:POOL]), aim.given])).max(axis=0)
-    scale = np.exp2(-np.round(np.log2(np.where(sizes > 0.0, sizes, 1.0))).astype(np.float64))
+    rows = finite_rows(terms.rows, ids[:POOL]).astype(np.float64)
+    sizes = np.abs(np.concatenate([rows, given])).max(axis=0)
+    sizes[sizes == 0.0] = 1.0
+    small, large = float(sizes.min()), float(sizes.max())
+    rule = f"rows of terms between {1.0 / _LARGEST:g} and {_LARGEST:g} in size; scale them"
+    validate.require(
+        large < _LARGEST and small > 1.0 / _LARGEST, "candidates", rule, f"{small:g} .. {large:g}"
+    )
+    return _Sample(ids, sizes)
+
+
+def _open_search(terms: _Candidates, aim: Aim, banned: Ids, sample: _Sample, goal: float) -> Search:
+    """Scale the terms if they must be."""
+    exponents = np.frexp(sample.sizes)[1]
+    scale = np.exp2(-exponents.astype(np.float64))
     rows, oracle = terms.rows, terms.oracle
-    if oracle is not None or scale.max() < _SPREAD * scale.min():
+    moderate = scale.max() < _SPREAD * scale.min() and np.abs(exponents).max() < _FAR
+    if oracle is not None or moderate:
         scale = np.ones_like(scale)
     else:
         rows = MappedAtoms(rows, Scale(scale), len(scale))
@@ -255,10 +280,9 @@ def _open_search(
     root = None if aim.root is None else aim.root * scale[:, None]
     task = Task(root, given.T @ given / max(len(given), 1), aim.share)
     oracle = FormScan(rows) if oracle is None else oracle
-    search = Search(
+    return Search(
         oracle=oracle, candidates=rows, task=task, given=given, exclude=banned, goal=goal, scale=scale
     )
-    return search, ids
 
 
 def _run(search: Search, ids: Ids, names: Sequence[str], passes: float) -> Iterator[DesignState]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple, final
 
 import numpy as np
@@ -27,7 +28,7 @@ _SPREAD = 512
 """From so many answers on, half of them are the best of windows of consecutive ids."""
 
 _LARGEST = 1e75
-"""Largest norm of a candidate: squares of squares must not overflow."""
+"""Norms of candidates are below, and one is above its inverse: squares of squares must be numbers."""
 
 
 def svec(matrix: Vector) -> Vector:
@@ -171,22 +172,26 @@ class FormScan(CheckedOracle):
         """Scores, ids, bounds and cost of the answers; no atom is formed."""
         n, m = self._atoms.shape[0], len(question.queries)
         require(bool((question.sizes < 2.0**1000).all()), "queries", "below 1e301 in size", "more")
-        found, windows = self._sweep(question)
-        ranked = [
-            rank_one(*_choose(best, window, question.k), question.k)
-            for best, window in zip(found, windows, strict=True)
-        ]
+        # Powers of two bring the queries to norms near 1, exactly: nothing underflows on the way.
+        exponents = np.frexp(question.sizes)[1]
+        scaled = replace(question, queries=np.ldexp(question.queries, -exponents[:, None]))
+        found, windows, radius = self._sweep(scaled)
+        lost = self._bound_rounding(question, radius)
+        ranked = []
+        for best, window, exponent in zip(found, windows, exponents.tolist(), strict=True):
+            scores, ids = _choose(best, window, question.k)
+            ranked.append(rank_one(np.ldexp(scores, exponent), ids, question.k))
         scores, ids = (np.concatenate(part) for part in zip(*ranked, strict=True))
-        radius = self._radius or 0.0
-        cost = Cost(np.full(m, n), 1.0, radius)
-        return scores, ids, self._prove(question, scores[:, 0], radius), cost
+        best = scores[:, 0]
+        bounds = np.where(best > -np.inf, np.nextafter(best + lost, np.inf), -np.inf)
+        return scores, ids, bounds, Cost(np.full(m, n), 1.0, radius)
 
     def __repr__(self) -> str:
         """The candidates."""
         return f"FormScan({self.candidates!r})"
 
-    def _sweep(self, question: Question) -> tuple[list[Best], list[_Windows | None]]:
-        """Read all candidates once; keep the best of every query."""
+    def _sweep(self, question: Question) -> tuple[list[Best], list[_Windows | None], float]:
+        """Read all candidates once; keep the best of every query; bound |x|^2."""
         from wolfhound.oracles import _form_kernels as kernels  # noqa: PLC0415 - numba is slow to load
         from wolfhound.oracles import _scan_kernels as scans  # noqa: PLC0415
 
@@ -220,17 +225,17 @@ class FormScan(CheckedOracle):
                     scans.peaks(each, first, window.size, window.best[at:], window.ids[at:])
         if known is None:
             top = gauge.norms().radius
-            require(top < _LARGEST, "atoms", f"rows of norms below {_LARGEST:g}", f"{top:.3g}")
-            self._radius = top * top * (1.0 + gamma(4)) + TINY
-        return found, windows
+            rule = f"rows of norms below {_LARGEST:g}, and not all below {1.0 / _LARGEST:g}"
+            require(
+                top < _LARGEST and (top * _LARGEST > 1.0 or top <= 2.0 * TINY), "atoms", rule, f"{top:.3g}"
+            )
+            self._radius = known = top * top * (1.0 + gamma(4)) + TINY
+        return found, windows, known
 
-    def _prove(self, question: Question, best: Vector, radius: float) -> Vector:
-        """Bounds: the form is evaluated with 2 d + 3 roundings per term, an atom is made with three."""
-        d = self._atoms.atoms.shape[1]
-        lost = slacks(question.sizes, 2 * d + 8, radius)
-        # Products of three factors may underflow before the last.
-        lost += 8.0 * self._atoms.shape[1] * TINY * (1.0 + question.sizes + math.sqrt(radius))
-        return np.where(best > -np.inf, np.nextafter(best + lost, np.inf), -np.inf)
+    def _bound_rounding(self, question: Question, radius: float) -> Vector:
+        """Bound what scores lose: a form takes 2 d + 3 roundings per term, an atom is made with three."""
+        p, d = self._atoms.shape[1], self._atoms.atoms.shape[1]
+        return slacks(question.sizes, 2 * d + 8, radius) + 8.0 * p * TINY * (1.0 + question.sizes)
 
 
 def _spread_out(query: Vector, d: int, tile: int) -> Vector:
