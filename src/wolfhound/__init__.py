@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from wolfhound.atoms import FileAtoms as FileAtoms
     from wolfhound.atoms import MappedAtoms as MappedAtoms
     from wolfhound.core import Status as Status
+    from wolfhound.designs.criteria import AOptimal as AOptimal
+    from wolfhound.designs.criteria import DOptimal as DOptimal
+    from wolfhound.designs.criteria import IOptimal as IOptimal
+    from wolfhound.designs.design import design as design
+    from wolfhound.designs.ellipsoid import enclosing_ellipsoid as enclosing_ellipsoid
+    from wolfhound.designs.factors import Factors as Factors
+    from wolfhound.designs.models import Interactions as Interactions
+    from wolfhound.designs.models import LinearModel as LinearModel
+    from wolfhound.designs.models import Quadratic as Quadratic
+    from wolfhound.designs.result import Design as Design
     from wolfhound.herding.herd import herd as herd
     from wolfhound.herding.in_features import herd_in_features as herd_in_features
     from wolfhound.herding.kernels import KERNELS as KERNELS
@@ -50,6 +60,7 @@ if TYPE_CHECKING:
     from wolfhound.oracles.faiss_index import Hnsw as Hnsw
     from wolfhound.oracles.faiss_index import IvfPq as IvfPq
     from wolfhound.oracles.faiss_index import Pq as Pq
+    from wolfhound.oracles.forms import FormScan as FormScan
     from wolfhound.oracles.hashes import CrossPolytope as CrossPolytope
     from wolfhound.oracles.hashes import SimHash as SimHash
     from wolfhound.oracles.indexes import INDEXES as INDEXES
@@ -76,6 +87,12 @@ if TYPE_CHECKING:
 _NAMES = {
     "atoms": ("ArrayAtoms", "ConcatAtoms", "FileAtoms", "MappedAtoms"),
     "core": ("Status",),
+    "designs.criteria": ("AOptimal", "DOptimal", "IOptimal"),
+    "designs.design": ("design",),
+    "designs.ellipsoid": ("enclosing_ellipsoid",),
+    "designs.factors": ("Factors",),
+    "designs.models": ("Interactions", "LinearModel", "Quadratic"),
+    "designs.result": ("Design",),
     "herding.herd": ("herd",),
     "herding.in_features": ("herd_in_features",),
     "herding.kernels": ("KERNELS",),
@@ -98,6 +115,7 @@ _NAMES = {
     "objectives.quadratic": ("LeastSquares", "SquaredDistance"),
     "oracles.clusters": ("ClusterIndex",),
     "oracles.faiss_index": ("FaissIndex", "Hnsw", "IvfPq", "Pq"),
+    "oracles.forms": ("FormScan",),
     "oracles.hashes": ("CrossPolytope", "SimHash"),
     "oracles.indexes": ("INDEXES",),
     "oracles.int8.scan": ("Int8Scan",),

@@ -15,6 +15,7 @@ KINDS = {
     "checkpoint": "wolfhound.checkpoint:Checkpoint",
     "many results": "wolfhound.many.result:ManyResult",
     "many run": "wolfhound.many.stream:read_stream",
+    "design": "wolfhound.designs.result:Design",
     "herd": "wolfhound.herding.result:HerdResult",
     "policy": "wolfhound.policy.tabular.result:TabularResult",
     "agent": "wolfhound.policy.deep.agent:Agent",
@@ -27,7 +28,7 @@ Loading runs nothing that a folder names: this table alone says what is imported
 
 
 def load(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Any:
-    """Read whatever was saved: a result, one of many targets, a herd, a policy, an agent or an index.
+    """Read whatever was saved: a result, one of many targets, a herd, a design, a policy, an index, ...
 
     What was proved in a run is read, not proved again: checksums tell damage, but
     whoever can write the folder can write what he likes. To prove it, solve again.
@@ -43,7 +44,7 @@ def load(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Any:
 
     Returns
     -------
-    Result, ManyResult, HerdResult, TabularResult, Agent or an index
+    Result, ManyResult, HerdResult, Design, TabularResult, Agent or an index
         By what the folder holds.
 
     Raises
