@@ -23,6 +23,7 @@ from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.methods.steps import Adaptive, Clipped, LineSearch, OpenLoop, ShortStep
 from wolfhound.methods.sublinear import SublinearFrankWolfe
+from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.quantized import QuantizedQueries
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset
@@ -51,6 +52,7 @@ ORACLES = {
     "Scan": OracleLine(Scan, exact=True),
     "Scan, screened": OracleLine(lambda atoms: Scan(atoms, screen=True), exact=True),
     "Scan, not screened": OracleLine(lambda atoms: Scan(atoms, screen=False), exact=True),
+    "Int8FileScan": OracleLine(Int8FileScan.build, exact=True),
     "RandomSubset": OracleLine(RandomSubset),
     "RandomSubset of 1": OracleLine(lambda atoms: RandomSubset(atoms, size=1)),
     "RandomSubset of 7": OracleLine(lambda atoms: RandomSubset(atoms, size=7)),
