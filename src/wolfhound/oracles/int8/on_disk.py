@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfhound._files import RowFile, lock, read_ahead
 from wolfhound._npy import Header
@@ -61,10 +62,14 @@ class FileCodes:
             stored.array(f"codes_{name}", dtype, size)
         if len(stored.array("codes_ids", np.int64, (None,))):
             raise stored.wrong("codes on disk must be in the order of the atoms")
-        files = {
-            name: _row_file(stored.arrays[f"codes_{name}"], blocks) for name in ("blocks", "scales", "errors")
-        }
-        return cls(**files, **numbers, centre=centre, n=n)
+        return cls(
+            blocks=_row_file(stored.arrays["codes_blocks"], blocks),
+            scales=_row_file(stored.arrays["codes_scales"], blocks),
+            errors=_row_file(stored.arrays["codes_errors"], blocks),
+            centre=centre,
+            **numbers,
+            n=n,
+        )
 
     @property
     def nbytes(self) -> int:
@@ -101,8 +106,12 @@ class FileCodes:
 
     def sample(self, which: Ints) -> PackedRows:
         """Return some blocks, all of them full."""
-        parts = [self._read(int(block), int(block) + 1)[:4] for block in which]
-        return PackedRows(*map(np.concatenate, zip(*parts, strict=True)), ROWS * len(which))
+        parts = [self._read(int(block), int(block) + 1) for block in which]
+        blocks, scales, errors, ids = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("blocks", "scales", "errors", "ids")
+        )
+        return PackedRows(blocks, scales, errors, ids, len(ids))
 
     def windows(self) -> Window:
         """Return a function that reads the codes of some atoms, and checks that kernels may read them."""
@@ -209,7 +218,8 @@ def _writers(draft: Draft, blocks: int, pairs: int) -> Iterator[Callable[[Packed
         ]
 
         def write(packed: PackedRows) -> None:
-            for writer, values in zip(writers, (packed.blocks, packed.scales, packed.errors), strict=True):
+            arrays: tuple[NDArray[Any], ...] = (packed.blocks, packed.scales, packed.errors)
+            for writer, values in zip(writers, arrays, strict=True):
                 writer.write(values)
 
         yield write
