@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from wolfhound.oracles.hashes import CrossPolytope as CrossPolytope
     from wolfhound.oracles.hashes import SimHash as SimHash
     from wolfhound.oracles.indexes import INDEXES as INDEXES
+    from wolfhound.oracles.int8.file_scan import Int8FileScan as Int8FileScan
     from wolfhound.oracles.int8.scan import Int8Scan as Int8Scan
     from wolfhound.oracles.lsh import LshIndex as LshIndex
     from wolfhound.oracles.projected import Projected as Projected
@@ -118,6 +119,7 @@ _NAMES = {
     "oracles.forms": ("FormScan",),
     "oracles.hashes": ("CrossPolytope", "SimHash"),
     "oracles.indexes": ("INDEXES",),
+    "oracles.int8.file_scan": ("Int8FileScan",),
     "oracles.int8.scan": ("Int8Scan",),
     "oracles.lsh": ("LshIndex",),
     "oracles.projected": ("Projected",),

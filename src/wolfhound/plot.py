@@ -233,7 +233,7 @@ def error_map(distance: Matrix, *, title: str = "") -> Figure:
 
 def draw_distances(distance: Vector, *, title: str = "") -> Figure:
     """Draw how many targets are how far from the hull."""
-    figure = _figure(6.4, 4.0, title)
+    figure = make_figure(6.4, 4.0, title)
     axes = figure.subplots()
     axes.hist(distance, bins=min(60, max(5, len(distance) // 5)), color=COLOURS[0])
     axes.set(xlabel="distance from the mixture", ylabel="targets")

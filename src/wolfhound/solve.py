@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import validate
+from wolfhound._budget import fit_memory
 from wolfhound.atoms import Fingerprint, as_atoms, fingerprint, finite_rows
 from wolfhound.checkpoint import Keeper
 from wolfhound.core import INNER, Atoms, AtomsLike, Method, Objective, Oracle, Progress, Start, State, Status
@@ -195,6 +196,7 @@ def minimize(
     max_steps: float = math.inf,
     max_passes: float = math.inf,
     max_seconds: float = math.inf,
+    max_memory: float | str | None = None,
     exclude: ArrayLike | None = None,
     names: Sequence[str] | None = None,
     start: Result | tuple[ArrayLike, ArrayLike] | None = None,
@@ -219,6 +221,10 @@ def minimize(
         median minus minimum of f over some of its atoms.
     max_steps, max_passes, max_seconds
         Limits; the best point so far is returned with its status.
+    max_memory
+        Bytes, or a text such as "1GB", to work in, besides atoms in memory, f, and Python with
+        its libraries: for blocks, harvest, screening and pool. Not for an oracle, which has
+        its own. Default: no limit.
     exclude : (e,) ids, optional
         Atoms that must not be used.
     names : n strings, optional
@@ -256,7 +262,7 @@ def minimize(
     plain = method is start is callback is checkpoint is None and limits == NO_LIMITS
     method = FullyCorrective() if method is None else method
     _check_kinds(objective, method, start, callback)
-    oracle = _as_oracle(atoms)
+    oracle, method = _as_oracle(atoms, method, max_memory)
     n, d = oracle.atoms.shape
     validate.require(objective.dim in (None, d), "atoms", f"rows of {objective.dim} entries", f"{d}")
     names = _as_names(names, n)
@@ -329,8 +335,12 @@ def _brief(method: object) -> str:
     return f"{type(method).__name__}({', '.join(settings)})"
 
 
-def _as_oracle(value: Any) -> Oracle:
-    return value if validate.is_oracle(value) else Scan(as_atoms(value))
+def _as_oracle(value: Any, method: Method, max_memory: float | str | None) -> tuple[Oracle, Method]:
+    if max_memory is None:
+        return (value if validate.is_oracle(value) else Scan(as_atoms(value))), method
+    rule = "None for an oracle, which has its own memory: give the atoms, or Scan(atoms, max_memory=...)"
+    validate.require(not validate.is_oracle(value), "max_memory", rule, max_memory)
+    return fit_memory(as_atoms(value), method, max_memory)
 
 
 def _pool(atoms: Atoms, exclude: NDArray[np.int64], least: int, rng: np.random.Generator) -> Start:

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
@@ -237,12 +237,13 @@ def map_ordered(work: Callable[[T], R], tasks: Iterable[T], *, blas: bool = True
     """Yield ``work(task)`` in the order of the tasks, run on our threads.
 
     At most two tasks per thread are taken ahead. Leaving the iterator early
-    waits for the tasks under way. Work that calls no BLAS can say so: holding it
-    to one thread takes longer than a small task. Work that itself comes here is
-    run where it is: threads that wait for each other would wait for ever.
+    waits for the tasks under way, and closes a generator of tasks. Work that calls
+    no BLAS can say so: holding it to one thread takes longer than a small task. Work
+    that itself comes here is run where it is: threads that wait for each other would
+    wait for ever.
     """
     threads = get_threads()
-    with one_blas_thread() if blas else contextlib.nullcontext():
+    with one_blas_thread() if blas else contextlib.nullcontext(), _closing(tasks):
         if threads == 1 or _local.ours:
             yield from map(work, tasks)
             return
@@ -267,3 +268,13 @@ def map_ordered(work: Callable[[T], R], tasks: Iterable[T], *, blas: bool = True
             for future in pending:
                 if not future.cancelled():
                     future.exception()
+
+
+@contextlib.contextmanager
+def _closing(tasks: Iterable[T]) -> Iterator[None]:
+    """Close a generator in the end: one that reads ahead has a thread, which must not outlive the work."""
+    try:
+        yield
+    finally:
+        if isinstance(tasks, Generator):
+            tasks.close()

@@ -29,6 +29,7 @@ from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.methods.steps import Adaptive, Clipped, LineSearch, OpenLoop, ShortStep
 from wolfhound.methods.sublinear import SublinearFrankWolfe
 from wolfhound.oracles.forms import FormScan, pair_rows
+from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.quantized import QuantizedQueries
 from wolfhound.oracles.scan import Scan
@@ -73,6 +74,7 @@ ORACLES = {
     "Scan, not screened": OracleLine(lambda atoms: Scan(atoms, screen=False), exact=True),
     "FormScan": OracleLine(FormScan, exact=True, see=pair_rows),
     "Tiered over forms": OracleLine(lambda atoms: Tiered(FormScan(atoms), cache=5), see=pair_rows),
+    "Int8FileScan": OracleLine(Int8FileScan.build, exact=True),
     "RandomSubset": OracleLine(RandomSubset),
     "RandomSubset of 1": OracleLine(lambda atoms: RandomSubset(atoms, size=1)),
     "RandomSubset of 7": OracleLine(lambda atoms: RandomSubset(atoms, size=7)),

@@ -29,6 +29,7 @@ from wolfhound.herding.herd import herd
 from wolfhound.herding.result import HerdResult
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
+from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.policy import ACMDP, AffineTransition, QuadraticReward, TabularResult, fwpo
@@ -108,6 +109,7 @@ def templates() -> tuple[Template, ...]:
         ),
         "int8": lambda: _index(Int8Scan, ROWS),
         "int8 positive": lambda: _index(Int8Scan, POSITIVE),
+        "int8 on disk": lambda: _index(Int8FileScan, POSITIVE),
         "clusters": lambda: _index(ClusterIndex, ROWS),
         "clusters proof": lambda: _index(ClusterIndex, ROWS, proof=True),
         "lsh": lambda: _index(LshIndex, ROWS, tables=2, tau=0.5),

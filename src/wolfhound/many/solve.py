@@ -56,7 +56,7 @@ def minimize_many(
     exclude: ArrayLike | Sequence[ArrayLike] | None = None,
     at_most_one: bool = False,
     max_atoms: int | None = None,
-    max_memory: float | None = None,
+    max_memory: float | str | None = None,
     max_seconds: float = math.inf,
     skip: bool = False,
     out: str | PathLike[str] | None = None,
@@ -91,8 +91,8 @@ def minimize_many(
         `ManyResult.price` says what that costs; gaps still are to the minimum over the hull.
         With `at_most_one` the origin counts as one.
     max_memory
-        Bytes to work in, besides atoms, targets and the answer; 4 GiB by default. Other
-        sizes may change last bits.
+        Bytes, or a text such as "1GB", to work in, besides atoms, targets and the answer; 4 GiB
+        by default. Other sizes may change last bits.
     max_seconds
         What is not finished then is returned as it is, with its status.
     skip
@@ -122,7 +122,7 @@ def minimize_many(
     began = time.perf_counter()
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
     clock = Clock(began + validate.number(max_seconds, "max_seconds", low=0.0))
-    memory = MEMORY if max_memory is None else validate.number(max_memory, "max_memory", low=0.0, strict=True)
+    memory = MEMORY if max_memory is None else validate.memory(max_memory, "max_memory")
     if callback is not None:
         validate.function(callback, "callback", "a function of a ManyState")
     most = None if max_atoms is None else validate.count(max_atoms, "max_atoms", low=1)
