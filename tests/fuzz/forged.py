@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tests.fuzz import forgery, supervise
 from tests.fuzz.supervise import Findings
-from wolfhound import SquaredDistance, load, minimize
+from wolfhound import Normal, SquaredDistance, load, minimize, npmle
 from wolfhound.herding.herd import herd
 from wolfhound.herding.result import HerdResult
 from wolfhound.oracles.clusters import ClusterIndex
@@ -91,6 +91,7 @@ def templates() -> tuple[Template, ...]:
             lambda folder: TabularResult.load(folder, atoms=ROWS),
             use_result,
         ),
+        "mixture": lambda: (npmle(ROWS[:, 0], Normal(0.5)), load, use_mixture),
         "int8": lambda: _index(Int8Scan, ROWS),
         "int8 positive": lambda: _index(Int8Scan, POSITIVE),
         "clusters": lambda: _index(ClusterIndex, ROWS),
@@ -154,6 +155,18 @@ def use_result(result: Any) -> list[str]:
         "gap": not getattr(result, "gap", 0.0) < 0.0,
         "trace": len(result.trace) == len(result.trace.kind),
         "message": isinstance(result.message, str),
+    }
+    return [f"wrong {name}" for name, holds in rules.items() if not holds]
+
+
+def use_mixture(fit: Any) -> list[str]:
+    """Ask a fit for posteriors; return what is wrong."""
+    repr(fit)
+    rows = fit.posterior(np.array([0.0, 1.0, 2.0]), Normal(0.5))
+    rules = {
+        "posterior": rows.shape == (3, len(fit.mass)) and bool(np.abs(rows.sum(axis=1) - 1.0).max() < 1e-6),
+        "gap": fit.gap >= 0.0,
+        "means": len(fit.posterior_mean()) == len(fit.x),
     }
     return [f"wrong {name}" for name, holds in rules.items() if not holds]
 

@@ -69,7 +69,9 @@ def exchange(full: Continuum, *, atol: float, end: float = math.inf) -> Exchange
 def _tidy(data: Continuum, done: Exchanged, atol: float) -> Exchanged:
     """Merge neighbours that the proof does not need."""
     for near in (0.7, 0.35):
-        z, x = merge(from_theta(data.kind, done.theta), done.mass, near * float(np.quantile(data.reach, 0.05)))
+        z, x = merge(
+            from_theta(data.kind, done.theta), done.mass, near * float(np.quantile(data.reach, 0.05))
+        )
         if len(z) == len(done.theta):
             continue
         z, x, value = polish(data, z, x, 30)
@@ -128,15 +130,16 @@ def _move(data: Continuum, z: Vector, x: Vector, near: float, gap: float) -> tup
     return (merged[0], merged[1]) if merged[2] >= value else (z, x)
 
 
-def _insert(
-    z: Vector, x: Vector, found: Certificate, gap: float, atol: float
-) -> tuple[Vector, Vector]:
+def _insert(z: Vector, x: Vector, found: Certificate, gap: float, atol: float) -> tuple[Vector, Vector]:
     least = 1.0 + max(0.02 * atol, 1e-3 * (found.attained - 1.0)) if math.isfinite(found.attained) else 1.0
     new = found.places[found.heights > least]
     if len(new) == 0:
         return z, x
     share = min(1e-2, 0.1 * gap)
-    joined = np.concatenate([z, new]), np.concatenate([x * (1.0 - share), np.full(len(new), share / len(new))])
+    joined = (
+        np.concatenate([z, new]),
+        np.concatenate([x * (1.0 - share), np.full(len(new), share / len(new))]),
+    )
     order = np.argsort(joined[0], kind="stable")
     return joined[0][order], joined[1][order]
 

@@ -367,7 +367,9 @@ FAMILIES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 def _spread(value: float | Vector, name: str, n: int) -> Vector:
     found = np.asarray(value, np.float64)
     if found.ndim:
-        require(len(found) == n, name, f"one number, or one for each of {n} observations", f"{len(found)} numbers")
+        require(
+            len(found) == n, name, f"one number, or one for each of {n} observations", f"{len(found)} numbers"
+        )
     return np.ascontiguousarray(np.broadcast_to(found, (n,)))
 
 

@@ -161,9 +161,7 @@ class MixtureFit:
         inside = np.abs(self._line("local_fdr") - number(null, "null")) <= radius
         return np.concatenate([rows[:, inside].sum(axis=1) for _, rows, _ in self._blocks(x, family)])
 
-    def lfsr(
-        self, x: ArrayLike | None = None, family: Family | None = None, *, null: float = 0.0
-    ) -> Vector:
+    def lfsr(self, x: ArrayLike | None = None, family: Family | None = None, *, null: float = 0.0) -> Vector:
         """(n,) local false sign rates: the smaller of P(theta >= null) and P(theta <= null)."""
         theta = self._line("lfsr") - number(null, "null")
 
@@ -178,11 +176,7 @@ class MixtureFit:
             return np.exp(np.concatenate([logs for _, _, logs in self._blocks(x, family)]))
 
     def log_likelihood(
-        self,
-        x: ArrayLike | None = None,
-        family: Family | None = None,
-        *,
-        weights: ArrayLike | None = None,
+        self, x: ArrayLike | None = None, family: Family | None = None, *, weights: ArrayLike | None = None
     ) -> float:
         """Sum of the log-densities of observations, times weights if given."""
         logs = np.concatenate([logs for _, _, logs in self._blocks(x, family)])

@@ -128,7 +128,9 @@ def _collapse(family: Family, x: Vector, shares: Vector) -> _Distinct:
     if len(keep) < len(x):
         family, x, shares = family.take(keep), x[keep], shares[keep]
     numbers = [np.broadcast_to(np.asarray(each, np.float64), x.shape) for each in _vary(family)]
-    _, first, which = np.unique(np.column_stack([x, *numbers]), axis=0, return_index=True, return_inverse=True)
+    _, first, which = np.unique(
+        np.column_stack([x, *numbers]), axis=0, return_index=True, return_inverse=True
+    )
     if len(first) == len(x):
         return _Distinct(family, x, shares)
     return _Distinct(family.take(first), x[first], np.bincount(which.ravel(), shares))
@@ -181,9 +183,7 @@ def _check_grid(family: Family, x: Vector, grid: ArrayLike | None) -> Parameters
     return np.unique(found, axis=0)
 
 
-def _fit_on_grid(
-    distinct: _Distinct, grid: Parameters, *, atol: float, end: float, seed: int
-) -> _Found:
+def _fit_on_grid(distinct: _Distinct, grid: Parameters, *, atol: float, end: float, seed: int) -> _Found:
     """The support is among these parameters."""
     n, m = len(distinct.x), len(grid)
     narrow = atol >= FLOAT32_GAP and n * m > 1 << 24

@@ -175,9 +175,15 @@ def _check(matrix: NDArray[Any], shares: Vector, *, log: bool) -> float:
     for here in _blocks(matrix):
         top, low = matrix[here].max(axis=1), matrix[here].min(axis=1)
         if log:
-            good, rule = np.isfinite(top) & ~np.isnan(low), "below inf, no nan, above -inf somewhere in each row"
+            good, rule = (
+                np.isfinite(top) & ~np.isnan(low),
+                "below inf, no nan, above -inf somewhere in each row",
+            )
         else:
-            good, rule = (low >= 0.0) & (top > 0.0) & np.isfinite(top), ">= 0, finite, positive somewhere in each row"
+            good, rule = (
+                (low >= 0.0) & (top > 0.0) & np.isfinite(top),
+                ">= 0, finite, positive somewhere in each row",
+            )
         bad = np.flatnonzero(~good)
         if len(bad):
             at = here.start + int(bad[0])
