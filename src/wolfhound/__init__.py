@@ -49,6 +49,15 @@ if TYPE_CHECKING:
     from wolfhound.methods.steps import ShortStep as ShortStep
     from wolfhound.methods.sublinear import Halving as Halving
     from wolfhound.methods.sublinear import SublinearFrankWolfe as SublinearFrankWolfe
+    from wolfhound.mixtures.families import Binomial as Binomial
+    from wolfhound.mixtures.families import Normal as Normal
+    from wolfhound.mixtures.families import NormalMeanScale as NormalMeanScale
+    from wolfhound.mixtures.families import Poisson as Poisson
+    from wolfhound.mixtures.families import StudentT as StudentT
+    from wolfhound.mixtures.fit import MixtureFit as MixtureFit
+    from wolfhound.mixtures.npmle import npmle as npmle
+    from wolfhound.mixtures.weights import WeightsFit as WeightsFit
+    from wolfhound.mixtures.weights import fit_weights as fit_weights
     from wolfhound.objectives.custom import Custom as Custom
     from wolfhound.objectives.glm import Huber as Huber
     from wolfhound.objectives.glm import Logistic as Logistic
@@ -110,6 +119,10 @@ _NAMES = {
     "methods.fully_corrective": ("FullyCorrective",),
     "methods.steps": ("Adaptive", "Clipped", "LineSearch", "OpenLoop", "ShortStep"),
     "methods.sublinear": ("Halving", "SublinearFrankWolfe"),
+    "mixtures.families": ("Binomial", "Normal", "NormalMeanScale", "Poisson", "StudentT"),
+    "mixtures.fit": ("MixtureFit",),
+    "mixtures.npmle": ("npmle",),
+    "mixtures.weights": ("WeightsFit", "fit_weights"),
     "objectives.custom": ("Custom",),
     "objectives.glm": ("Huber", "Logistic"),
     "objectives.likelihood": ("MixtureLikelihood",),

@@ -18,6 +18,7 @@ KINDS = {
     "design": "wolfhound.designs.result:Design",
     "herd": "wolfhound.herding.result:HerdResult",
     "policy": "wolfhound.policy.tabular.result:TabularResult",
+    "mixture": "wolfhound.mixtures.fit:MixtureFit",
     "agent": "wolfhound.policy.deep.agent:Agent",
     "index": "wolfhound.oracles.indexes:load_index",
 }
@@ -44,7 +45,7 @@ def load(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Any:
 
     Returns
     -------
-    Result, ManyResult, HerdResult, Design, TabularResult, Agent or an index
+    Result, ManyResult, HerdResult, Design, MixtureFit, TabularResult, Agent or an index
         By what the folder holds.
 
     Raises

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tests.fuzz import forgery, supervise
 from tests.fuzz.supervise import Findings
-from wolfhound import Adaptive, FrankWolfe, Pairwise, SquaredDistance, load, minimize
+from wolfhound import Adaptive, FrankWolfe, Normal, Pairwise, SquaredDistance, load, minimize, npmle
 from wolfhound.herding.herd import herd
 from wolfhound.herding.result import HerdResult
 from wolfhound.oracles.clusters import ClusterIndex
@@ -107,6 +107,7 @@ def templates() -> tuple[Template, ...]:
             lambda folder: TabularResult.load(folder, atoms=ROWS),
             use_result,
         ),
+        "mixture": lambda: (npmle(ROWS[:, 0], Normal(0.5)), load, use_mixture),
         "int8": lambda: _index(Int8Scan, ROWS),
         "int8 positive": lambda: _index(Int8Scan, POSITIVE),
         "int8 on disk": lambda: _index(Int8FileScan, POSITIVE),
@@ -187,6 +188,18 @@ def use_run(result: Result) -> list[str]:
     if not 0.5 * float(away @ away) <= result.value * (1.0 + 1e-12):
         wrong.append(f"value {result.value} is below that of the weights")
     return wrong
+
+
+def use_mixture(fit: Any) -> list[str]:
+    """Ask a fit for posteriors; return what is wrong."""
+    repr(fit)
+    rows = fit.posterior(np.array([0.0, 1.0, 2.0]), Normal(0.5))
+    rules = {
+        "posterior": rows.shape == (3, len(fit.mass)) and bool(np.abs(rows.sum(axis=1) - 1.0).max() < 1e-6),
+        "gap": fit.gap >= 0.0,
+        "means": len(fit.posterior_mean()) == len(fit.x),
+    }
+    return [f"wrong {name}" for name, holds in rules.items() if not holds]
 
 
 # ---------------------------------------------------------------- judging

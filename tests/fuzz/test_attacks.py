@@ -24,6 +24,7 @@ SEED = int(os.environ.get("WOLFHOUND_FUZZ_SEED", secrets.randbits(32)))
         ("bounds", 8, "bounds", 2000),
         ("shared", 2, "shared runs", 150),
         ("designs", 40, "designs", 30),
+        ("mixtures", 6, "certificates", 30),
     ],
 )
 def test_nothing_is_found(module: str, batches: int, counted: str, least: int) -> None:

@@ -182,17 +182,17 @@ def _enter(objective: Objective, ask: Asker, pool: AtomPool, start: Spot) -> Inn
         raise FloatingPointError(
             "f must be finite at the start. Got inf: no atom that was found is inside the domain of f."
         )
-    return _choose(objective, pool, start.point, start.positions, start.weights)
+    return _choose(objective, pool, start, most=ask.oracle.atoms.shape[0])
 
 
-def _choose(objective: Objective, pool: AtomPool, point: Point, positions: Ints, weights: Vector) -> Inner:
+def _choose(objective: Objective, pool: AtomPool, start: Spot, *, most: int) -> Inner:
     if objective.quadratic:
         from wolfhound.methods._quadratic import QuadraticInner  # noqa: PLC0415 - compiles only what is used
 
-        return QuadraticInner(objective, pool, point, positions, weights)
+        return QuadraticInner(objective, pool, start.point, start.positions, start.weights)
     from wolfhound.methods._newton import NewtonInner  # noqa: PLC0415 - likewise
 
-    return NewtonInner(objective, pool, point, positions, weights)
+    return NewtonInner(objective, pool, start.point, start.positions, start.weights, most=most)
 
 
 @dataclass(slots=True)
