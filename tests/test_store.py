@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pytest
 
-from wolfhound import store
+from wolfhound import _draft, store
 from wolfhound._manifest import seal
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
 from wolfhound.store import StoreError, check_fingerprint, load, save, write_atomically
@@ -212,7 +212,7 @@ def test_a_full_disk_leaves_the_old(
 ) -> None:
     save(tmp_path, "index", {"ids": np.array([5])}, {"old": True})
     before = names(tmp_path)
-    owner: Any = {"fsync": os, "write": store._Hashing}[name]
+    owner: Any = {"fsync": os, "write": _draft.Hashing}[name]
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
         patch.setattr(owner, name, failing(getattr(owner, name), after))
         save_small(tmp_path)
@@ -260,7 +260,7 @@ def kill_at(step: int) -> None:
         return wrapped
 
     places: tuple[tuple[Any, str], ...] = ((os, "open"), (os, "fsync"), (os, "replace"), (os, "unlink"))
-    for owner, name in (*places, (store._Hashing, "write")):
+    for owner, name in (*places, (_draft.Hashing, "write")):
         setattr(owner, name, counted(getattr(owner, name)))
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.conformance.method import problems
-from tests.conformance.oracle import Make
+from tests.conformance.oracle import Make, See
 from tests.methods.shares import ANY
 from tests.methods.test_tiers import On
 from tests.objectives.cases import CASES as OBJECTIVES
@@ -28,6 +28,8 @@ from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.methods.steps import Adaptive, Clipped, LineSearch, OpenLoop, ShortStep
 from wolfhound.methods.sublinear import SublinearFrankWolfe
+from wolfhound.oracles.forms import FormScan, pair_rows
+from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.quantized import QuantizedQueries
 from wolfhound.oracles.scan import Scan
@@ -39,10 +41,11 @@ __all__ = ["KERNELS", "METHODS", "OBJECTIVES", "ORACLES", "OracleLine"]
 
 
 class OracleLine(NamedTuple):
-    """How to make an oracle, and whether it promises the best atom."""
+    """How to make an oracle, whether it promises the best atom, and how it sees the rows that it is given."""
 
     make: Make
     exact: bool = False
+    see: See = np.asarray
 
 
 class MethodLine(NamedTuple):
@@ -69,6 +72,9 @@ ORACLES = {
     "Scan": OracleLine(Scan, exact=True),
     "Scan, screened": OracleLine(lambda atoms: Scan(atoms, screen=True), exact=True),
     "Scan, not screened": OracleLine(lambda atoms: Scan(atoms, screen=False), exact=True),
+    "FormScan": OracleLine(FormScan, exact=True, see=pair_rows),
+    "Tiered over forms": OracleLine(lambda atoms: Tiered(FormScan(atoms), cache=5), see=pair_rows),
+    "Int8FileScan": OracleLine(Int8FileScan.build, exact=True),
     "RandomSubset": OracleLine(RandomSubset),
     "RandomSubset of 1": OracleLine(lambda atoms: RandomSubset(atoms, size=1)),
     "RandomSubset of 7": OracleLine(lambda atoms: RandomSubset(atoms, size=7)),

@@ -46,8 +46,14 @@ MaxSteps = Annotated[float, stopping("Stop after so many steps.", show_default=F
 MaxPasses = Annotated[float, stopping("Stop after so many passes over all atoms.", show_default=False)]
 MaxSeconds = Annotated[float, stopping("Stop after so long; the best stays.", show_default=False)]
 Seed = Annotated[int, option("Seed of the random atoms that are read first.", min=0)]
+Checkpoint = Annotated[
+    Path | None, output("Kept after every pass: the same command goes on from there.", metavar="FOLDER")
+]
 Top = Annotated[int, output("Atoms to print, by weight.", min=0)]
 Out = Annotated[Path | None, file_output("Write all weights: .csv, .json, .npy or .parquet.")]
+Summary = Annotated[
+    Path | None, file_output("Write value, lower, gap, status per target: .csv, .json, .npy or .parquet.")
+]
 Save = Annotated[Path | None, output("Save the result, for wolfhound.load.", metavar="FOLDER")]
 Plot = Annotated[Path | None, file_output("Draw the convergence: .png, .svg or .pdf.", "--plot")]
 Json = Annotated[bool, output("Print one JSON document and nothing else.", "--json")]

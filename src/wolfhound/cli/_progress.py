@@ -123,14 +123,20 @@ class GapMeter(Meter):
         towards it, on a log scale.
     jobs
         Runs.
-    clock
+    intent, clock
         As for `Meter`.
     """
 
     def __init__(
-        self, n: int, *, rtol: float, jobs: int = 1, clock: Callable[[], float] = time.monotonic
+        self,
+        n: int,
+        *,
+        rtol: float,
+        jobs: int = 1,
+        intent: str = "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(lambda _: self.read(), clock=clock)
+        super().__init__(lambda _: self.read(), intent=intent, clock=clock)
         self._n, self._rtol, self._jobs = n, rtol, jobs
         self._first = math.inf
 

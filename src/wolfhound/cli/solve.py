@@ -108,6 +108,7 @@ def solve(
     seed: opt.Seed = 0,
     out: opt.Out = None,
     save: opt.Save = None,
+    checkpoint: opt.Checkpoint = None,
     picture: opt.Plot = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -124,13 +125,18 @@ def solve(
     wolfhound solve atoms.npy --objective least-squares --design A.npy \
       --response b.npy --exclude 0,7 --save run --plot run.png
 
+    wolfhound solve 'part-*.npy' --objective squared-distance \
+      --target point.npy --checkpoint run
+
     wolfhound solve atoms.npy --objective squared-distance --target point.npy --ray auto
     """
     outputs = output.Outputs(out, save, picture).check("a result", "result")
+    resumed = output.check_checkpoint(checkpoint)
     f = make_objective(objective, ObjectiveFiles(target, design, response, labels, delta))
     mover = make_method(method, step, lazy, smoothness=f.smoothness)
     rows, known = opt.read_atoms(atoms, names)
-    with _open_oracle(atoms, rows, ray) as oracle, GapMeter(rows.shape[0], rtol=rtol).job() as callback:
+    meter = GapMeter(rows.shape[0], rtol=rtol, intent=resumed)
+    with _open_oracle(atoms, rows, ray) as oracle, meter.job() as callback:
         result = wh.minimize(
             f,
             oracle,
@@ -143,6 +149,7 @@ def solve(
             exclude=opt.parse_ids(opt.split(exclude or []), "--exclude", "ids with commas between"),
             names=known,
             callback=callback,
+            checkpoint=checkpoint,
             seed=seed,
         )
     weights = output.list_weights(result)

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import final
@@ -15,11 +16,11 @@ from wolfhound.oracles._batch import candidates, group_size, product_pass
 from wolfhound.oracles._best import Best
 from wolfhound.oracles._hits import Cost, build_hits, join, patch, prove, rank_one, rescore, settle, take_from
 from wolfhound.oracles._norms import Gauge, Norms
-from wolfhound.oracles._pass import Watch, full_pass
+from wolfhound.oracles._pass import Watch, full_pass, plan_pass
 from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles._screen import ReferencePass, Screen, fits, scale_of
 from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
-from wolfhound.validate import flag
+from wolfhound.validate import flag, memory
 
 _FEW = 4
 """So many queries are faster one by one than as a product of matrices."""
@@ -49,7 +50,11 @@ class Scan(CheckedOracle):
     screen
         Whether to keep the scores of the last full pass, so that a query close
         to it is answered from the few atoms that can still win. Takes 8n
-        bytes, and 4n more during a pass; default: where 8n is at most 1 GiB.
+        bytes, and 4n more during a pass; default: where 8n is at most 1 GiB, and 12n at
+        most half of `max_memory`.
+    max_memory
+        Bytes, or a text such as "1GB", that passes may take, beside atoms in memory and the
+        answer; default: any, blocks are of 32 MiB, 16 in files.
 
     Examples
     --------
@@ -58,9 +63,15 @@ class Scan(CheckedOracle):
     (array([[1, 2]]), array([[3., 2.]]))
     """
 
-    def __init__(self, atoms: AtomsLike, *, screen: bool | None = None) -> None:
+    def __init__(
+        self, atoms: AtomsLike, *, screen: bool | None = None, max_memory: float | str | None = None
+    ) -> None:
         self._atoms = as_atoms(atoms)
-        self._screen = 8 * self._atoms.shape[0] <= SCREEN_MEMORY if screen is None else flag(screen, "screen")
+        self._memory = math.inf if max_memory is None else memory(max_memory, "max_memory")
+        wish = None if screen is None else flag(screen, "screen")
+        if wish is None and 8 * self._atoms.shape[0] > SCREEN_MEMORY:
+            wish = False
+        self._plan = plan_pass(self._atoms, self._memory, wish)
         # Both are replaced whole, never changed: a query of another thread may hold them.
         self._norms: Norms | None = None
         self._reference: ReferencePass | None = None
@@ -70,15 +81,15 @@ class Scan(CheckedOracle):
         if len(question.queries) == 1:
             return self._answer_near(question) or self._loop(question, keep=True)
         if len(question.queries) <= _FEW:
-            return self._loop(question)
+            return self._loop(question, keep=True)
         size = candidates(self._atoms, question.k)
-        step = group_size(self._atoms, size)
+        step = group_size(self._atoms, size, self._memory)
         starts = range(0, len(question.queries), step)
         return join([self._many(question.only(slice(start, start + step)), size) for start in starts])
 
     def __repr__(self) -> str:
         """The atoms and the options."""
-        return f"Scan({self._atoms!r}, screen={self._screen})"
+        return f"Scan({self._atoms!r}, screen={self._plan.screen})"
 
     # ------------------------------------------------------------ one query
 
@@ -98,13 +109,15 @@ class Scan(CheckedOracle):
         return _prove_all(take_from(ids, rows), question, scores, best, cost)
 
     def _gauge(self) -> Gauge:
-        return Gauge(self._atoms, self._norms, keep=self._screen)
+        return Gauge(self._atoms, self._norms, keep=self._plan.screen)
 
     # ------------------------------------------------------------ several queries
 
     def _many(self, question: Question, size: int) -> Hits:
         """Answer by products; what they cannot decide, by the float64 loop."""
-        ids, uppers, rest, norms = product_pass(self._atoms, self._gauge(), question, size)
+        ids, uppers, rest, norms = product_pass(
+            self._atoms, self._gauge(), question, size, block=min(self._plan.block, 16 << 20)
+        )
         self._norms = norms
         cost = Cost(np.full(len(ids), self._atoms.shape[0]), 1.0, norms.radius)
         hits = settle(self._atoms, question, ids, uppers, rest=rest, cost=cost)
@@ -114,20 +127,20 @@ class Scan(CheckedOracle):
     def _loop(self, question: Question, *, keep: bool = False) -> Hits:
         """Answer by the float64 loop, in one pass: the k best, proved.
 
-        With `keep`, the pass of one query becomes the reference of screening.
+        With `keep`, the pass of the first query becomes the reference of screening.
         """
         watches = [
             Watch(query=query, banned=question.exclusions(i), best=Best(question.k))
             for i, query in enumerate(question.queries)
         ]
         first, size = watches[0], float(question.sizes[0])
-        if keep and self._screen and fits(size, 1.0):
+        if keep and self._plan.screen and fits(size, 1.0):
             first.copy, first.scale = np.empty(self._atoms.shape[0], np.float32), scale_of(size)
-        self._norms = norms = full_pass(self._atoms, self._gauge(), watches)
+        self._norms = norms = full_pass(self._atoms, self._gauge(), watches, self._plan.block)
         if first.copy is not None and fits(size, norms.radius):
             self._reference = ReferencePass(first.query.copy(), size, first.scale, first.copy, norms)
         ranked = [rank_one(*watch.best.entries(), question.k) for watch in watches]
-        scores, ids = ranked[0] if keep else map(np.concatenate, zip(*ranked, strict=True))
+        scores, ids = map(np.concatenate, zip(*ranked, strict=True))
         cost = Cost(np.full(len(watches), self._atoms.shape[0]), 1.0, norms.radius)
         return _prove_all(self._atoms.take, question, scores, ids, cost)
 

@@ -15,16 +15,9 @@ from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._hits import Cost, join, patch, settle
 from wolfhound.oracles._question import CheckedOracle, Question, slacks
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
-from wolfhound.oracles.int8.codes import (
-    CodeCandidates,
-    CodedQueries,
-    Codes,
-    encode_queries,
-    room,
-    sweep_codes,
-    try_sample,
-)
+from wolfhound.oracles.int8.codes import CodedQueries, Codes, CodeStore, encode_queries
 from wolfhound.oracles.int8.encoding import encode_atoms
+from wolfhound.oracles.int8.sweep import CodeCandidates, room, sweep_codes, try_sample
 from wolfhound.oracles.scan import Scan
 
 NAME = "int8"
@@ -105,7 +98,7 @@ class Int8Scan(CheckedOracle):
         return f"Int8Scan({self._atoms!r}, {self.nbytes / 2**20:.1f} MiB)"
 
 
-def answer_by_codes(atoms: Atoms, codes: Codes, scan: Scan, question: Question) -> Hits:
+def answer_by_codes(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question) -> Hits:
     """Answer from one pass over the codes per group of queries.
 
     Parameters
@@ -123,7 +116,7 @@ def answer_by_codes(atoms: Atoms, codes: Codes, scan: Scan, question: Question) 
     return join([_answer_group(atoms, codes, scan, part) for part in parts])
 
 
-def _answer_group(atoms: Atoms, codes: Codes, scan: Scan, question: Question) -> Hits:
+def _answer_group(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question) -> Hits:
     """Answer by the codes, except for queries of which a sample says that they decide little."""
     queries = encode_queries(codes, question)
     hopeless, tried = try_sample(codes, queries, question.k)
@@ -136,7 +129,7 @@ def _answer_group(atoms: Atoms, codes: Codes, scan: Scan, question: Question) ->
     return replace(hits, scored=hits.scored + tried) if tried else hits
 
 
-def _decide(atoms: Atoms, codes: Codes, scan: Scan, question: Question, queries: CodedQueries) -> Hits:
+def _decide(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question, queries: CodedQueries) -> Hits:
     """Answer from a pass over the codes; of what has too many candidates, from one over the atoms."""
     found = sweep_codes(codes, queries, question.k)
     keys, places = _rank(found)

@@ -68,7 +68,7 @@ def _scale(values: Vector, exponent: int, towards: float) -> Vector:
 
 def choose_units(rows: Matrix) -> Units:
     """Centre at the mean of some rows, and make the largest entry less than 1."""
-    centre = rows.mean(axis=0, dtype=np.float64)
+    centre = rows.sum(axis=0, dtype=np.float64) / len(rows)
     top = float(np.abs(rows - centre).max())
     return Units(centre, exponent_of(top))
 
@@ -80,6 +80,9 @@ def exponent_of(top: float) -> int:
 
 def measure_norms(rows: Vector) -> Vector:
     """Norms of rows in these units, rounded up."""
-    d = rows.shape[1]
-    squares = np.einsum("ij,ij->i", rows, rows)
+    return round_norms(np.einsum("ij,ij->i", rows, rows), rows.shape[1])
+
+
+def round_norms(squares: Vector, d: int) -> Vector:
+    """Roots of computed squares of d entries, rounded up."""
     return np.asarray(np.sqrt(squares + d * TINY) * (1.0 + gamma(d + 8)))

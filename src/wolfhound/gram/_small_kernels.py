@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.core import Ids, Ints, Vector
+from wolfhound.gram import _moves as moves
+from wolfhound.gram import _proof_kernels as proofs
+from wolfhound.gram import _tableau as table
+from wolfhound.gram._answers import LIMITED, PROVED, ROUNDING, STALLED, Answers, Rules, write_sorted
+from wolfhound.gram._proof_kernels import Bracket, Residual
+from wolfhound.gram._tableau import COLUMNS, GAIN, LEAST, LINEAR, PIVOT, SIZE, STEPS, WEIGHT, Singles, Tableau
 from wolfhound.jit import fast_kernel, kernel
-from wolfhound.many import _moves as moves
-from wolfhound.many import _proof_kernels as proofs
-from wolfhound.many import _tableau as table
-from wolfhound.many._answers import LIMITED, PROVED, ROUNDING, STALLED, Answers, Rules, write_sorted
-from wolfhound.many._proof_kernels import Bracket, Residual
-from wolfhound.many._tableau import COLUMNS, GAIN, LEAST, LINEAR, PIVOT, SIZE, WEIGHT, Singles, Tableau
 from wolfhound.rounding import TINY, UNIT
 
 PATIENCE = 6
@@ -317,7 +317,7 @@ def _solve_target(
             break
     write_sorted(room.ids, room.weights, k, out.ids[t], out.weights[t])
     out.support[t], out.value[t], out.lower[t], out.goal[t] = k, value, min(lower, value), goal
-    out.passes[t] = passes
+    out.passes[t], out.steps[t] = passes, tab.sizes[STEPS]
     # A move of the weights by a few units in the last place moves the gap by this.
     grain = 128.0 * UNIT * atoms.radius * (atoms.radius + norm)
     left = value - lower

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Vector
-from wolfhound.jit import fast_kernel, kernel
-from wolfhound.many import _tableau as table
-from wolfhound.many._tableau import (
+from wolfhound.gram import _tableau as table
+from wolfhound.gram._tableau import (
     AIM,
     ALONG_U,
     ALONG_V,
@@ -22,11 +21,13 @@ from wolfhound.many._tableau import (
     LAST,
     SIZE,
     SPARE,
+    STEPS,
     WEIGHT,
     Tableau,
     U,
     V,
 )
+from wolfhound.jit import fast_kernel, kernel
 
 DEPENDENT = 1e-11
 """A pivot below this share of its diagonal: affinely dependent."""
@@ -44,7 +45,7 @@ VANISHING = 1e-12
 @kernel
 def clear(tab: Tableau, q: int, alpha: float) -> None:
     """Begin a target with no active atom; `exact`, `linear`, `least` and `pivot` are the caller's."""
-    tab.sizes[SIZE], tab.sizes[COLUMNS] = 0, q
+    tab.sizes[SIZE], tab.sizes[COLUMNS], tab.sizes[STEPS] = 0, q, 0
     tab.numbers[ALPHA], tab.numbers[LAM], tab.numbers[LAST] = alpha, 0.0, np.inf
     for j in range(q):
         tab.lines[ALONG_U, j] = tab.lines[ALONG_V, j] = np.float32(0.0)
@@ -94,7 +95,7 @@ def join(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], pivot: float
     table.subtract_rows(tab.rest, line, k, q)
     table.add_along(tab, k, q, np.float32(1.0 / root))
     tab.at[k], tab.active[WEIGHT, k], tab.lines[FREE, b] = b, 0.0, np.float32(0.0)
-    tab.sizes[SIZE] = k + 1
+    tab.sizes[SIZE], tab.sizes[STEPS] = k + 1, tab.sizes[STEPS] + 1
 
 
 @kernel

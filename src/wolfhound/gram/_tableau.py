@@ -34,7 +34,7 @@ LANES = 16
 """Columns come in multiples of this."""
 
 ALPHA, LAM, LAST, GAIN = range(4)
-SIZE, COLUMNS = 0, 1
+SIZE, COLUMNS, STEPS = range(3)
 U, V, WEIGHT, AIM = range(4)
 ALONG_U, ALONG_V, PIVOT, LINEAR, LEAST, PRICE, SPARE, FREE = range(8)
 
@@ -60,8 +60,8 @@ class Tableau(NamedTuple):
     numbers : (4,)
         alpha, the multiplier lambda of sum w = 1, the last value of the model, and the
         slope towards the column that was chosen.
-    sizes : (2,) int64
-        k and q.
+    sizes : (3,) int64
+        k, q and the atoms that have joined.
     turns : (2 cap,)
         Cosines and sines of the last rotations.
     """
@@ -88,7 +88,7 @@ def make_tableau(cap: int, columns: int) -> Tableau:
         np.zeros(wide),
         np.zeros(cap, np.int64),
         np.zeros(4),
-        np.zeros(2, np.int64),
+        np.zeros(3, np.int64),
         np.zeros(2 * cap),
     )
 

@@ -1,0 +1,192 @@
+"""`fit_weights`: the weights of given components, from the matrix of their likelihoods."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wolfhound._npy import check_exists
+from wolfhound.core import Ids, Status, Vector
+from wolfhound.mixtures import _newton
+from wolfhound.mixtures._rows import BLOCK_ENTRIES, EXPONENTS, NARROW, LikelihoodRows, scale_logs
+from wolfhound.validate import count, flag, number, real_array, require, vector
+
+FLOAT32_GAP = 1e-6
+"""Likelihoods that are made of logarithms are float32 if the wanted gap is at least this, else float64."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WeightsFit:
+    """Weights of a mixture's components, and how good they are.
+
+    Attributes
+    ----------
+    weights : (m,)
+        Nonnegative, sum 1.
+    value : float
+        Mean log-likelihood of the observations, as computed.
+    gap : float
+        Proved: no other weights have a mean log-likelihood larger by more, in nats.
+    reads : int
+        How often all likelihoods were read.
+    seconds : float
+        What it took.
+    status : Status
+        Why it ended.
+    """
+
+    weights: Vector
+    value: float
+    gap: float
+    reads: int
+    seconds: float
+    status: Status
+
+    @property
+    def support(self) -> Ids:
+        """Components of positive weight."""
+        return np.flatnonzero(self.weights)
+
+    @property
+    def success(self) -> bool:
+        """Whether the wanted gap is proved."""
+        return self.status.success
+
+    def __repr__(self) -> str:
+        """Status, value, gap and cost."""
+        cost = f"{self.reads} reads, {self.seconds:.3g} s"
+        return (
+            f"WeightsFit({self.status.name}: {len(self.support)} of {len(self.weights)} components,"
+            f" mean log-likelihood {self.value:.9g}, proved gap {self.gap:.2g}, {cost})"
+        )
+
+
+def fit_weights(
+    likelihoods: ArrayLike | str | os.PathLike[str],
+    *,
+    weights: ArrayLike | None = None,
+    log: bool = False,
+    atol: float = 1e-6,
+    max_seconds: float = math.inf,
+    seed: int = 0,
+) -> WeightsFit:
+    """Weights x of m components that maximise sum_j w_j log (L x)_j over the simplex, with a proved gap.
+
+    For tall matrices: millions of observations, hundreds of components. Each read of the
+    matrix is a line search and a proof; four or five suffice.
+
+    Parameters
+    ----------
+    likelihoods : (N, m) array, or path of a .npy file
+        A row per observation, a column per component; rows may have any scale. A file is
+        read in blocks of rows and need not fit into memory.
+    weights : (N,), optional
+        Of the observations, such as counts; equal if not given.
+    log
+        Whether these are log-likelihoods; -inf is allowed.
+    atol
+        Wanted gap, in nats per observation.
+    max_seconds
+        Stop after a read that ends later.
+    seed
+        Of the sample of rows that very tall problems begin with.
+
+    Examples
+    --------
+    >>> fit = fit_weights([[0.9, 0.1], [0.8, 0.2], [0.1, 0.7]])
+    >>> fit.weights.round(3), fit.success
+    (array([0.722, 0.278]), True)
+    """
+    begin = time.monotonic()
+    flag(log, "log")
+    atol = number(atol, "atol", low=0.0)
+    end = begin + number(max_seconds, "max_seconds", low=0.0)
+    rows, offset = _read(likelihoods, weights, log=log, atol=atol)
+    done = _newton.solve(rows, atol, seed=count(seed, "seed"), end=end)
+    if done.look.bad:
+        rule = "positive, and below inf, somewhere in each row"
+        require(False, "likelihoods", rule, f"{done.look.bad} row(s) that no component explains")
+    status = Status.ROUNDING if time.monotonic() <= end else Status.MAX_SECONDS
+    return WeightsFit(
+        weights=done.x,
+        value=done.look.value + offset,
+        gap=done.gap,
+        reads=done.reads,
+        seconds=time.monotonic() - begin,
+        status=Status.GAP_REACHED if done.gap <= atol else status,
+    )
+
+
+def make_shares(weights: ArrayLike | None, n: int) -> Vector:
+    """Weights of n observations, checked, with sum 1."""
+    if weights is None:
+        return np.full(n, 1.0 / n)
+    found = vector(weights, "weights", size=n)
+    require(bool(found.min() >= 0.0), "weights", ">= 0", found.min())
+    total = float(found.sum())
+    require(0.0 < total < math.inf, "weights", "of a positive, finite sum", total)
+    return np.asarray(found / total)
+
+
+def _read(
+    likelihoods: Any, weights: ArrayLike | None, *, log: bool, atol: float
+) -> tuple[LikelihoodRows, float]:
+    """The rows, and the mean logarithm of what they were divided by."""
+    matrix = likelihoods
+    if isinstance(likelihoods, (str, os.PathLike)):
+        matrix = np.load(check_exists(likelihoods), mmap_mode="r", allow_pickle=False)
+    matrix = real_array(matrix, "likelihoods", 2)
+    n, m = matrix.shape
+    require(n > 0 and m > 0, "likelihoods", "non-empty", f"shape {matrix.shape}")
+    shares = make_shares(weights, n)
+    kept = np.flatnonzero(shares)
+    if len(kept) < n:
+        matrix, shares = matrix[kept], shares[kept]
+    offset = _check(matrix, shares, log=log)
+    if not log:
+        return LikelihoodRows(matrix, shares), 0.0
+    narrow = atol >= FLOAT32_GAP
+    lost = EXPONENTS + (NARROW if narrow else 0.0)
+    if isinstance(matrix, np.memmap):
+        return LikelihoodRows(matrix, shares, log=True, lost=lost), offset
+    scaled = np.empty(matrix.shape, np.float32 if narrow else np.float64)
+    for here in _blocks(matrix):
+        scaled[here] = scale_logs(matrix[here], scaled.dtype)[0]
+    return LikelihoodRows(scaled, shares, lost=lost), offset
+
+
+def _blocks(matrix: NDArray[Any]) -> list[slice]:
+    n, m = matrix.shape
+    step = max(1, BLOCK_ENTRIES // m)
+    return [slice(first, min(first + step, n)) for first in range(0, n, step)]
+
+
+def _check(matrix: NDArray[Any], shares: Vector, *, log: bool) -> float:
+    """Refuse rows that have no positive likelihood, or one that is no number; the mean of the largest logs."""
+    offset = 0.0
+    for here in _blocks(matrix):
+        top, low = matrix[here].max(axis=1), matrix[here].min(axis=1)
+        if log:
+            good, rule = (
+                np.isfinite(top) & ~np.isnan(low),
+                "below inf, no nan, above -inf somewhere in each row",
+            )
+        else:
+            good, rule = (
+                (low >= 0.0) & (top > 0.0) & np.isfinite(top),
+                ">= 0, finite, positive somewhere in each row",
+            )
+        bad = np.flatnonzero(~good)
+        if len(bad):
+            at = here.start + int(bad[0])
+            require(False, "likelihoods", rule, f"{low[bad[0]]} .. {top[bad[0]]} in row {at}")
+        offset += float(shares[here] @ top) if log else 0.0
+    return offset
