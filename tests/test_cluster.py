@@ -165,7 +165,7 @@ def test_a_changed_file_is_refused_and_ends_a_run_with_what_is_proved(here: None
 def test_arrays_are_cut_and_any_oracle_is_built(here: None) -> None:
     rows = normal(900)
     with cluster.shard(rows, Int8Scan.build, shards=2, width=3) as oracle:
-        assert [each.shape for each in oracle.describe()] == [(450, 8), (450, 8)]
+        assert [each.atoms.shape for each in oracle.describe()] == [(450, 8), (450, 8)]
         mine, other = oracle.query(np.ones((1, 8))), Scan(rows).query(np.ones((1, 8)))
         assert (mine.ids, mine.scores) == (other.ids, other.scores)
 

@@ -16,9 +16,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from wolfhound import ClusterIndex, Scan, Sharded, SquaredDistance, Status, herd_in_features, minimize
+from wolfhound import (
+    ClusterIndex,
+    Scan,
+    Sharded,
+    SquaredDistance,
+    Status,
+    herd_in_features,
+    minimize,
+    minimize_many,
+)
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
 from wolfhound.core import Hits, Matrix, Oracle
+from wolfhound.designs.design import design
+from wolfhound.oracles.forms import FormScan, find_candidates
 from wolfhound.oracles.shards import LocalShard, ShardDown, ShardHost, ShardPlace, Take, Ticket
 from wolfhound.pulse import Cut, on_pulse, pulse
 
@@ -155,6 +166,28 @@ def test_herding_in_features(threads: ThreadPoolExecutor) -> None:
     mine = herd_in_features(oracle.atoms, 20, oracle=oracle, evaluate=False)
     other = herd_in_features(rows, 20, oracle=EXACT, evaluate=False)
     np.testing.assert_array_equal(mine.ids, other.ids)
+
+
+def test_designs_over_shards(threads: ThreadPoolExecutor) -> None:
+    rows = normal(600, 3).astype(np.float64)
+    oracle = Sharded.over([FormScan(part) for part in cut(rows, [250])], threads)
+    candidates = find_candidates(oracle.atoms)
+    assert candidates is not None
+    np.testing.assert_array_equal(candidates.take(np.arange(600)), rows)
+    assert find_candidates(shard(rows, threads, 250).atoms) is None
+    mine, other = design(oracle), design(FormScan(rows))
+    np.testing.assert_array_equal(mine.ids, other.ids)
+    np.testing.assert_allclose(mine.weights, other.weights, atol=1e-9)
+    assert mine.status is other.status is Status.GAP_REACHED
+
+
+@pytest.mark.slow
+def test_many_targets_share_the_round_trips(threads: ThreadPoolExecutor) -> None:
+    rows = normal(3000, 6)
+    oracle = shard(rows, threads, 1200)
+    result = minimize_many(2.0 * rows[:20], oracle, rtol=1e-4)
+    assert oracle.counts == {"query": result.passes.max(), "take": 1, "waits": 0}
+    assert {Status.GAP_REACHED} == set(result.status)
 
 
 # ---------------------------------------------------------------- shards that fail

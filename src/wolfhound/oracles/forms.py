@@ -16,6 +16,7 @@ from wolfhound.oracles._best import Best
 from wolfhound.oracles._hits import Cost, build_hits, rank_one
 from wolfhound.oracles._norms import Gauge
 from wolfhound.oracles._question import CheckedOracle, Question, check_question, slacks
+from wolfhound.oracles.sharded import ShardedAtoms
 from wolfhound.pulse import pulse
 from wolfhound.rounding import TINY, gamma
 from wolfhound.threads import map_ordered
@@ -73,6 +74,8 @@ def find_candidates(atoms: Atoms) -> Atoms | None:
     if isinstance(atoms, ConcatAtoms):
         parts = [find_candidates(part) for part in atoms.parts]
         return None if None in parts else ConcatAtoms([part for part in parts if part is not None])
+    if isinstance(atoms, ShardedAtoms) and atoms.fn is pair_rows:
+        return atoms.inner
     return atoms.atoms if isinstance(atoms, MappedAtoms) and atoms.fn is pair_rows else None
 
 

@@ -6,6 +6,7 @@ Knows shards by their futures only; where they live, another module knows.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Any, final
@@ -18,7 +19,7 @@ from wolfhound.atoms import Fingerprint
 from wolfhound.core import Hits, Ids, Matrix, Oracle, Vector
 from wolfhound.oracles._hits import merge
 from wolfhound.oracles._question import CheckedOracle, Question
-from wolfhound.oracles.shards import Crew, LocalShard, Search, Shard, ShardFacts, Take
+from wolfhound.oracles.shards import AtomFacts, Crew, LocalShard, Search, Shard, ShardFacts, Take
 from wolfhound.validate import count, require
 
 
@@ -30,25 +31,35 @@ class ShardedAtoms:
     that have some, `blocks` streams them. A block never spans two shards.
     """
 
-    __slots__ = ("_crew",)
+    __slots__ = ("_crew", "_facts", "_inner", "fn")
 
-    def __init__(self, crew: Crew) -> None:
-        self._crew = crew
+    def __init__(self, crew: Crew, facts: Sequence[AtomFacts] | None = None) -> None:
+        self._crew, self._inner = crew, facts is not None
+        self._facts = tuple(each.atoms for each in crew.facts) if facts is None else tuple(facts)
+        mapped = {each.mapped and each.mapped[0] for each in crew.facts}
+        self.fn = mapped.pop() if len(mapped) == 1 and not self._inner else None
+        """The function by which all shards map other atoms, if they do."""
+
+    @property
+    def inner(self) -> ShardedAtoms:
+        """The atoms before `fn` has mapped them; these, if none has."""
+        facts = [each.mapped[1] for each in self._crew.facts if each.mapped is not None]
+        return self if self.fn is None else ShardedAtoms(self._crew, facts)
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n, d)."""
-        return int(self._crew.firsts[-1]), self._crew.facts[0].shape[1]
+        return int(self._crew.firsts[-1]), self._facts[0].shape[1]
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """float32 or float64: the widest of the shards."""
-        return np.result_type(*(facts.dtype for facts in self._crew.facts))
+        return np.result_type(*(facts.dtype for facts in self._facts))
 
     @property
     def fingerprint(self) -> Fingerprint:
         """As of the parts joined; the shards said theirs when they were first read."""
-        return tuple(part for facts in self._crew.facts for part in facts.fingerprint)
+        return tuple(part for facts in self._facts for part in facts.fingerprint)
 
     def take(self, ids: Ids) -> Matrix:
         """Return the rows of these ids, a fresh C-ordered array; one round trip."""
@@ -57,7 +68,9 @@ class ShardedAtoms:
         owner = np.searchsorted(firsts, ids, side="right") - 1
         mine = {int(i): np.flatnonzero(owner == i) for i in np.unique(owner)}
         if mine:
-            found = self._crew.ask("take", {i: Take(ids[at] - firsts[i]) for i, at in mine.items()})
+            found = self._crew.ask(
+                "take", {i: Take(ids[at] - firsts[i], self._inner) for i, at in mine.items()}
+            )
             for i, at in mine.items():
                 out[at] = found[i]
         return out
@@ -65,14 +78,13 @@ class ShardedAtoms:
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Yield (first id, read-only block) over all rows once, in order."""
         count(rows, "rows", low=1)
-        for start, facts in zip(self._crew.firsts.tolist(), self._crew.facts, strict=False):
-            for first in range(0, facts.shape[0], rows):
-                ids = np.arange(first, min(first + rows, facts.shape[0]))
-                yield start + first, lock(self.take(start + ids))
+        for start, stop in itertools.pairwise(self._crew.firsts.tolist()):
+            for first in range(start, stop, rows):
+                yield first, lock(self.take(np.arange(first, min(first + rows, stop))))
 
     def __repr__(self) -> str:
         """Shape, dtype and number of shards."""
-        return summary(self, f"{len(self._crew.facts)} shards")
+        return summary(self, f"{len(self._facts)} shards")
 
 
 @final
@@ -128,7 +140,7 @@ class Sharded(CheckedOracle):
         self._width = None if width is None else count(width, "width", low=1)
         self._pack, self._on_close = pack, on_close
         self._crew = Crew(shards)
-        widths = [facts.shape[1] for facts in self._crew.facts]
+        widths = [facts.atoms.shape[1] for facts in self._crew.facts]
         same = len(set(widths)) == 1
         other = next((i for i, width in enumerate(widths) if width != widths[0]), 0)
         got = f"dimension {widths[0]} in shard 0 and {widths[other]} in shard {other}"

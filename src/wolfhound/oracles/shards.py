@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
 
-from wolfhound.atoms import Fingerprint, fingerprint
-from wolfhound.core import Hits, Ids, Matrix, Oracle, Status, Vector
+from wolfhound.atoms import Fingerprint, MappedAtoms, fingerprint
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Status, Vector
 from wolfhound.pulse import Cut, on_pulse, pulse
 from wolfhound.threads import Tally, set_threads
 
@@ -70,12 +70,27 @@ class Task(Protocol):
         """Do it; `first` is the id that the shard's first atom has among all."""
 
 
-class ShardFacts(NamedTuple):
-    """What a shard says of itself."""
+class AtomFacts(NamedTuple):
+    """What a shard says of its atoms."""
 
     shape: tuple[int, int]
     dtype: str
     fingerprint: Fingerprint
+
+
+class ShardFacts(NamedTuple):
+    """What a shard says of itself.
+
+    Attributes
+    ----------
+    atoms : AtomFacts
+    mapped : (function, AtomFacts), optional
+        If the atoms are others, mapped by a function of a module: that, and those.
+    pid : int
+    """
+
+    atoms: AtomFacts
+    mapped: tuple[Callable[..., Any], AtomFacts] | None
     pid: int
 
 
@@ -85,8 +100,14 @@ class Describe:
 
     def run(self, oracle: Oracle, first: int) -> ShardFacts:
         """Say what the shard is; some rows are read."""
-        atoms = oracle.atoms
-        return ShardFacts(atoms.shape, atoms.dtype.name, fingerprint(atoms), os.getpid())
+        atoms, mapped = oracle.atoms, None
+        if isinstance(atoms, MappedAtoms) and "<" not in getattr(atoms.fn, "__qualname__", "<"):
+            mapped = atoms.fn, _describe(atoms.atoms)
+        return ShardFacts(_describe(atoms), mapped, os.getpid())
+
+
+def _describe(atoms: Atoms) -> AtomFacts:
+    return AtomFacts(atoms.shape, atoms.dtype.name, fingerprint(atoms))
 
 
 @final
@@ -129,13 +150,19 @@ class Search:
 @final
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Ask for rows, by ids of the shard's own."""
+    """Ask for rows, by ids of the shard's own; `inner`: for those that its atoms are mapped from."""
 
     ids: Ids
+    inner: bool = False
 
     def run(self, oracle: Oracle, first: int) -> Matrix:
         """Gather the rows."""
-        return oracle.atoms.take(self.ids)
+        atoms = oracle.atoms
+        return (
+            atoms.atoms.take(self.ids)
+            if self.inner and isinstance(atoms, MappedAtoms)
+            else atoms.take(self.ids)
+        )
 
 
 # ---------------------------------------------------------------- who runs it
@@ -336,11 +363,11 @@ class Crew:
         self.facts = self.describe()
         self._waits = Tally()  # the first start is none
         self.trips = {"query": Tally(), "take": Tally(), "waits": self._waits}
-        self.sizes = [facts.shape[0] for facts in self.facts]
+        self.sizes = [facts.atoms.shape[0] for facts in self.facts]
         self.firsts: Ids = np.cumsum([0, *self.sizes], dtype=np.int64)
         starts = self.firsts.tolist()
         self._places = [
-            ShardPlace(s, facts.fingerprint) for s, facts in zip(starts, self.facts, strict=False)
+            ShardPlace(s, facts.atoms.fingerprint) for s, facts in zip(starts, self.facts, strict=False)
         ]
 
     def describe(self) -> tuple[ShardFacts, ...]:
