@@ -167,7 +167,7 @@ def _map(file: IO[bytes], kind: np.dtype[Any]) -> NDArray[Any]:
     file.flush()
     if not file.tell():
         return np.empty(0, kind)
-    return np.asarray(np.memmap(file, kind, "r"))  # type: ignore[call-overload] # an open file will do
+    return np.asarray(np.memmap(file, kind, "r"))
 
 
 def read_stream(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> ManyResult:
