@@ -123,7 +123,7 @@ def explain_many(
     if exclude_self and m != n:
         rule = f"come with {n:,} targets, row i being atom i"
         raise ValueError(f"`--exclude-self` must {rule}. Got {m:,} in {file}.")
-    with many.watch_run("--targets") as callback:
+    with many.watch_run(targets="--targets") as callback:
         result = wh.minimize_many(
             points,
             atoms,

@@ -122,6 +122,7 @@ def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: 
         If the folder holds anything else; the message names what differs.
     """
     root = path(folder, "out")
+    require(root.is_dir() or not root.exists(), "out", "a folder", f"a file, {root}")
     if not (root / "manifest.json").exists():  # also if a run was cut off before it was written
         store.save(root, RUN, {}, params, source)
         return Stream(root, source)
