@@ -42,7 +42,7 @@ def claim(*argv: str) -> Any:
 
 def test_all_claims_are_here() -> None:
     kinds = "adaptive clusters designs growth herding import int8 lsh many mixtures no_stall paper_herding "
-    kinds += "paper_tables passes policy policy_search policy_tabular ratio ray scan smooth sound"
+    kinds += "paper_tables passes policy policy_search policy_tabular ratio ray resume scan smooth sound"
     assert [f"claim_{kind}" for kind in kinds.split()] == CLAIMS
 
 

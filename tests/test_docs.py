@@ -108,9 +108,15 @@ def scale() -> Given:
     return {"point": np.full(5, 2.0)}
 
 
+def checkpoints() -> Given:
+    np.save("atoms.npy", normal(4000, 64))
+    return {}
+
+
 PAGES: dict[str, Page] = {
     "README.md": Page(readme, (("agent.learn(10_000)", "agent.learn(64)"),)),
     "docs/minimize.md": Page(minimise, (("1_000_000, 64", "20_000, 64"),)),
+    "docs/checkpoints.md": Page(checkpoints),
     "docs/extending.md": Page(),
     "docs/herding.md": Page(herding),
     "docs/many.md": Page(many),
