@@ -193,7 +193,9 @@ def measure_gap(rows: Any, result: wh.Result, target: Any) -> float:
     """The Frank-Wolfe gap, by numpy."""
     x = result.weights @ rows[result.ids].astype(np.float64)
     grad = x - target
-    best = min(float((rows[i : i + 65_536].astype(np.float64) @ grad).min()) for i in range(0, len(rows), 65_536))
+    best = min(
+        float((rows[i : i + 65_536].astype(np.float64) @ grad).min()) for i in range(0, len(rows), 65_536)
+    )
     return float(x @ grad) - best
 
 

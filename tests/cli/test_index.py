@@ -29,6 +29,7 @@ NAMES = {
     "pq": "FaissIndex Pq",
     "ivfpq": "FaissIndex IvfPq",
     "hnsw": "FaissIndex Hnsw",
+    "int8-file": "Int8FileScan",
 }
 
 
@@ -156,10 +157,10 @@ def test_a_damaged_calibration_is_told(run: Run) -> None:
 def test_the_bar_follows_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[_progress.Reading] = []
     monkeypatch.setattr(_progress, "display", lambda: _Display(said))
-    with index._watch_build(1 * len(ROWS)).job():
+    with index._watch_build(1 * len(ROWS), 24).job():
         Int8Scan.build(ROWS)
     assert said[-1].share == 1.0
-    assert said[-1].text.startswith("building, 100 %, ")
+    assert said[-1].text.startswith("building, 100 %, 72 kB of 72 kB, ")
 
 
 class _Display:

@@ -19,10 +19,9 @@ from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles.indexes import SAVED_AS, IndexKind
 from wolfhound.oracles.int8.on_disk import FileCodes, write_codes
 from wolfhound.oracles.int8.scan import NAME as IN_MEMORY
+from wolfhound.oracles.int8.scan import ON_DISK as NAME
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.scan import Scan
-
-NAME = "int8-file"
 
 
 @final
