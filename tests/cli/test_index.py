@@ -176,6 +176,25 @@ class _Display:
         pass
 
 
+def test_codes_on_disk_are_built_where_they_stay(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wh.Int8FileScan, "save", None)
+    assert (
+        run("index", "build", "atoms.npy", "-o", "made", "--kind", "int8-file", "--max-memory", "1kB").code
+        == 0
+    )
+    assert find_saved("made").name == "int8-file"
+    wh.load("made", ROWS)
+
+
+def test_an_index_that_takes_too_much_memory_is_refused(run: Run) -> None:
+    ran = run("index", "build", "atoms.npy", "-o", "made", "--kind", "int8", "--max-memory", "40kB")
+    assert ran.code == 2
+    assert "`--max-memory` must be at least 42 kB for --kind int8" in ran.err
+    assert (
+        run("index", "build", "atoms.npy", "-o", "made", "--kind", "int8", "--max-memory", "42kB").code == 0
+    )
+
+
 # ---------------------------------------------------------------- info
 
 

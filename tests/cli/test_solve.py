@@ -200,3 +200,25 @@ def test_shapes_that_do_not_fit_are_refused(run: Run, folder: Path) -> None:
         ran = run("solve", "atoms.npy", "--objective", *arguments)
         assert (ran.code, ran.out) == (2, "")
         assert ran.err.startswith("error: ")
+
+
+def test_a_memory_limit_is_handed_on(run: Run, folder: Path) -> None:
+    ran = run(*POINT, "--max-memory", "100MB", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert document(ran.out)["status"] == "GAP_REACHED"
+    for wrong, words in (("1kB", "at least"), ("much", "1.5GB")):
+        ran = run(*POINT, "--max-memory", wrong)
+        assert (ran.code, ran.out) == (2, "")
+        assert words in ran.err
+        assert "max_memory" in ran.err or "--max-memory" in ran.err
+
+
+def test_atoms_may_be_several_files(run: Run, folder: Path) -> None:
+    rows = np.load("atoms.npy")
+    np.save("a.npy", rows[:7])
+    np.save("b,c.npy", rows[7:])
+    whole = document(run(*POINT, "--json").out)
+    np.save("d.npy", rows[7:])
+    parts = document(run("solve", "a.npy, d.npy", *POINT[2:], "--json").out)
+    assert parts["value"] == whole["value"]
+    assert run("solve", "b,c.npy", *POINT[2:], "--json").code == 0
