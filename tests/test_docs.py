@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -81,6 +82,16 @@ def many() -> Given:
     }
 
 
+def in_files() -> Given:
+    rows = normal(2000, 8).astype(np.float32)
+    np.save("atoms.npy", rows)
+    for i in range(2):
+        np.save(f"part-{i}.npy", rows[i::2])
+    with h5py.File("vectors.h5", "w") as file:
+        file["embeddings"], file["more"] = rows, rows[:10]
+    return {"target": np.full(8, 0.9)}
+
+
 def oracles() -> Given:
     atoms = normal(2000, 8)
     return {"atoms": atoms, "queries": normal(20, 8), "f": SquaredDistance(np.full(8, 0.1))}
@@ -120,6 +131,7 @@ PAGES: dict[str, Page] = {
     "docs/extending.md": Page(),
     "docs/herding.md": Page(herding),
     "docs/many.md": Page(many),
+    "docs/files.md": Page(in_files),
     "docs/oracles.md": Page(oracles),
     "docs/scale.md": Page(scale),
     "docs/threads.md": Page(threads),

@@ -237,3 +237,28 @@ def test_a_checkpoint_elsewhere_is_refused_before_any_work(run: Run, folder: Pat
     assert ran.code == 2
     assert "`--checkpoint` must be a new or empty folder, or one that holds a checkpoint." in ran.err
     assert [path.name for path in (folder / "notes").iterdir()] == ["todo.txt"]
+
+
+# ---------------------------------------------------------------- memory and files
+
+
+def test_a_memory_limit_is_handed_on(run: Run, folder: Path) -> None:
+    ran = run(*POINT, "--max-memory", "100MB", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert document(ran.out)["status"] == "GAP_REACHED"
+    for wrong, words in (("1kB", "at least"), ("much", "1.5GB")):
+        ran = run(*POINT, "--max-memory", wrong)
+        assert (ran.code, ran.out) == (2, "")
+        assert words in ran.err
+        assert "max_memory" in ran.err or "--max-memory" in ran.err
+
+
+def test_atoms_may_be_several_files(run: Run, folder: Path) -> None:
+    rows = np.load("atoms.npy")
+    np.save("a.npy", rows[:7])
+    np.save("b,c.npy", rows[7:])
+    whole = document(run(*POINT, "--json").out)
+    np.save("d.npy", rows[7:])
+    parts = document(run("solve", "a.npy, d.npy", *POINT[2:], "--json").out)
+    assert parts["value"] == whole["value"]
+    assert run("solve", "b,c.npy", *POINT[2:], "--json").code == 0

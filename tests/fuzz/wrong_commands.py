@@ -53,6 +53,9 @@ OVERWRITTEN = [
     Wrong("herd row?.csv -m 3 -o rows.csv", "--out"),
     Wrong(f"{SOLVE} --out atoms.npy", "--out"),
     Wrong(f"{SOLVE} --out point.npy", "--out"),
+    Wrong(
+        "solve atoms.npy,part.npy --objective squared-distance --target point.npy --out atoms.npy", "--out"
+    ),
     Wrong(f"{SOLVE} --save .", "--save"),
     Wrong(f"{SOLVE} --save same.png --plot same.png", "--plot"),
     Wrong(f"{EXPLAIN} --out atoms.npy", "--out"),
