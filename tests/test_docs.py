@@ -92,6 +92,13 @@ def in_files() -> Given:
     return {"target": np.full(8, 0.9)}
 
 
+def mixtures() -> Given:
+    errors = np.exp(0.5 * normal(60))
+    z = 3.0 * (np.arange(60) % 3 == 0) + errors * normal(2, 60)[1]
+    pd.DataFrame({"name": [f"g{i}" for i in range(60)], "z": z, "s": errors}).to_csv("data.csv", index=False)
+    return {}
+
+
 def oracles() -> Given:
     atoms = normal(2000, 8)
     return {"atoms": atoms, "queries": normal(20, 8), "f": SquaredDistance(np.full(8, 0.1))}
@@ -132,6 +139,7 @@ PAGES: dict[str, Page] = {
     "docs/herding.md": Page(herding),
     "docs/many.md": Page(many),
     "docs/files.md": Page(in_files),
+    "docs/mixtures.md": Page(mixtures, (("bootstrap(20", "bootstrap(2"),)),
     "docs/oracles.md": Page(oracles),
     "docs/scale.md": Page(scale),
     "docs/threads.md": Page(threads),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wolfhound.core import Vector
+from wolfhound.core import Ints, Vector
 from wolfhound.plot import COLOURS, _figure, _finish
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def _draw_prior(axes: Axes, fit: Any) -> None:
     _finish(axes, "theta", "prior mass")
 
 
-def _draw_marginal(axes: Axes, fit: Any, some: Vector) -> None:
+def _draw_marginal(axes: Axes, fit: Any, some: Ints) -> None:
     share = fit.weights / fit.weights.sum()
     if fit.family.name in ("poisson", "binomial"):
         values, which = np.unique(fit.x, return_inverse=True)
         seen = np.bincount(which.ravel(), share)
         axes.bar(values, seen, width=0.8, color="#C8D6E5", label="data")
         first = int(values.max()) + 1
-        whole = np.arange(first) if first <= _CURVE else values
+        whole = np.arange(float(first)) if first <= _CURVE else values
         axes.plot(whole, _average(fit, whole, some), "o-", color=COLOURS[1], markersize=3.5, label="fitted")
     else:
         axes.hist(fit.x, bins=_BARS, weights=share, density=True, color="#C8D6E5", label="data")
@@ -53,7 +53,7 @@ def _draw_marginal(axes: Axes, fit: Any, some: Vector) -> None:
     _finish(axes, "x", "density", legend=True)
 
 
-def _average(fit: Any, line: Vector, some: Vector) -> Vector:
+def _average(fit: Any, line: Vector, some: Ints) -> Vector:
     """Marginal density, averaged over the observations' own families."""
     picked = some[np.linspace(0, len(some) - 1, min(len(some), 100)).astype(np.int64)]
     share = fit.weights[picked] / max(fit.weights[picked].sum(), 1e-300)
@@ -74,7 +74,7 @@ def _possible(fit: Any, line: Vector, i: int) -> Vector:
     return np.asarray(line <= trials[i])
 
 
-def _draw_shrinkage(axes: Axes, fit: Any, some: Vector) -> None:
+def _draw_shrinkage(axes: Axes, fit: Any, some: Ints) -> None:
     x, means = _estimate(fit, some), fit.posterior_mean(fit.x[some], fit.family.take(some))
     ends = [float(min(x.min(), means.min())), float(max(x.max(), means.max()))]
     axes.plot(ends, ends, color="#666666", linestyle="--", linewidth=1.0, label="no shrinkage")
@@ -82,7 +82,7 @@ def _draw_shrinkage(axes: Axes, fit: Any, some: Vector) -> None:
     _finish(axes, "estimate of each alone", "posterior mean", legend=True)
 
 
-def _estimate(fit: Any, some: Vector) -> Vector:
+def _estimate(fit: Any, some: Ints) -> Vector:
     """What each observation says alone."""
     below = {"poisson": "exposure", "binomial": "n"}.get(fit.family.name)
     scale = 1.0 if below is None else np.broadcast_to(getattr(fit.family, below), fit.x.shape)[some]
