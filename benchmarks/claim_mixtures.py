@@ -146,7 +146,7 @@ def judge_rival(claim: Claim, name: str, shape: tuple[int, int], *, least: float
     goal = 1e-8
     seconds, fit = clock(lambda: wh.fit_weights(matrix, atol=goal))
     ours = gap_of(matrix, fit.weights)
-    add_row(claim, name, "fit_weights", shape, seconds, ours, fit.reads)
+    add_row(claim, name, "fit_weights", shape, seconds=seconds, gap=ours, reads=fit.reads)
     claim.holds(f"{name}: proved", fit.success and fit.gap >= ours - 1e-12)
     if not mixsqp_rival.is_installed():
         claim.notes["mixsqp"] = "not installed: apt install r-cran-mixsqp libopenblas0-pthread"
@@ -156,25 +156,19 @@ def judge_rival(claim: Claim, name: str, shape: tuple[int, int], *, least: float
     rival = mixsqp_rival.solve(matrix, limit=LIMIT, threads=claim.options.threads)
     if rival.weights is None:
         claim.notes[f"{name}: mixsqp"] = f"stopped after {LIMIT:g} s"
-        add_row(claim, name, "mixsqp, stopped", shape, rival.seconds, None, None)
+        add_row(claim, name, "mixsqp, stopped", shape, seconds=rival.seconds, gap=None, reads=None)
     else:
         theirs = gap_of(matrix, rival.weights)
-        add_row(claim, name, "mixsqp", shape, rival.seconds, theirs, None)
+        add_row(claim, name, "mixsqp", shape, seconds=rival.seconds, gap=theirs, reads=None)
         claim.at_most(f"{name}: gap as a share of mixsqp's", ours / theirs, 1.0, full_size=True)
     claim.at_least(f"{name}: times faster than mixsqp", rival.seconds / seconds, least, full_size=True)
 
 
 def add_row(
-    claim: Claim,
-    problem: str,
-    method: str,
-    shape: tuple[int, int],
-    seconds: float,
-    gap: float | None,
-    reads: int | None,
+    claim: Claim, problem: str, method: str, shape: tuple[int, int], **measured: float | None
 ) -> None:
-    size = f"{shape[0]:,} x {shape[1]}"
-    claim.row(problem=problem, size=size, method=method, seconds=seconds, gap=gap, reads=reads)
+    """Add a row: seconds, gap and reads."""
+    claim.row(problem=problem, size=f"{shape[0]:,} x {shape[1]}", method=method, **measured)
 
 
 def judge_tall(claim: Claim, shape: tuple[int, int]) -> None:
@@ -182,8 +176,10 @@ def judge_tall(claim: Claim, shape: tuple[int, int]) -> None:
     command = [sys.executable, __file__, "--measure-tall", str(shape[0]), str(shape[1])]
     done = subprocess.run([*command, str(claim.options.threads)], capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
-    add_row(claim, "tall", "fit_weights", shape, found["seconds"], found["gap"], found["reads"])
-    add_row(claim, "tall", "EM", shape, found["em_seconds"], found["em_gap"], 100)
+    add_row(
+        claim, "tall", "fit_weights", shape, seconds=found["seconds"], gap=found["gap"], reads=found["reads"]
+    )
+    add_row(claim, "tall", "EM", shape, seconds=found["em_seconds"], gap=found["em_gap"], reads=100)
     claim.notes["tall: peak in GB, likelihoods included"] = found["peak"]
     claim.notes["tall: likelihoods in GB"] = 4e-9 * shape[0] * shape[1]
     claim.at_most("tall: proved gap", found["gap"], 1e-6)

@@ -29,7 +29,7 @@ Loading runs nothing that a folder names: this table alone says what is imported
 
 
 def load(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Any:
-    """Read whatever was saved: a result, one of many targets, a herd, a design, a policy, an index, ...
+    """Read whatever was saved: results, a herd, a design, a mixture, a policy, an agent or an index.
 
     What was proved in a run is read, not proved again: checksums tell damage, but
     whoever can write the folder can write what he likes. To prove it, solve again.

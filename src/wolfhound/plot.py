@@ -224,8 +224,8 @@ def error_map(distance: Matrix, *, title: str = "") -> Figure:
     """Draw distances of (rows, columns) pixels from their mixtures as a picture; nan is left white."""
     figure = make_figure(6.4, 5.2, title)
     axes = figure.subplots()
-    aspect = "equal" if min(distance.shape) > 1 else "auto"  # pixels are squares, but a line would be thin
-    drawn = axes.imshow(distance, cmap="viridis", interpolation="nearest", aspect=aspect)
+    drawn = axes.imshow(distance, cmap="viridis", interpolation="nearest")
+    axes.set_aspect("equal" if min(distance.shape) > 1 else "auto")  # of a line, nothing would be seen
     figure.colorbar(drawn, ax=axes, label="distance from the mixture")
     axes.set(xlabel="column", ylabel="row")
     return figure

@@ -259,7 +259,7 @@ def minimize(
     began = time.perf_counter()
     limits = Limits(steps=max_steps, passes=max_passes, seconds=max_seconds)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
-    plain = method is start is callback is checkpoint is None and limits == NO_LIMITS
+    plain = all(each is None for each in (method, start, callback, checkpoint)) and limits == NO_LIMITS
     method = FullyCorrective() if method is None else method
     _check_kinds(objective, method, start, callback)
     oracle, method = _as_oracle(atoms, method, max_memory)

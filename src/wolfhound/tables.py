@@ -36,6 +36,12 @@ def find_files(path: str) -> list[str]:
     return [file] if os.path.exists(file) else sorted(glob.glob(file, recursive=True))
 
 
+def split_paths(text: str) -> list[str]:
+    """Return a, b of "a,b", unless that is itself the name of a file."""
+    whole = "," not in text or bool(find_files(text))
+    return [text] if whole else [part.strip() for part in text.split(",") if part.strip()]
+
+
 class ArrayTable:
     """Files of arrays: rows without names."""
 

@@ -96,8 +96,8 @@ def _float(value: Any, name: str, rule: str) -> float:
 _BYTES = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt]?)(i?)b", re.IGNORECASE)
 
 
-def memory(value: Any, name: str) -> float:
-    """Return a number of bytes > 0: a number, or a text such as "1.5 GB" or "512MiB".
+def memory(value: Any, name: str, *, strict: bool = True) -> float:
+    """Return a number of bytes > 0 (>= 0 if not strict): a number, or a text such as "1.5 GB" or "512MiB".
 
     Examples
     --------
@@ -105,7 +105,7 @@ def memory(value: Any, name: str) -> float:
     (1500000000.0, 2048.0, 1000000.0)
     """
     if not isinstance(value, str):
-        return number(value, name, low=0.0, strict=True)
+        return number(value, name, low=0.0, strict=strict)
     found = _BYTES.fullmatch(value.strip())
     if found is None or not float(found[1]):
         raise ValueError(f"`{name}` must be a number of bytes > 0, or a text such as 1.5GB. Got {value!r}.")

@@ -271,3 +271,13 @@ def test_mistakes_are_named(run: Run, folder: Path, arguments: list[str], messag
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: ")
     assert message in ran.err
+
+
+def test_one_target_may_have_a_checkpoint(run: Run, folder: Path) -> None:
+    options = ("explain", "atoms.npy", "--target", "17", "--exclude-self", "--checkpoint", "kept", "--json")
+    first, again = run(*options), run(*options)
+    assert (first.code, again.code, again.err) == (0, 0, "the run in kept has ended\n")
+    assert documents(again.out)[0]["atoms"] == documents(first.out)[0]["atoms"]
+    ran = run("explain", "atoms.npy", "--targets", "points.npy", "--checkpoint", "kept")
+    assert ran.code == 2
+    assert "`--checkpoint` must be given with one target. Got 3 targets." in ran.err

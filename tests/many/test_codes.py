@@ -8,7 +8,7 @@ import pytest
 
 from tests.many.test_small import normal
 from wolfhound.atoms import as_atoms
-from wolfhound.many._codes import encode_sheet, encode_some
+from wolfhound.many._codes import CodeSheet, encode_sheet, encode_some
 from wolfhound.many._sheet import Banned, Sheet, measure_atoms
 
 
@@ -22,11 +22,12 @@ def test_keys_outside_a_list_are_bounded(dtype: type, rho: float, kind: str) -> 
     queries = normal(19, 9, seed=1)
     queries = (0.999 * queries / np.linalg.norm(queries, axis=1)[:, None]).astype(np.float32).astype(float)
     banned = Banned(np.array([3, 5, 3]), np.array([0, 17, 1002]))
-    sheet = {
+    sheets: dict[str, Sheet | CodeSheet] = {
         "codes": encode_sheet(atoms, measured),
         "some": encode_some(atoms, np.arange(1003), measured),
         "rows": Sheet(measured.units, float(measured.lengths.max()), np.empty((0, 10), np.float32), atoms),
-    }[kind]
+    }
+    sheet = sheets[kind]
     keys = queries @ rows.T + rho * np.linalg.norm(rows, axis=1)
     keys[banned.targets, banned.places] = -np.inf
     for level in (None, np.sort(keys, axis=1)[:, -90].astype(np.float32)):

@@ -67,7 +67,7 @@ def test_a_killed_run_goes_on(where: str, call: int, there: int, tmp_path: Path)
 
 @pytest.mark.usefixtures("small_groups")
 def test_a_full_disk_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = store._write_array, []
+    real, calls = store.ArrayWriter.write, []
 
     def fail(*args: Any) -> Any:
         calls.append(args)
@@ -75,7 +75,7 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(*args)
 
-    monkeypatch.setattr(store, "_write_array", fail)
+    monkeypatch.setattr(store.ArrayWriter, "write", fail)
     with pytest.raises(OSError, match="`out` must be writable, with room: No space left") as told:
         wh.minimize_many(TARGETS, ATOMS, out=tmp_path / "out")
     assert told.value.errno == errno.ENOSPC

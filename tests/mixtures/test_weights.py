@@ -16,7 +16,7 @@ from wolfhound.mixtures import _newton
 from wolfhound.mixtures._rows import LikelihoodRows
 from wolfhound.mixtures._weights_kernels import read_block
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def scales(n: int, m: int, seed: int = 0) -> Array:

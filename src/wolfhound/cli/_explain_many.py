@@ -31,13 +31,16 @@ class ManyExplained(NamedTuple):
     result: ManyResult
     names: Sequence[str] | None
 
-    def write(self, path: Path) -> None:
-        """Write all weights."""
-        write_table(path, many.list_mixtures(self.result, self._places(), self.names, "weight"))
-
-    def write_summary(self, path: Path) -> None:
-        """Write a row per target."""
-        write_table(path, many.list_targets(self.result, self._places()))
+    def deliver(self, outputs: output.Outputs, summary: Path | None, *, as_json: bool, top: int) -> None:
+        """Write the files that are asked for, and print."""
+        if summary is not None:
+            write_table(summary, many.list_targets(self.result, self._places()))
+        mixtures = many.list_mixtures(self.result, self._places(), self.names, "weight")
+        outputs.write(lambda path: write_table(path, mixtures), figure=self.draw)
+        everything = range(len(self.result))
+        output.show(
+            as_json, lambda: {"targets": list(map(self.document, everything))}, lambda: self.print(top)
+        )
 
     def _places(self) -> dict[str, Any]:
         return {"target": np.array(self.targets, np.str_)}
@@ -120,7 +123,7 @@ def explain_many(
     if exclude_self and m != n:
         rule = f"come with {n:,} targets, row i being atom i"
         raise ValueError(f"`--exclude-self` must {rule}. Got {m:,} in {file}.")
-    with many.watch_run("--targets") as callback:
+    with many.watch_run(targets="--targets") as callback:
         result = wh.minimize_many(
             points,
             atoms,

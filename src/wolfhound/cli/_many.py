@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,10 @@ NAMES = np.array([status.name for status in STATUSES])
 def read_points(file: str) -> NDArray[Any]:
     """Points of a file: a .npy array as it is, whatever its shape, or a table."""
     if file.endswith(".npy") and Path(file).is_file():
-        points: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+        try:
+            points: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{file} must be an array of numbers: {str(error).splitlines()[0]}") from None
         return points
     return readers.read_matrix(file)
 
@@ -41,27 +44,26 @@ def _read(meter: Meter) -> Reading:
 
 
 @contextlib.contextmanager
-def watch_run(targets: str) -> Iterator[Callable[[ManyState], None]]:
+def watch_run(**names: str) -> Iterator[Callable[[ManyState], None]]:
     """Show how far a run is, and give its callback; mistakes name the options of the command.
 
     Parameters
     ----------
-    targets
-        What the user calls the targets.
+    names
+        What the user calls arguments of `minimize_many`.
     """
     try:
         with Meter(_read).job() as callback:
             yield callback
     except ValueError as error:
-        raise type(error)(_rename(str(error), targets)) from None
+        raise type(error)(_rename(str(error), names)) from None
     except OSError as error:
-        raise OSError(error.errno, _rename(str(error.strerror), targets), error.filename) from None
+        raise OSError(error.errno, _rename(str(error.strerror), names), error.filename) from None
 
 
-def _rename(text: str, targets: str) -> str:
-    typed = {"`out`": "`--save`", "`skip=True`": "`--skip`", "`targets`": f"`{targets}`"}
-    for name, option in typed.items():
-        text = text.replace(name, option)
+def _rename(text: str, names: Mapping[str, str]) -> str:
+    for name, option in {"out": "--save", "skip=True": "--skip", **names}.items():
+        text = text.replace(f"`{name}`", f"`{option}`")
     return text
 
 

@@ -107,13 +107,7 @@ def explain(
         require(checkpoint is None, "--checkpoint", "given with one `--target`", "`--targets`; see --save")
         goal = {"rtol": rtol, "max_seconds": max_seconds, "seed": seed, "skip": skip, "out": save}
         found = explain_many(rows, targets, known, exclude_self=exclude_self, **goal)
-        if summary is not None:
-            found.write_summary(summary)
-        outputs.write(found.write, figure=found.draw)
-        everything = range(len(found.result))
-        output.show(
-            as_json, lambda: {"targets": list(map(found.document, everything))}, lambda: found.print(top)
-        )
+        found.deliver(outputs, summary, as_json=as_json, top=top)
         raise Exit(many.exit_code(found.result, skip=skip))
     for given, option_name in ((summary, "--summary"), (save, "--save"), (skip or None, "--skip")):
         require(given is None, option_name, "given with `--targets` only", "`--target`")
@@ -129,8 +123,8 @@ def explain(
         if not as_json:
             print_explanation(console, explanation, top)
     outputs.write(lambda path: write_table(path, _join_weights(done)), figure=lambda: _draw(done))
-    closing = _summary(done, len(wanted))
-    output.show(as_json, lambda: {"targets": list(map(_document, done))}, lambda: console.print(closing))
+    ended = _summary(done, len(wanted))
+    output.show(as_json, lambda: {"targets": list(map(_document, done))}, lambda: console.print(ended))
     # A run that is cut short leaves targets out; its own status already says so.
     raise Exit(output.exit_code(*(explanation.result for explanation in done)))
 

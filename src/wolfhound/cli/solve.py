@@ -100,6 +100,7 @@ def solve(
     max_steps: opt.MaxSteps = opt.UNLIMITED,
     max_passes: opt.MaxPasses = opt.UNLIMITED,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
+    max_memory: opt.MaxMemory = None,
     top: opt.Top = 10,
     ray: Annotated[
         str | None,
@@ -120,6 +121,8 @@ def solve(
 
     wolfhound solve atoms.npy --objective logistic --design A.npy --labels y.npy
 
+    wolfhound solve "part-*.npy" --objective squared-distance --target point.npy --max-memory 500MB
+
     wolfhound solve likelihoods.npy --objective mixture --rtol 0 --atol 1e-6
 
     wolfhound solve atoms.npy --objective least-squares --design A.npy \
@@ -135,7 +138,7 @@ def solve(
     f = make_objective(objective, ObjectiveFiles(target, design, response, labels, delta))
     mover = make_method(method, step, lazy, smoothness=f.smoothness)
     rows, known = opt.read_atoms(atoms, names)
-    meter = GapMeter(rows.shape[0], rtol=rtol, intent=resumed)
+    meter = GapMeter(rows.shape[0], rtol=rtol, row=rows.shape[1] * rows.dtype.itemsize, intent=resumed)
     with _open_oracle(atoms, rows, ray) as oracle, meter.job() as callback:
         result = wh.minimize(
             f,
@@ -146,6 +149,7 @@ def solve(
             max_steps=max_steps,
             max_passes=max_passes,
             max_seconds=max_seconds,
+            max_memory=max_memory,
             exclude=opt.parse_ids(opt.split(exclude or []), "--exclude", "ids with commas between"),
             names=known,
             callback=callback,

@@ -71,7 +71,7 @@ def unmix(
     check_folder(save, "--save", "a run of many targets", [RUN])
     pixels = many.read_points(cube)
     spectra, known = opt.read_atoms(library, names)
-    with many.watch_run("CUBE") as callback:
+    with many.watch_run(targets="CUBE", atoms="--library") as callback:
         result = wh.minimize_many(
             pixels,
             spectra,

@@ -18,7 +18,7 @@ from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, Ids, Singles, Vector
 from wolfhound.gram._units import Units
 from wolfhound.many import _code_kernels as kernels
-from wolfhound.many._pass_kernels import finish, make_lists
+from wolfhound.many._pass_kernels import Lists, finish, make_lists
 from wolfhound.many._sheet import Banned, Listing, Measured
 from wolfhound.oracles._question import Question, lengths
 from wolfhound.oracles.int8.codes import CodedQueries, Codes, encode_queries
@@ -85,7 +85,7 @@ class CodeSheet(NamedTuple):
 
 
 def _sweep(
-    codes: Codes, coded: CodedQueries, banned: Banned, lists: kernels.Lists, h: int, over: Callable[[], bool]
+    codes: Codes, coded: CodedQueries, banned: Banned, lists: Lists, h: int, over: Callable[[], bool]
 ) -> bool:
     """Offer all rows to the lists; False if time is over."""
     rules = coded.rules.copy()

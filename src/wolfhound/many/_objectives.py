@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfhound.atoms import ArrayAtoms, as_atoms, finite_rows
+from wolfhound.atoms import as_atoms, finite_rows
 from wolfhound.core import INNER, Atoms, Hits, Ids, Matrix, Objective, Oracle, Start, State, Status, Vector
 from wolfhound.many._given import Excluded
 from wolfhound.many._portion import Portion, join_portions, make_unsolved
@@ -45,7 +45,7 @@ class Lifted(NamedTuple):
     """Least squares as distances: points b, atoms A a, and how far these are from the true ones."""
 
     targets: Vector
-    atoms: ArrayAtoms
+    atoms: Atoms
     off: float
 
 

@@ -122,6 +122,7 @@ def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: 
         If the folder holds anything else; the message names what differs.
     """
     root = path(folder, "out")
+    require(root.is_dir() or not root.exists(), "out", "a folder", f"a file, {root}")
     if not (root / "manifest.json").exists():  # also if a run was cut off before it was written
         store.save(root, RUN, {}, params, source)
         return Stream(root, source)
@@ -167,7 +168,7 @@ def _map(file: IO[bytes], kind: np.dtype[Any]) -> NDArray[Any]:
     file.flush()
     if not file.tell():
         return np.empty(0, kind)
-    return np.asarray(np.memmap(file, kind, "r"))  # type: ignore[call-overload] # an open file will do
+    return np.asarray(np.memmap(file, kind, "r"))
 
 
 def read_stream(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> ManyResult:

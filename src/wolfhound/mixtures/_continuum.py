@@ -17,7 +17,7 @@ import numpy as np
 from wolfhound.core import Ints, Matrix, Vector
 from wolfhound.mixtures import _continuum_kernels as kernels
 from wolfhound.mixtures._chebyshev import DEGREE, FINE, FINE_POINTS, LEBESGUE, NODES, make_maps
-from wolfhound.mixtures._continuum_kernels import BINOMIAL, NORMAL, POISSON, REACH, Cells, Touched, Waves
+from wolfhound.mixtures._continuum_kernels import NORMAL, POISSON, REACH, Cells, Touched, Waves
 from wolfhound.rounding import SAFE, UNIT, gamma
 
 DEEPEST = 48
@@ -54,7 +54,9 @@ class Certificate(NamedTuple):
 
 def to_theta(kind: int, z: Vector) -> Vector:
     """From z to the family's parameter."""
-    return {NORMAL: lambda: z, POISSON: lambda: z * z, BINOMIAL: lambda: np.sin(z) ** 2}[kind]()
+    if kind == NORMAL:
+        return z
+    return z * z if kind == POISSON else np.asarray(np.sin(z) ** 2)
 
 
 def from_theta(kind: int, theta: Vector) -> Vector:
@@ -117,7 +119,7 @@ class Continuum:
         levels = min(max(0, math.ceil(math.log2(self._root / least))), DEEPEST)
         bottom = self._root / 2.0**levels
         level = np.clip(np.floor(np.log2(self.width / bottom)), 0, levels).astype(np.int64)
-        half = bottom * 2.0**level
+        half = np.asarray(bottom * 2.0**level, np.float64)
         first = np.floor((self.modes - REACH * self.reach - self._left) / (2.0 * half))
         last = np.floor((self.modes + REACH * self.reach - self._left) / (2.0 * half))
         most = 2.0 ** (levels - level) - 1.0
@@ -236,7 +238,7 @@ class Continuum:
         places = z.copy()
         places[inside] += step[inside] * np.clip(0.5 * (g[inside - 1] - g[inside + 1]) / curve, -0.5, 0.5)
         places[0], places[-1] = self.low, self.high
-        return np.clip(places[peak], self.low, self.high), g[peak]
+        return np.clip(places[peak], self.low, self.high), np.asarray(g[peak], np.float64)
 
 
 def _natural(kind: int, a: Vector, b: Vector, modes: Vector) -> tuple[Vector, Vector, Vector]:

@@ -50,13 +50,13 @@ class Waves(NamedTuple):
 class Touched(NamedTuple):
     """The cells that observations touch; (n,) each.
 
-    half: half-width of the cells; first: number of the first; count: how many; slot: where
+    half: half-width of the cells; first: number of the first; many: how many; slot: where
     the first stands among all cells.
     """
 
     half: Vector
     first: Ints
-    count: Ints
+    many: Ints
     slot: Ints
 
 
@@ -135,7 +135,7 @@ def accumulate(
     for j in range(len(c)):
         h, A, B, C = touched.half[j], waves.A[j], waves.B[j], waves.C[j]
         s = waves.b[j] if waves.kind == NORMAL else 0.5 / math.sqrt(waves.b[j])
-        for i in range(touched.count[j]):
+        for i in range(touched.many[j]):
             at = touched.slot[j] + i
             centre = cells.low + (2.0 * (touched.first[j] + i) + 1.0) * h
             row, u, v = values[at], cells.u[at], cells.v[at]

@@ -248,7 +248,7 @@ def compress(data: Continuum, step: float = 0.25, ratio: float = 1.2) -> Continu
     place = np.round(data.modes / (step * least * ratio**octave))
     _, which = np.unique(np.column_stack([octave, place]), axis=0, return_inverse=True)
     which = which.ravel()
-    w = np.bincount(which, data.w)
+    w = np.asarray(np.bincount(which, data.w), np.float64)
     a, b = (np.bincount(which, data.w * each) / w for each in (data.waves.a, data.waves.b))
     return Continuum(data.kind, a, b, w)
 

@@ -36,7 +36,7 @@ SHRINK = 0.4
 SEARCHES = 20
 
 COLLAPSE = 0.02
-"""A step that takes more than this share of any row's likelihood away is too long: the mean hardly sees it."""
+"""A step that leaves less than this share of any row's likelihood is too long: the mean hardly sees it."""
 
 VANISHING = 1e-13
 """Smaller weights become 0."""
@@ -149,7 +149,7 @@ def improve(
 
 
 def _propose(rows: LikelihoodRows, sample: Sample | None, x: Vector, look: Look, u: Vector) -> Vector:
-    """The move to the minimum of the model over a pool; all other components are one, with shares as they are."""
+    """The move to the minimum of the model over a pool; all other components are as one."""
     pool = _choose_pool(x, look.slopes)
     rest = x.copy()
     rest[pool] = 0.0

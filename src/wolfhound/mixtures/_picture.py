@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wolfhound.core import Vector
-from wolfhound.plot import COLOURS, _figure, _finish
+from wolfhound.core import Ints, Vector
+from wolfhound.plot import COLOURS, finish_axes, make_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ _CURVE = 400
 
 def draw_mixture(fit: Any, *, title: str = "") -> Figure:
     """Draw a `MixtureFit` of one parameter in three panels."""
-    figure = _figure(12.0, 3.9, title)
+    figure = make_figure(12.0, 3.9, title)
     prior, marginal, shrinkage = figure.subplots(1, 3)
     _draw_prior(prior, fit)
     some = np.linspace(0, len(fit.x) - 1, min(len(fit.x), _DRAWN)).astype(np.int64)
@@ -34,26 +34,26 @@ def _draw_prior(axes: Axes, fit: Any) -> None:
     axes.vlines(fit.support, 0.0, fit.mass, color=COLOURS[0], linewidth=1.8)
     axes.plot(fit.support, fit.mass, "o", color=COLOURS[0], markersize=4.5)
     axes.set_ylim(bottom=0.0)
-    _finish(axes, "theta", "prior mass")
+    finish_axes(axes, "theta", "prior mass")
 
 
-def _draw_marginal(axes: Axes, fit: Any, some: Vector) -> None:
+def _draw_marginal(axes: Axes, fit: Any, some: Ints) -> None:
     share = fit.weights / fit.weights.sum()
     if fit.family.name in ("poisson", "binomial"):
         values, which = np.unique(fit.x, return_inverse=True)
         seen = np.bincount(which.ravel(), share)
         axes.bar(values, seen, width=0.8, color="#C8D6E5", label="data")
         first = int(values.max()) + 1
-        whole = np.arange(first) if first <= _CURVE else values
+        whole = np.arange(float(first)) if first <= _CURVE else values
         axes.plot(whole, _average(fit, whole, some), "o-", color=COLOURS[1], markersize=3.5, label="fitted")
     else:
         axes.hist(fit.x, bins=_BARS, weights=share, density=True, color="#C8D6E5", label="data")
         line = np.linspace(fit.x.min(), fit.x.max(), _CURVE)
         axes.plot(line, _average(fit, line, some), color=COLOURS[1], linewidth=1.8, label="fitted")
-    _finish(axes, "x", "density", legend=True)
+    finish_axes(axes, "x", "density", legend=True)
 
 
-def _average(fit: Any, line: Vector, some: Vector) -> Vector:
+def _average(fit: Any, line: Vector, some: Ints) -> Vector:
     """Marginal density, averaged over the observations' own families."""
     picked = some[np.linspace(0, len(some) - 1, min(len(some), 100)).astype(np.int64)]
     share = fit.weights[picked] / max(fit.weights[picked].sum(), 1e-300)
@@ -74,15 +74,15 @@ def _possible(fit: Any, line: Vector, i: int) -> Vector:
     return np.asarray(line <= trials[i])
 
 
-def _draw_shrinkage(axes: Axes, fit: Any, some: Vector) -> None:
+def _draw_shrinkage(axes: Axes, fit: Any, some: Ints) -> None:
     x, means = _estimate(fit, some), fit.posterior_mean(fit.x[some], fit.family.take(some))
     ends = [float(min(x.min(), means.min())), float(max(x.max(), means.max()))]
     axes.plot(ends, ends, color="#666666", linestyle="--", linewidth=1.0, label="no shrinkage")
     axes.scatter(x, means, s=8.0, color=COLOURS[0], linewidths=0.0, alpha=0.6, label="posterior mean")
-    _finish(axes, "estimate of each alone", "posterior mean", legend=True)
+    finish_axes(axes, "estimate of each alone", "posterior mean", legend=True)
 
 
-def _estimate(fit: Any, some: Vector) -> Vector:
+def _estimate(fit: Any, some: Ints) -> Vector:
     """What each observation says alone."""
     below = {"poisson": "exposure", "binomial": "n"}.get(fit.family.name)
     scale = 1.0 if below is None else np.broadcast_to(getattr(fit.family, below), fit.x.shape)[some]

@@ -44,11 +44,11 @@ class Family(Protocol):
         """What a proof over all parameters needs; None where there is none."""
 
     def tops(self, x: Vector) -> Vector:
-        """(n,) largest log-density of each observation over all parameters; asked only where `lay` is known."""
+        """(n,) largest log-density of each observation over all parameters, where `lay` is known."""
 
 
 def _positive(value: float | ArrayLike, name: str) -> float | Vector:
-    if np.ndim(value) == 0:  # type: ignore[arg-type]
+    if np.ndim(value) == 0:
         out = number(value, name, low=0.0, strict=True)
         require(math.isfinite(out), name, "finite", value)
         return out
@@ -143,7 +143,7 @@ class Poisson:
         """(n, m) log-probabilities."""
         exposure = _spread(self.exposure, "exposure", len(x))[:, None]
         mean = exposure * theta
-        return xlogy(x[:, None], mean) - mean - gammaln(x + 1.0)[:, None]
+        return np.asarray(xlogy(x[:, None], mean) - mean - gammaln(x + 1.0)[:, None])
 
     def make_grid(self, x: Vector, size: int) -> Parameters:
         """Evenly in the square root of the rate."""
@@ -193,7 +193,7 @@ class Binomial:
         """(n, m) log-probabilities."""
         n = _spread(self.n, "n", len(x))
         ways = gammaln(n + 1.0) - gammaln(x + 1.0) - gammaln(n - x + 1.0)
-        return ways[:, None] + xlogy(x[:, None], theta) + xlogy((n - x)[:, None], 1.0 - theta)
+        return np.asarray(ways[:, None] + xlogy(x[:, None], theta) + xlogy((n - x)[:, None], 1.0 - theta))
 
     def make_grid(self, x: Vector, size: int) -> Parameters:
         """Evenly in arcsin of the root of the probability."""
@@ -247,7 +247,8 @@ class StudentT:
         """(n, m) log-densities."""
         scale, df = _spread(self.scale, "scale", len(x))[:, None], self.df
         const = gammaln((df + 1.0) / 2.0) - gammaln(df / 2.0) - 0.5 * math.log(df * math.pi)
-        return const - np.log(scale) - (df + 1.0) / 2.0 * np.log1p(((x[:, None] - theta) / scale) ** 2 / df)
+        away = ((x[:, None] - theta) / scale) ** 2
+        return np.asarray(const - np.log(scale) - (df + 1.0) / 2.0 * np.log1p(away / df))
 
     def make_grid(self, x: Vector, size: int) -> Parameters:
         """Evenly from the least to the largest observation."""

@@ -166,14 +166,16 @@ class MixtureFit:
         theta = self._line("lfsr") - number(null, "null")
 
         def rates(rows: Matrix) -> Vector:
-            return np.minimum(rows[:, theta >= 0.0].sum(axis=1), rows[:, theta <= 0.0].sum(axis=1))
+            return np.asarray(
+                np.minimum(rows[:, theta >= 0.0].sum(axis=1), rows[:, theta <= 0.0].sum(axis=1))
+            )
 
         return np.concatenate([rates(rows) for _, rows, _ in self._blocks(x, family)])
 
     def density(self, x: ArrayLike | None = None, family: Family | None = None) -> Vector:
         """(n,) densities, or probabilities, of observations under the mixture."""
         with np.errstate(over="ignore", under="ignore"):
-            return np.exp(np.concatenate([logs for _, _, logs in self._blocks(x, family)]))
+            return np.asarray(np.exp(np.concatenate([logs for _, _, logs in self._blocks(x, family)])))
 
     def log_likelihood(
         self, x: ArrayLike | None = None, family: Family | None = None, *, weights: ArrayLike | None = None

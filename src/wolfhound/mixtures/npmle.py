@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound.core import Ints, Status, Vector
+from wolfhound.core import Ints, Matrix, Status, Vector
 from wolfhound.mixtures import _newton
 from wolfhound.mixtures._continuum import Continuum, from_theta, to_theta
 from wolfhound.mixtures._exchange import exchange
 from wolfhound.mixtures._rows import EXPONENTS, NARROW, LikelihoodRows, scale_logs
 from wolfhound.mixtures.families import Family, Parameters
 from wolfhound.mixtures.fit import MixtureFit, as_family
-from wolfhound.mixtures.weights import FLOAT32_GAP, make_shares
+from wolfhound.mixtures.weights import FLOAT32_GAP, check_weights
 from wolfhound.rounding import gamma
 from wolfhound.validate import count, number, real_array, require, require_finite
 
@@ -81,9 +81,8 @@ def npmle(
     found = used.check(x)
     atol = number(atol, "atol", low=0.0, strict=True)
     end = begin + number(max_seconds, "max_seconds", low=0.0)
-    shares = make_shares(weights, len(found))
-    raw = np.ones(len(found)) if weights is None else np.asarray(weights, np.float64)
-    distinct = _collapse(used, found, shares)
+    raw = np.ones(len(found)) if weights is None else check_weights(weights, len(found))
+    distinct = _collapse(used, found, raw)
     seed = count(seed, "seed")
     data = distinct.family.lay(distinct.x, distinct.shares) if grid is None else None
     if data is not None:
@@ -122,18 +121,22 @@ class _Found(NamedTuple):
     rounds: int
 
 
-def _collapse(family: Family, x: Vector, shares: Vector) -> _Distinct:
+def _collapse(family: Family, x: Vector, weights: Vector) -> _Distinct:
     """Sum the weights of equal observations; those of weight 0 are left out."""
-    keep = np.flatnonzero(shares > 0.0)
+    keep = np.flatnonzero(weights)
     if len(keep) < len(x):
-        family, x, shares = family.take(keep), x[keep], shares[keep]
+        family, x, weights = family.take(keep), x[keep], weights[keep]
     numbers = [np.broadcast_to(np.asarray(each, np.float64), x.shape) for each in _vary(family)]
     _, first, which = np.unique(
         np.column_stack([x, *numbers]), axis=0, return_index=True, return_inverse=True
     )
-    if len(first) == len(x):
-        return _Distinct(family, x, shares)
-    return _Distinct(family.take(first), x[first], np.bincount(which.ravel(), shares))
+    if len(first) < len(x):
+        family, x, weights = (
+            family.take(first),
+            x[first],
+            np.asarray(np.bincount(which.ravel(), weights), np.float64),
+        )
+    return _Distinct(family, x, weights / weights.sum())
 
 
 def _vary(family: Family) -> list[Any]:
@@ -207,7 +210,7 @@ def _fit_on_grid(distinct: _Distinct, grid: Parameters, *, atol: float, end: flo
     return _Found(theta, mass, done.look.value + offset, gap, done.gap, grid, done.reads)
 
 
-def _check_logs(logs: Vector, first: int) -> None:
+def _check_logs(logs: Matrix, first: int) -> None:
     top = np.max(logs, axis=1)
     bad: Ints = np.flatnonzero(~np.isfinite(top))
     rule = "below inf, no nan, and above -inf for a parameter of the grid"

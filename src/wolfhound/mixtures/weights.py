@@ -125,15 +125,13 @@ def fit_weights(
     )
 
 
-def make_shares(weights: ArrayLike | None, n: int) -> Vector:
-    """Weights of n observations, checked, with sum 1."""
-    if weights is None:
-        return np.full(n, 1.0 / n)
+def check_weights(weights: ArrayLike, n: int) -> Vector:
+    """Weights of n observations: not negative, of a positive and finite sum."""
     found = vector(weights, "weights", size=n)
     require(bool(found.min() >= 0.0), "weights", ">= 0", found.min())
     total = float(found.sum())
-    require(0.0 < total < math.inf, "weights", "of a positive, finite sum", total)
-    return np.asarray(found / total)
+    require(1e-200 < total < 1e200, "weights", "of a positive, moderate sum", total)
+    return found
 
 
 def _read(
@@ -146,7 +144,8 @@ def _read(
     matrix = real_array(matrix, "likelihoods", 2)
     n, m = matrix.shape
     require(n > 0 and m > 0, "likelihoods", "non-empty", f"shape {matrix.shape}")
-    shares = make_shares(weights, n)
+    shares = np.ones(n) if weights is None else check_weights(weights, n)
+    shares = shares / shares.sum()
     kept = np.flatnonzero(shares)
     if len(kept) < n:
         matrix, shares = matrix[kept], shares[kept]
@@ -170,7 +169,7 @@ def _blocks(matrix: NDArray[Any]) -> list[slice]:
 
 
 def _check(matrix: NDArray[Any], shares: Vector, *, log: bool) -> float:
-    """Refuse rows that have no positive likelihood, or one that is no number; the mean of the largest logs."""
+    """Refuse rows without a positive likelihood, or with one that is no number; the mean largest log."""
     offset = 0.0
     for here in _blocks(matrix):
         top, low = matrix[here].max(axis=1), matrix[here].min(axis=1)

@@ -170,7 +170,7 @@ def choose_oracle(
         ratio=within(ratio, "ratio", "(0, 1]"),
         interior=interior,
         batch=count(batch, "batch", low=1),
-        max_memory=math.inf if max_memory is None else memory(max_memory, "max_memory"),
+        max_memory=math.inf if max_memory is None else memory(max_memory, "max_memory", strict=False),
         speeds=as_calibration(calibration),
     )
     found = weigh(work, lambda ratio: many, proof=proof, savable=savable)

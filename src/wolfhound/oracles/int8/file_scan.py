@@ -19,10 +19,10 @@ from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles.indexes import SAVED_AS, IndexKind
 from wolfhound.oracles.int8.on_disk import FileCodes, write_codes
 from wolfhound.oracles.int8.scan import NAME as IN_MEMORY
+from wolfhound.oracles.int8.scan import ON_DISK as NAME
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.scan import Scan
-
-NAME = "int8-file"
+from wolfhound.validate import path
 
 
 @final
@@ -31,7 +31,7 @@ class Int8FileScan(CheckedOracle):
 
     A query reads the codes from the first to the last, one chunk ahead, n (d + 8) bytes; then,
     from the atoms, the few rows that can be among the k best. All k answers are those of
-    ``Scan(atoms, screen=False)``, to the bit. Takes the memory of a few chunks, about 100 MB.
+    ``Scan(atoms, screen=False)``, to the bit. Takes the memory of a few chunks.
 
     Made by `build` or `load`. The folder must stay as it is; once it has changed, a query
     raises OSError.
@@ -61,7 +61,7 @@ class Int8FileScan(CheckedOracle):
             loaded later. Default: a temporary one, removed with the oracle.
         """
         rows = as_atoms(atoms)
-        place = Path(tempfile.mkdtemp(dir=spool_folder()) if folder is None else folder)
+        place = Path(tempfile.mkdtemp(dir=spool_folder())) if folder is None else path(folder, "folder")
         with store.compose(place, SAVED_AS) as draft:
             draft.fingerprint = fingerprint(rows)
             draft.params = {"index": NAME, **write_codes(rows, draft)}

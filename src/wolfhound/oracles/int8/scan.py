@@ -22,6 +22,9 @@ from wolfhound.oracles.scan import Scan
 
 NAME = "int8"
 
+ON_DISK = "int8-file"
+"""The name of `Int8FileScan`, whose folders hold the same."""
+
 _MEMORY = 128 << 20
 _PER_ENTRY = 32
 
@@ -77,7 +80,7 @@ class Int8Scan(CheckedOracle):
 
     @classmethod
     def load(cls, folder: saved.Folder, atoms: AtomsLike) -> Int8Scan:
-        """Map codes that `save` wrote, and prove in one pass that they are those of the atoms.
+        """Map codes that were saved, by `Int8FileScan` too; prove in one pass that they are of the atoms.
 
         So bounds rest on the atoms, not on the folder: one that was forged, or made
         from other atoms, is refused, also where rows changed that no fingerprint reads.
@@ -87,7 +90,7 @@ class Int8Scan(CheckedOracle):
         StoreError
             If the folder is damaged, or was made from other atoms.
         """
-        rows, stored = saved.open_index(folder, atoms, [NAME])
+        rows, stored = saved.open_index(folder, atoms, [NAME, ON_DISK])
         with stored.reading():
             codes = Codes.of(stored, stored.params, rows.shape)
         saved.check_codes(stored, codes, rows)
