@@ -332,7 +332,11 @@ REST: list[tuple[str, Callable[[], object], tuple[str, ...]]] = [
     ("choose_oracle(proof='no')", lambda: wh.choose_oracle(ROWS, proof="no"), ("`proof`", "True or False")),
     ("choose_oracle(interior=5)", lambda: wh.choose_oracle(ROWS, interior=5), ("`interior`", "5")),
     ("choose_oracle(savable=5)", lambda: wh.choose_oracle(ROWS, savable=5), ("`savable`", "5")),
-    ("choose_oracle(memory)", lambda: wh.choose_oracle(ROWS, max_memory="1 cow"), ("`max_memory`", "'1 cow'")),
+    (
+        "choose_oracle(memory)",
+        lambda: wh.choose_oracle(ROWS, max_memory="1 cow"),
+        ("`max_memory`", "'1 cow'"),
+    ),
     ("choose_oracle(calibration)", lambda: wh.choose_oracle(ROWS, calibration=5), ("`calibration`", "5")),
     ("plan()", wh.plan, ("`atoms`", "`n` and `d`")),
     ("plan(n='a')", lambda: wh.plan(n="a", d=3), ("`n`", "'a'")),
