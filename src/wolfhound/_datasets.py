@@ -107,11 +107,8 @@ def _name_file(ending: str, text: str) -> Iterator[None]:
     """Say which file it is that cannot be read on."""
     try:
         yield
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        foreign = isinstance(error, (RuntimeError, KeyError)) or (
-            isinstance(error, OSError) and error.errno is None and "has shrunk" not in str(error)
-        )
-        if not foreign:
+    except (OSError, RuntimeError, KeyError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
             raise
         line = " ".join(str(error).split())
         raise ValueError(f"`path` must be a {ending} file that can be read. Got {text}: {line}.") from None

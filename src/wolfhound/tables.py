@@ -121,20 +121,26 @@ def open_table(path: PathLike) -> Table:
     Parameters
     ----------
     path
-        A file with one of the known endings, ``file::name`` for one array of several, or a
-        glob of these.
+        A file with one of the known endings, ``file::name`` for one array of several, a
+        glob of these, or several with commas between, all of one kind.
     """
     text = os.fspath(path)
-    pattern = split_key(text)[0]
-    files = find_files(text) if glob.has_magic(pattern) else [pattern]
-    require(bool(files), "path", "a glob that matches a file", text)
-    endings = [Path(file).suffix.lower() for file in files]
+    files = [file for part in split_paths(text) for file in _expand(part)]
+    endings = [_ending(file) for file in files]
     known = all(ending in _KINDS for ending in endings)
     require(known, "path", f"a file that ends in one of {', '.join(_KINDS)}", repr(text))
     require(len({_KINDS[ending] for ending in endings}) == 1, "path", "files of one kind", repr(text))
     for file in files:
-        check_exists(file)
-    return _KINDS[endings[0]]([file + text[len(pattern) :] for file in files])
+        check_exists(split_key(file)[0])
+    return _KINDS[endings[0]](files)
+
+
+def _expand(text: str) -> list[str]:
+    """Return the files of a glob, each with the name of the array that is wanted."""
+    pattern = split_key(text)[0]
+    files = find_files(text) if glob.has_magic(pattern) else [pattern]
+    require(bool(files), "path", "a glob that matches a file", text)
+    return [file + text[len(pattern) :] for file in files]
 
 
 def open_parts(paths: Sequence[PathLike], columns: Sequence[str] | None) -> list[Atoms]:

@@ -15,7 +15,7 @@ from wolfhound import readers
 from wolfhound.atoms import join
 from wolfhound.cli._progress import watch_reading
 from wolfhound.core import Atoms
-from wolfhound.tables import open_table, split_paths
+from wolfhound.tables import open_table
 from wolfhound.validate import require
 
 UNLIMITED = math.inf
@@ -89,9 +89,9 @@ def parse_count(value: float, option: str) -> int:
 
 
 def open_atoms(path: str) -> Atoms:
-    """Read the atoms of a file, a glob, or several with commas between; show how far it is."""
+    """Read atoms, and show how far it is."""
     with watch_reading():
-        return readers.read_atoms(split_paths(path))
+        return readers.read_atoms(path)
 
 
 def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | None]:
@@ -99,16 +99,13 @@ def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | N
 
     Without a file of names, the only text column of the atoms serves.
     """
-    if names is None and len(split_paths(path)) == 1:
+    if names is None:
         table = open_table(path)
         only = table.texts[0] if len(table.texts) == 1 else None
         known = None if only is None else tuple(table.column(only, missing="None").tolist())
         with watch_reading():
             return join(table.parts(None)), known
-    atoms = open_atoms(path)
-    if names is None:
-        return atoms, None
-    read = readers.read_names(names)
+    atoms, read = open_atoms(path), readers.read_names(names)
     n = atoms.shape[0]
     if len(read) != n:
         raise ValueError(f"`--names` must hold {n:,} names, one per atom. Got {len(read):,} in {names}.")

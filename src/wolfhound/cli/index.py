@@ -103,9 +103,8 @@ def build(
     chosen = INDEXES[choice.chosen.name if kind == _AUTO else kind]
     begin = time.monotonic()
     with _watch_build(rows.shape[0] * chosen.passes, rows.shape[1] * rows.dtype.itemsize).job():
-        straight = chosen.build_in is not None
         index: Any = chosen.build_in(rows, out) if chosen.build_in else choice.build(chosen.name, seed=seed)
-    if not straight:
+    if not chosen.build_in:
         index.save(out)
     seconds = time.monotonic() - begin
     built = {"kind": chosen.name, "bytes": index.nbytes, "seconds": seconds, "folder": str(out)}
