@@ -7,12 +7,13 @@ ten storages), every objective, method and oracle, judged in integers and ration
 numbers, in mpmath where logarithms are needed: f(weights) <= value, lower <= the
 least exact value known (for quadratics the exact minimum), GAP_REACHED and ROUNDING
 only where true, weights on the simplex, ids in range and distinct, errors clear and
-for extreme numbers only. *Bounds*: every finite bound of every oracle against the
+for extreme numbers only. *Many*: the same for targets of `minimize_many`, and for the compiled solve of a
+small `minimize`. *Bounds*: every finite bound of every oracle against the
 exact best score; scores, ids and rows, too. *Shared*: eight threads on one oracle.
 *Forged*: saved folders damaged or forged with right checksums, loaded and used.
 
 Threshold: 100,000 problems with at least 40 in every cell of objective x method x
-oracle x dtype, 1,000,000 bounds, 2,000 shared runs, 10,000 folders: 0 violations,
+oracle x dtype, 20,000 targets, 1,000,000 bounds, 2,000 shared runs, 10,000 folders: 0 violations,
 0 deaths, 0 hangs.
 """
 
@@ -43,6 +44,7 @@ class Attack(NamedTuple):
 
 ATTACKS = (
     Attack("problems", "problems", 100_000, 100, 60),
+    Attack("many", "targets", 20_000, 100, 60),
     Attack("bounds", "bounds", 1_000_000, 1_000, 50),
     Attack("shared", "shared runs", 2_000, 50, 24),
     Attack("forged", "folders", 10_000, 40, 40),
