@@ -191,7 +191,7 @@ def test_a_missing_client_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RuntimeError, match="glove100 is built with npm, not found"):
         module("data").load("glove100")
-    with pytest.raises(ValueError, match="`name` must be one of glove100, fashion_mnist, flights"):
+    with pytest.raises(ValueError, match="`name` must be one of glove100, fashion_mnist, flights, spectra"):
         module("data").load("mnist")
     assert list(tmp_path.iterdir()) == []
 

@@ -21,6 +21,7 @@ SEED = int(os.environ.get("WOLFHOUND_FUZZ_SEED", secrets.randbits(32)))
     ("module", "batches", "counted", "least"),
     [
         ("problems", 6, "problems", 300),
+        ("many", 12, "targets", 100),
         ("bounds", 8, "bounds", 2000),
         ("shared", 2, "shared runs", 150),
         ("designs", 40, "designs", 30),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Ints, Vector
-from wolfhound.jit import kernel
+from wolfhound.jit import lean_kernel
 
 PROVED, ROUNDING, STALLED, OUT_OF_TIME, LIMITED, UNFOUND, LOST = range(7)
 
@@ -53,7 +53,7 @@ def make_answers(m: int, cap: int) -> Answers:
     )
 
 
-@kernel
+@lean_kernel
 def write_sorted(ids: Ids, weights: Vector, k: int, to_ids: Ids, to_weights: Vector) -> None:
     """Copy k atoms by decreasing weight, equal weights by id."""
     for i in range(k):

@@ -100,8 +100,9 @@ def solve_portion(regime: TargetSolver, rows: Vector, starts: Ints, banned: Ids,
 
 
 def _convert(units: Units, found: Answers, over: Ints, rows: Vector, wanted: Goals) -> Portion:
-    held = (np.arange(found.ids.shape[1]) < found.support[:, None]) & (found.weights > 0.0)
-    held &= found.ids != wanted.zero
+    wide = int(found.support.max(initial=0))
+    ids, weights = found.ids[:, :wide], found.weights[:, :wide]
+    held = (np.arange(wide) < found.support[:, None]) & (weights > 0.0) & (ids != wanted.zero)
     value, lower = units.square_up(found.value), units.square_down(found.lower)
     goal = units.square_up(found.goal)
     codes = _CODES[found.code]
@@ -110,8 +111,8 @@ def _convert(units: Units, found: Answers, over: Ints, rows: Vector, wanted: Goa
         codes[over > 0] = CODES[Status.ROUNDING]
     return Portion(
         np.concatenate([[0], np.cumsum(held.sum(axis=1))]),
-        found.ids[held],
-        found.weights[held],
+        ids[held],
+        weights[held],
         value,
         np.minimum(lower, value),
         goal,
