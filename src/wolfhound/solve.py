@@ -262,7 +262,7 @@ def minimize(
     options = {"rtol": rtol, "atol": atol, "exclude": np.unique(banned), "start": warm, "seed": rng}
     keeper = Keeper(checkpoint, source).open(objective, method, options, oracle.atoms)
     if keeper.ended is not None:
-        return keeper.ended
+        return replace(keeper.ended, names=_pick_names(names, keeper.ended.ids))
     # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.
     least = 4 * d if objective.quadratic else 0
     with one_blas_thread():
@@ -303,6 +303,10 @@ def _as_names(names: Any, n: int) -> Sequence[str] | None:
     given: Sequence[str] = names.to_numpy() if hasattr(names, "to_numpy") else names
     validate.require(len(given) == n, "names", rule, len(given))
     return given
+
+
+def _pick_names(names: Sequence[str] | None, ids: NDArray[np.int64]) -> tuple[str, ...] | None:
+    return None if names is None else tuple(str(names[i]) for i in ids)
 
 
 def _brief(method: object) -> str:
@@ -378,7 +382,7 @@ def _result(
         scored=run.last.scored,
         seconds=run.seconds,
         trace=Trace.of(run.rows),
-        names=None if names is None else tuple(str(names[i]) for i in best.ids),
+        names=_pick_names(names, best.ids),
         fingerprint=source,
         objective=what[0],
         method=what[1],
