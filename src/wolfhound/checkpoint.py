@@ -227,12 +227,13 @@ class Keeper:
         """Read how far the run is; StoreError, which says what differs, if the folder is of another."""
         if self._folder is None:
             return self
-        self._settings = describe_run(objective, method, options)
+        exclude = np.unique(options["exclude"])
+        self._settings = describe_run(objective, method, {**options, "exclude": exclude})
         with self._naming():
             if not (self._folder / store.MANIFEST).exists():
                 return self  # whatever else is there is refused by the first save
             found = Checkpoint.load(self._folder)
-        self._compare(found, options["exclude"])
+        self._compare(found, exclude)
         self._best = found.evaluate(objective, atoms)
         self._start = functools.partial(found.restart, atoms)
         self._rows, self._passes = list(found.trace), found.passes

@@ -259,7 +259,7 @@ def minimize(
     # Before the run: afterwards the atoms may no longer be readable.
     source = fingerprint(oracle.atoms)
     rng, warm = validate.rng(seed), _as_start(start, n, banned)
-    options = {"rtol": rtol, "atol": atol, "exclude": np.unique(banned), "start": warm, "seed": rng}
+    options = {"rtol": rtol, "atol": atol, "exclude": banned, "start": warm, "seed": rng}
     keeper = Keeper(checkpoint, source).open(objective, method, options, oracle.atoms)
     if keeper.ended is not None:
         return replace(keeper.ended, names=_pick_names(names, keeper.ended.ids))
