@@ -85,12 +85,10 @@ class Checkpoint(Result):
 
     def restart(self, atoms: Atoms, cold: Start) -> Start:
         """Return where the run goes on; rows are read again."""
-        total = float(self.active_weights.sum())
-        scaled = abs(total - 1.0) <= SCALED  # then they stay as they were, to the bit
         return replace(
             cold,
             ids=self.active_ids,
-            weights=self.active_weights if scaled else self.active_weights / total,
+            weights=_scale(self.active_weights),
             rows=finite_rows(atoms, self.active_ids),
             pool_ids=self.pool_ids,
             pool=finite_rows(atoms, self.pool_ids),
@@ -106,9 +104,9 @@ class Checkpoint(Result):
         """Return the best point, evaluated again: no lower bound; StoreError if f is another there."""
         active = ActiveSet(self.ids, self.weights, finite_rows(atoms, self.ids))
         point = objective.at(active.x, active.drift)
-        size = max(abs(point.value), abs(self.value))
-        same = point.upper == self.value or abs(point.upper - self.value) <= self.goal + _SAME * size
-        if not same:
+        away, size = abs(point.upper - self.value), max(abs(point.upper), abs(self.value))
+        close = size < math.inf and away <= self.goal + _SAME * size
+        if not (close or point.upper == self.value):
             now = f"f = {point.upper:g} where it was {self.value:g}"
             raise store.StoreError(f"`checkpoint` must be new, or of the same objective. Got {now}.")
         return State(
@@ -116,7 +114,7 @@ class Checkpoint(Result):
             point=point,
             lower=-math.inf,
             ids=self.ids,
-            weights=self.weights,
+            weights=_scale(self.weights),
             passes=self.passes,
             scored=self.scored,
             ratio=math.nan,
@@ -127,8 +125,15 @@ class Checkpoint(Result):
     def result(self, best: State) -> Result:
         """Return the result of a run that has ended; its lower bound is read, not proved again."""
         known = {field.name: getattr(self, field.name) for field in fields(Result)}
-        known |= {"x": best.point.x, "value": best.value, "lower": min(self.lower, best.value)}
+        known |= {"x": best.point.x, "weights": best.weights}
+        known |= {"value": best.value, "lower": min(self.lower, best.value)}
         return Result(**known)
+
+
+def _scale(weights: Vector) -> Vector:
+    """Weights of sum 1; those that were scaled before stay as they were, to the bit."""
+    total = float(weights.sum())
+    return weights if abs(total - 1.0) <= SCALED else weights / total
 
 
 def _read_settings(value: Any) -> dict[str, str]:
@@ -222,12 +227,13 @@ class Keeper:
         """Read how far the run is; StoreError, which says what differs, if the folder is of another."""
         if self._folder is None:
             return self
-        self._settings = describe_run(objective, method, options)
+        exclude = np.unique(options["exclude"])
+        self._settings = describe_run(objective, method, {**options, "exclude": exclude})
         with self._naming():
             if not (self._folder / store.MANIFEST).exists():
                 return self  # whatever else is there is refused by the first save
             found = Checkpoint.load(self._folder)
-        self._compare(found, options["exclude"])
+        self._compare(found, exclude)
         self._best = found.evaluate(objective, atoms)
         self._start = functools.partial(found.restart, atoms)
         self._rows, self._passes = list(found.trace), found.passes
@@ -247,7 +253,7 @@ class Keeper:
 
         def write_due(run: R) -> None:
             # At the start, lest a folder that cannot be written costs a pass.
-            if len(run.last.ids) and (self._passes < 0.0 or run.last.passes >= self._passes + 1.0):
+            if self._passes < 0.0 or run.last.passes >= self._passes + 1.0:
                 self._write(finish(self._join(run)), run.last)
 
         return None if self._folder is None else write_due
@@ -266,6 +272,8 @@ class Keeper:
         return replace(run, best=best, rows=[*self._rows, *run.rows])  # type: ignore[type-var]
 
     def _write(self, result: Result, last: State) -> None:
+        if len(last.ids) == 0:
+            return  # the origin need not lie in the hull
         with self._naming():
             CODEC.save(Checkpoint.of(result, last, self._settings), str(self._folder))
         self._passes = last.passes

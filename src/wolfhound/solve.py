@@ -270,10 +270,10 @@ def minimize(
     # Before the run: afterwards the atoms may no longer be readable.
     source, what = fingerprint(oracle.atoms), (repr(objective), _brief(method))
     rng, warm = validate.rng(seed), _as_start(start, n, banned)
-    options = {"rtol": rtol, "atol": atol, "exclude": np.unique(banned), "start": warm, "seed": rng}
+    options = {"rtol": rtol, "atol": atol, "exclude": banned, "start": warm, "seed": rng}
     keeper = Keeper(checkpoint, source).open(objective, method, options, oracle.atoms)
     if keeper.ended is not None:
-        return keeper.ended
+        return replace(keeper.ended, names=_pick_names(names, keeper.ended.ids))
     # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.
     least = 4 * d if objective.quadratic else 0
     with one_blas_thread():
@@ -321,6 +321,10 @@ def _as_names(names: Any, n: int) -> Sequence[str] | None:
     given: Sequence[str] = names.to_numpy() if hasattr(names, "to_numpy") else names
     validate.require(len(given) == n, "names", rule, len(given))
     return given
+
+
+def _pick_names(names: Sequence[str] | None, ids: NDArray[np.int64]) -> tuple[str, ...] | None:
+    return None if names is None else tuple(str(names[i]) for i in ids)
 
 
 def _brief(method: object) -> str:
@@ -404,5 +408,5 @@ def _describe(run: Outcome[State], goal: float) -> dict[str, Any]:
 def _result(
     found: dict[str, Any], source: Fingerprint, names: Sequence[str] | None, what: tuple[str, str]
 ) -> Result:
-    known = None if names is None else tuple(str(names[i]) for i in found["ids"])
+    known = _pick_names(names, found["ids"])
     return Result(**found, names=known, fingerprint=source, objective=what[0], method=what[1])

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -103,22 +103,19 @@ def explain(
     if (targets is None) == (not target):
         raise ValueError("`--target` or `--targets` must be given, and not both.")
     rows, known = opt.read_atoms(atoms, names)
+    goal: dict[str, Any] = {"rtol": rtol, "max_seconds": max_seconds, "seed": seed}
     if targets is not None:
         require(checkpoint is None, "--checkpoint", "given with one `--target`", "`--targets`; see --save")
-        goal = {"rtol": rtol, "max_seconds": max_seconds, "seed": seed, "skip": skip, "out": save}
-        found = explain_many(rows, targets, known, exclude_self=exclude_self, **goal)
+        found = explain_many(rows, targets, known, exclude_self=exclude_self, skip=skip, out=save, **goal)
         found.deliver(outputs, summary, as_json=as_json, top=top)
         raise Exit(many.exit_code(found.result, skip=skip))
     for given, option_name in ((summary, "--summary"), (save, "--save"), (skip or None, "--skip")):
         require(given is None, option_name, "given with `--targets` only", "`--target`")
     wanted = _targets(rows, target or [], known, exclude_self)
-    alone = checkpoint is None or len(wanted) == 1
-    require(alone, "--checkpoint", "given with one target", f"{len(wanted)} targets")
-    resumed = output.check_checkpoint(checkpoint)
     console = output.stdout()
     done = []
-    options = _Options(rtol, max_seconds, checkpoint, resumed, seed)
-    for explanation in _explain_all(rows, wanted, known, options):
+    kept: dict[str, Any] = {"checkpoint": checkpoint, "resumed": _check_checkpoint(checkpoint, len(wanted))}
+    for explanation in _explain_all(rows, wanted, known, **goal, **kept):
         done.append(explanation)
         if not as_json:
             print_explanation(console, explanation, top)
@@ -127,6 +124,13 @@ def explain(
     output.show(as_json, lambda: {"targets": list(map(_document, done))}, lambda: console.print(ended))
     # A run that is cut short leaves targets out; its own status already says so.
     raise Exit(output.exit_code(*(explanation.result for explanation in done)))
+
+
+def _check_checkpoint(folder: Path | None, targets: int) -> str:
+    """As for solve, of one target: a folder keeps one run."""
+    one = folder is None or targets == 1
+    require(one, "--checkpoint", "given with one target", f"{targets} targets")
+    return output.check_checkpoint(folder)
 
 
 def find_atom(text: str, names: Sequence[str] | None, n: int) -> int:
@@ -152,35 +156,33 @@ def _targets(
     ]
 
 
-class _Options(NamedTuple):
-    """What all targets share."""
-
-    rtol: float
-    max_seconds: float
-    checkpoint: Path | None
-    resumed: str
-    seed: int
-
-
 def _explain_all(
-    atoms: Atoms, targets: Sequence[Target], names: Sequence[str] | None, options: _Options
+    atoms: Atoms,
+    targets: Sequence[Target],
+    names: Sequence[str] | None,
+    *,
+    rtol: float,
+    max_seconds: float,
+    seed: int,
+    checkpoint: Path | None,
+    resumed: str,
 ) -> Iterator[Explanation]:
     # One oracle for all: what it learns of the atoms in a first pass is kept.
     oracle = wh.Scan(atoms)
-    end = time.monotonic() + options.max_seconds
-    meter = GapMeter(atoms.shape[0], rtol=options.rtol, jobs=len(targets), intent=options.resumed)
+    end = time.monotonic() + max_seconds
+    meter = GapMeter(atoms.shape[0], rtol=rtol, jobs=len(targets), intent=resumed)
     for target in targets:
         with meter.job() as callback:
             result = wh.minimize(
                 wh.SquaredDistance(target.point),
                 oracle,
-                rtol=options.rtol,
+                rtol=rtol,
                 max_seconds=max(end - time.monotonic(), 0.0),
                 exclude=None if target.atom is None else [target.atom],
                 names=names,
                 callback=callback,
-                checkpoint=options.checkpoint,
-                seed=options.seed,
+                checkpoint=checkpoint,
+                seed=seed,
             )
         yield Explanation(target.name, result)
         if result.status in (Status.INTERRUPTED, Status.MAX_SECONDS, Status.LOST):

@@ -180,7 +180,7 @@ class Asker:
         if self.objective.convex:
             cut = cutgap(max(gap + rounding, 0.0), point.excess)
             proved = point.value - point.value_error - cut
-            proved -= 4.0 * UNIT * abs(proved) + TINY
+            proved = proved - 4.0 * UNIT * abs(proved) - TINY
             if proved > self.lower:
                 self.lower, self._proof = proved, point.x
         elif gap + rounding <= max(self.goal, 2.0 * self.slack):
