@@ -47,6 +47,7 @@ def test_counts_stand_for_repeats() -> None:
     assert alone.value == pytest.approx(counted.value, abs=2e-10)
 
 
+@pytest.mark.slow
 def test_the_same_minimum_as_minimize() -> None:
     matrix = scales(500, 60)
     run = minimize(MixtureLikelihood(), matrix.T.copy(), rtol=0.0, atol=1e-9)
@@ -54,6 +55,7 @@ def test_the_same_minimum_as_minimize() -> None:
     assert -fit.value == pytest.approx(run.value, abs=2e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 40, 300])
 def test_tall_problems_take_few_reads(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_newton, "FIRST", 400)
