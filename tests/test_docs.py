@@ -48,6 +48,8 @@ def readme() -> Given:
         "vectors": feed.atoms,
         "env": BatchedFeed(feed, 4),
         "log_densities": -((normal(200, 1) - normal(1, 50)) ** 2),
+        "estimates": normal(40),
+        "standard_errors": np.full(40, 0.8),
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.fuzz import bounds, cells, exact, hostile, problems, supervise
+from tests.fuzz import bounds, cells, exact, hostile, mixtures, problems, supervise
 from wolfhound import FullyCorrective, Scan, SquaredDistance, Status
 from wolfhound.store import StoreError
 
@@ -154,3 +154,25 @@ def test_deaths_and_hangs_are_findings() -> None:
     assert found.counts == {"done": 4, "deaths": 1, "hangs": 1}
     assert any("death" in text and "case 1" in text for text in found.violations)
     assert any("hang" in text and "case 3" in text for text in found.violations)
+
+
+def test_a_bound_that_is_too_low_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = mixtures.Continuum.certify
+    monkeypatch.setattr(
+        mixtures.Continuum,
+        "certify",
+        lambda data, f, wanted=0.0: (found := right(data, f, wanted))._replace(
+            upper=math.log(found.attained) - 1e-6
+        ),
+    )
+    rng = np.random.default_rng(0)
+    wrong = [judged for _ in range(6) for judged in mixtures.judge_certificate(rng, mixtures.NORMAL)]
+    assert len(wrong) >= 5
+
+
+def test_a_gap_that_is_too_small_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = mixtures.npmle
+    monkeypatch.setattr(mixtures, "npmle", lambda *a, **k: replace(right(*a, grid=[0.5], **k), gap=1e-6))
+    seen = np.array([0.0, 2.0, 7.0]), np.full(3, 9.0), np.full(3, 1.0 / 3.0)
+    monkeypatch.setattr(mixtures, "draw", lambda rng, kind: seen)
+    assert all(mixtures.judge_fit(np.random.default_rng(seed)) for seed in range(3))

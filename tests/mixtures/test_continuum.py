@@ -70,6 +70,7 @@ def test_the_lebesgue_constant_is_bounded() -> None:
     assert 2.0 / np.pi * np.log(DEGREE + 1.0) + 1.0 < LEBESGUE
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(KINDS), st.integers(0, 30), st.integers(1, 40), st.floats(-8.0, 8.0), st.floats(0.5, 1.0)
@@ -110,6 +111,7 @@ def test_tails_and_slopes_are_as_the_proof_has_them(kind: int, x: int, more: int
     assert p.max() <= 1.0 + 1e-12
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(KINDS), st.integers(0, 100_000))
 def test_no_place_is_above_the_bound(kind: int, seed: int) -> None:

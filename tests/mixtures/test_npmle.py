@@ -37,6 +37,7 @@ def fit() -> Any:
     return wh.npmle(x, wh.Normal(errors))
 
 
+@pytest.mark.slow
 def test_claims_of_simar() -> None:
     # Simar (1976): log-likelihood -5340.704, three points near 0, 0.336 and 2.545.
     fit = wh.npmle(range(8), wh.Poisson(), CLAIMS)
@@ -60,6 +61,7 @@ def test_one_observation_is_its_own_best_parameter() -> None:
         np.testing.assert_allclose(fit.posterior_mean(), [best], atol=1e-3)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 100_000))
 def test_no_finer_fit_is_better_than_the_gap_allows(seed: int) -> None:
@@ -166,6 +168,7 @@ def test_two_parameters_are_saved_too(tmp_path: Path) -> None:
         wh.Result.load(tmp_path)
 
 
+@pytest.mark.slow
 def test_pictures_and_frames(fit: wolfhound.MixtureFit, tmp_path: Path) -> None:
     fit.plot(tmp_path / "fit.png")
     assert (tmp_path / "fit.png").read_bytes()[:4] == b"\x89PNG"
@@ -198,6 +201,7 @@ def test_neighbours_are_merged_in_their_centre() -> None:
         (lambda: wh.npmle([1.0], lambda x, theta: x, grid=[1.0]), "log-density"),
         (lambda: wh.npmle([1.0], wh.Normal(), [0.0]), "weights"),
         (lambda: wh.npmle([1.0], wh.Normal(), grid=[np.inf]), "grid"),
+        (lambda: wh.npmle([1], wh.Binomial(3), grid=[0.5, 1.5]), "grid"),
         (lambda: wh.npmle([1.0], wh.Normal(), atol=0.0), "atol"),
         (lambda: wh.npmle([1.0], wh.Normal()).posterior_mean(family=wh.Normal()), "x"),
         (lambda: wh.npmle([1.0], wh.Normal()).posterior_interval(level=1.0), "level"),

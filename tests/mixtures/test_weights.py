@@ -47,6 +47,7 @@ def test_counts_stand_for_repeats() -> None:
     assert alone.value == pytest.approx(counted.value, abs=2e-10)
 
 
+@pytest.mark.slow
 def test_the_same_minimum_as_minimize() -> None:
     matrix = scales(500, 60)
     run = minimize(MixtureLikelihood(), matrix.T.copy(), rtol=0.0, atol=1e-9)
@@ -54,6 +55,7 @@ def test_the_same_minimum_as_minimize() -> None:
     assert -fit.value == pytest.approx(run.value, abs=2e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 40, 300])
 def test_tall_problems_take_few_reads(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_newton, "FIRST", 400)
@@ -102,12 +104,12 @@ def test_the_kernel_and_numpy_agree() -> None:
     matrix, x = scales(300, 7), np.array([0.3, 0.0, 0.2, 0.5, 0.0, 0.0, 0.0])
     w, u, g = np.random.default_rng(0).dirichlet(np.ones(300)), np.empty(300), np.zeros(7)
     active = np.flatnonzero(x)
-    value, mass, least, bad = read_block(matrix, w, active, x[active], np.ones(300), u, g)
+    value, mass, least, bad, wrong = read_block(matrix, w, active, x[active], np.ones(300), u, g)
     mixed = matrix @ x
     np.testing.assert_allclose(u, mixed, rtol=1e-14)
     np.testing.assert_allclose(g, (w / mixed) @ matrix, rtol=1e-13)
     np.testing.assert_allclose(
-        [value, mass, least, bad], [w @ np.log(mixed), (w / mixed).sum(), mixed.min(), 0]
+        [value, mass, least, bad, wrong], [w @ np.log(mixed), (w / mixed).sum(), mixed.min(), 0, -1]
     )
 
 
@@ -131,7 +133,7 @@ def test_few_atoms_of_very_many_dimensions() -> None:
     [
         (lambda: fit_weights([[1.0, -0.1]]), "likelihoods"),
         (lambda: fit_weights([[1.0, np.nan]]), "likelihoods"),
-        (lambda: fit_weights([[1.0, 2.0], [0.0, 0.0]]), "row 1"),
+        (lambda: fit_weights([[1.0, 2.0], [0.0, 0.0]]), "positive somewhere"),
         (lambda: fit_weights([[0.0, np.inf]], log=True), "likelihoods"),
         (lambda: fit_weights(np.empty((0, 3))), "likelihoods"),
         (lambda: fit_weights([[1.0]], weights=[-1.0]), "weights"),
@@ -143,3 +145,12 @@ def test_few_atoms_of_very_many_dimensions() -> None:
 def test_wrong_uses_are_named(call: Any, words: str) -> None:
     with pytest.raises((ValueError, TypeError, FileNotFoundError), match=words):
         call()
+
+
+@pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf])
+@pytest.mark.parametrize("n", [50, 9000])
+def test_one_wrong_entry_among_many_is_found(wrong: float, n: int) -> None:
+    matrix = scales(n, 4)
+    matrix[n - 3, 2] = wrong
+    with pytest.raises(ValueError, match=f"row {n - 3}"):
+        fit_weights(matrix)

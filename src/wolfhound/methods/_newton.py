@@ -169,7 +169,7 @@ class NewtonInner:
         positions: Ints,
         weights: Vector,
         *,
-        most: int,
+        most: int = 1 << 62,
     ) -> None:
         self._objective = objective
         self._pool = pool

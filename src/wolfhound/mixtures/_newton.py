@@ -94,7 +94,7 @@ def solve(rows: LikelihoodRows, tol: float, *, seed: int, end: float = math.inf)
     x = (1.0 - SPREAD) * x + SPREAD / m
     u = np.empty(n)
     look = rows.look(x, u)
-    if look.bad:
+    if look.bad or look.wrong >= 0:
         return Solved(x, look, math.inf, 1, u)
     if n <= 2 * SECOND:
         done = improve(rows, _share(x * look.slopes), tol, end=end)
@@ -117,7 +117,7 @@ def improve(
     best = Solved(x, look, rows.prove(look, int((x > 0.0).sum())), 1, u.copy())
     last, reads = u.copy(), 1
     for _ in range(60):
-        if best.gap <= tol or look.bad or time.monotonic() > end:
+        if best.gap <= tol or look.bad or look.wrong >= 0 or time.monotonic() > end:
             break
         move = _propose(rows, sample, x, look, last)
         gain = float((look.slopes - 1.0) @ move)
@@ -214,9 +214,9 @@ def _expect(rows: LikelihoodRows, x: Vector) -> Vector:
     u = np.empty(rows.shape[0])
     for _ in range(4):
         look = rows.look(x, u)
-        x = x * look.slopes
-        if not (math.isfinite(x.sum()) and x.sum() > 0.0) or look.bad:
+        if look.bad or look.wrong >= 0:
             return np.full(len(x), 1.0 / len(x))
+        x = x * look.slopes
         x = x / x.sum()
     return _share(np.where(x > 1e-3 / len(x), x, 0.0))
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +42,8 @@ class Look(NamedTuple):
         Least u_j, as a share of what it was.
     bad : int
         Rows that the mixture does not explain at all.
+    wrong : int
+        The first row with a negative, infinite or missing likelihood, of a first read; or -1.
     """
 
     value: float
@@ -49,6 +51,7 @@ class Look(NamedTuple):
     mass: float
     least: float
     bad: int
+    wrong: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +74,10 @@ class LikelihoodRows:
     weights: Vector
     log: bool = False
     lost: float = 0.0
+    total: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", math.fsum(self.weights))
 
     @property
     def narrow(self) -> bool:
@@ -110,12 +117,13 @@ class LikelihoodRows:
             said = read_block(self.block(here), self.weights[here], active, shares, before, u[here], part)
             return said, part
 
-        slopes, totals, least = np.zeros(m), np.zeros(4), math.inf
-        for said, part in map_ordered(work, range(0, n, step), blas=False):
+        slopes, totals, least, wrong = np.zeros(m), np.zeros(5), math.inf, -1
+        for at, (said, part) in enumerate(map_ordered(work, range(0, n, step), blas=False)):
             slopes += part
             totals += said
             least = min(least, float(said[2]))
-        return Look(float(totals[0]), slopes, float(totals[1]), least, int(totals[3]))
+            wrong = at * step + int(said[4]) if wrong < 0 <= said[4] else wrong
+        return Look(float(totals[0]), slopes, float(totals[1]), least, int(totals[3]), wrong)
 
     def prove(self, look: Look, active: int) -> float:
         """Upper bound on how far the mean log-likelihood is below its maximum.
@@ -126,10 +134,9 @@ class LikelihoodRows:
         n, _ = self.shape
         if look.bad:
             return math.inf
-        total = math.fsum(self.weights)
         top = float(look.slopes.max()) + (LOST * look.mass * 2.0 if self.narrow else 0.0)
         lost = gamma(n + 64) + gamma(active + 16) + 2.0 * self.lost
-        return max(math.log(top / total) + SAFE * lost, 0.0)
+        return max(math.log(top / self.total) + SAFE * lost, 0.0)
 
 
 def scale_logs(logs: NDArray[Any], dtype: Any) -> tuple[Matrix, Vector]:

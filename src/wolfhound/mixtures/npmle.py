@@ -24,6 +24,7 @@ from wolfhound.validate import count, number, real_array, require, require_finit
 
 _BLOCK_ENTRIES = 1 << 21
 _GRID = 300
+_RANGES = {"poisson": (0.0, math.inf), "binomial": (0.0, 1.0)}
 _CHECKED = 150
 """Points of the grid on which `gap_on_grid` is told where none was given, besides the support."""
 
@@ -183,6 +184,9 @@ def _check_grid(family: Family, x: Vector, grid: ArrayLike | None) -> Parameters
     found = real_array(grid, "grid", axes).astype(np.float64)
     require(len(found) > 0, "grid", "at least one parameter", "none")
     require_finite(found, "grid")
+    low, high = _RANGES.get(family.name, (-math.inf, math.inf))
+    good = low <= found.min() and found.max() <= high
+    require(good, "grid", f"from {low:g} to {high:g}", f"{found.min():g} .. {found.max():g}")
     return np.unique(found, axis=0)
 
 

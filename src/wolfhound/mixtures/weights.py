@@ -111,9 +111,10 @@ def fit_weights(
     end = begin + number(max_seconds, "max_seconds", low=0.0)
     rows, offset = _read(likelihoods, weights, log=log, atol=atol)
     done = _newton.solve(rows, atol, seed=count(seed, "seed"), end=end)
-    if done.look.bad:
-        rule = "positive, and below inf, somewhere in each row"
-        require(False, "likelihoods", rule, f"{done.look.bad} row(s) that no component explains")
+    if done.look.bad or done.look.wrong >= 0:
+        wrong = f"another entry in row {done.look.wrong}" if done.look.wrong >= 0 else "none in a row"
+        rule = ">= 0 and finite, and positive somewhere in each row; `log` for logarithms"
+        require(False, "likelihoods", rule, wrong)
     status = Status.ROUNDING if time.monotonic() <= end else Status.MAX_SECONDS
     return WeightsFit(
         weights=done.x,
@@ -149,9 +150,9 @@ def _read(
     kept = np.flatnonzero(shares)
     if len(kept) < n:
         matrix, shares = matrix[kept], shares[kept]
-    offset = _check(matrix, shares, log=log)
     if not log:
         return LikelihoodRows(matrix, shares), 0.0
+    offset = _check_logs(matrix, shares)
     narrow = atol >= FLOAT32_GAP
     lost = EXPONENTS + (NARROW if narrow else 0.0)
     if isinstance(matrix, np.memmap):
@@ -168,24 +169,13 @@ def _blocks(matrix: NDArray[Any]) -> list[slice]:
     return [slice(first, min(first + step, n)) for first in range(0, n, step)]
 
 
-def _check(matrix: NDArray[Any], shares: Vector, *, log: bool) -> float:
-    """Refuse rows without a positive likelihood, or with one that is no number; the mean largest log."""
+def _check_logs(matrix: NDArray[Any], shares: Vector) -> float:
+    """Refuse rows without a finite logarithm, or with nan; the mean of each row's largest."""
     offset = 0.0
     for here in _blocks(matrix):
-        top, low = matrix[here].max(axis=1), matrix[here].min(axis=1)
-        if log:
-            good, rule = (
-                np.isfinite(top) & ~np.isnan(low),
-                "below inf, no nan, above -inf somewhere in each row",
-            )
-        else:
-            good, rule = (
-                (low >= 0.0) & (top > 0.0) & np.isfinite(top),
-                ">= 0, finite, positive somewhere in each row",
-            )
-        bad = np.flatnonzero(~good)
-        if len(bad):
-            at = here.start + int(bad[0])
-            require(False, "likelihoods", rule, f"{low[bad[0]]} .. {top[bad[0]]} in row {at}")
-        offset += float(shares[here] @ top) if log else 0.0
+        top = matrix[here].max(axis=1)
+        bad = np.flatnonzero(~np.isfinite(top))
+        rule = "below inf, no nan, above -inf somewhere in each row"
+        require(len(bad) == 0, "likelihoods", rule, f"{top[bad[:1]]} in row {here.start + bad[:1]}")
+        offset += float(shares[here] @ top)
     return offset
