@@ -209,7 +209,8 @@ def refine(
         pool, counts = pool.only(used), counts[used]
         inverse = np.linalg.inv(_inform(pool.rows, counts, fixed))
         lift = None if root is None else inverse @ root
-        found = harvest(inverse if lift is None else np.asarray(lift @ lift.T, np.float64), _HARVEST)
+        matrix = inverse if lift is None else lift @ lift.T
+        found = harvest(np.asarray(matrix, np.float64), _HARVEST)
         new = ~np.isin(found.ids, pool.ids)
         pool = pool.join(found.only(new))
         counts = np.concatenate([counts, np.zeros(int(new.sum()), np.int64)])

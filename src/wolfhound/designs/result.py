@@ -171,18 +171,18 @@ class Design:
 
     # ------------------------------------------------------------ what can be made of it
 
-    def variance(self, rows: AtomsLike) -> Vector:
+    def variance(self, atoms: AtomsLike) -> Vector:
         """(r,) variance of a prediction at rows of factors, for one run of variance 1: x'M^-1 x.
 
         Divide by the number of runs, and multiply by the variance of one.
 
         Parameters
         ----------
-        rows
-            In any form that candidates may have; texts for categories in tables.
+        atoms
+            Rows of factors, in any form that candidates may have; texts for categories in tables.
         """
-        atoms, _ = read_factors(rows, "rows", self.columns)
-        every = atoms.take(np.arange(atoms.shape[0]))
+        rows, _ = read_factors(atoms, "atoms", self.columns)
+        every = rows.take(np.arange(rows.shape[0]))
         return self._variance(np.asarray(every, np.float64))
 
     def _variance(self, rows: Vector) -> Vector:
