@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tests.fuzz import forgery, supervise
 from tests.fuzz.supervise import Findings
-from wolfhound import SquaredDistance, load, minimize
+from wolfhound import LinearModel, SquaredDistance, design, load, minimize
 from wolfhound.herding.herd import herd
 from wolfhound.herding.result import HerdResult
 from wolfhound.oracles.clusters import ClusterIndex
@@ -91,6 +91,11 @@ def templates() -> tuple[Template, ...]:
             lambda folder: TabularResult.load(folder, atoms=ROWS),
             use_result,
         ),
+        "design": lambda: (
+            design(ROWS, model=LinearModel(), given=ROWS[:2], runs=9),
+            lambda folder: load(folder, atoms=ROWS),
+            use_design,
+        ),
         "int8": lambda: _index(Int8Scan, ROWS),
         "int8 positive": lambda: _index(Int8Scan, POSITIVE),
         "clusters": lambda: _index(ClusterIndex, ROWS),
@@ -155,6 +160,21 @@ def use_result(result: Any) -> list[str]:
         "trace": len(result.trace) == len(result.trace.kind),
         "message": isinstance(result.message, str),
     }
+    return [f"wrong {name}" for name, holds in rules.items() if not holds]
+
+
+def use_design(found: Any) -> list[str]:
+    """Look at all that a design says, and round it; return what is wrong."""
+    repr(found)
+    found.to_columns()
+    rules = {
+        "ids": found.ids.min(initial=0) >= 0 and found.ids.max(initial=0) < len(ROWS),
+        "weights": bool((found.weights >= 0.0).all()) and abs(found.weights.sum() - 1.0) <= 1e-6,
+        "efficiency": 0.0 <= found.efficiency <= 1.0,
+    }
+    found.variance(ROWS[:3])
+    exact = found.round(9)
+    rules["runs"] = exact.runs == 9 and bool((exact.counts > 0).all()) and 0.0 <= exact.efficiency <= 1.0
     return [f"wrong {name}" for name, holds in rules.items() if not holds]
 
 
