@@ -54,7 +54,7 @@ class Design:
     settings : (k, c)
         Factors of the candidates with weight; a category is the place of its level.
     passes : float
-        How often all candidates were read, shares included.
+        How often all candidates were scored, or read to be measured; shares included.
     status : Status
     scored : int
     seconds : float
@@ -152,7 +152,7 @@ class Design:
             return np.asarray((np.linalg.solve(factor, terms.T) ** 2).sum(axis=0))
 
     def round(self, runs: int, *, max_passes: int = 12) -> ExactDesign:
-        """Return whole numbers of runs: efficient apportionment, then exchange.
+        """Return whole numbers of runs: efficient apportionment, random starts, and exchange.
 
         Parameters
         ----------
