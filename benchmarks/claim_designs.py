@@ -108,11 +108,11 @@ def judge_d(claim: Claim, name: str, rows: Array) -> None:
     claim.at_most(f"{name}: passes for D", found.passes, 5.0, full_size=True)
     claim.holds(f"{name}: the proof holds when checked again", check_d(rows, found))
     cap = 0.5 if claim.options.tiny else max(20.0 * seconds, 3.0)
-    for rival, least in (("multiplicative", 10.0), ("vertex direction", 10.0), ("compiled exchange", 2.0)):
-        reached = RIVALS[rival](rows, GOAL, cap)
-        claim.row(problem=name, candidates=shape, method=rival, seconds=reached.seconds,
+    for other, least in (("multiplicative", 10.0), ("vertex direction", 10.0), ("compiled exchange", 2.0)):
+        reached = RIVALS[other](rows, GOAL, cap)
+        claim.row(problem=name, candidates=shape, method=other, seconds=reached.seconds,
                   passes=reached.passes, gap=1.0 - reached.efficiency, steps=reached.steps)  # fmt: skip
-        claim.at_least(f"{name}: times faster than {rival}", reached.seconds / seconds, least, full_size=True)
+        claim.at_least(f"{name}: times faster than {other}", reached.seconds / seconds, least, full_size=True)
 
 
 def judge_others(claim: Claim, name: str, rows: Array) -> None:

@@ -101,6 +101,12 @@ def mixtures() -> Given:
     return {}
 
 
+def designs() -> Given:
+    rows = normal(1000, 2)
+    kinds = np.array(["none", "Pd", "Pt"])[np.arange(1000) % 3]
+    return {"possible_table": pd.DataFrame({"x": rows[:, 0], "y": rows[:, 1], "kind": kinds})}
+
+
 def oracles() -> Given:
     atoms = normal(2000, 8)
     return {"atoms": atoms, "queries": normal(20, 8), "f": SquaredDistance(np.full(8, 0.1))}
@@ -137,6 +143,7 @@ PAGES: dict[str, Page] = {
     "README.md": Page(readme, (("agent.learn(10_000)", "agent.learn(64)"),)),
     "docs/minimize.md": Page(minimise, (("1_000_000, 64", "20_000, 64"),)),
     "docs/checkpoints.md": Page(checkpoints),
+    "docs/designs.md": Page(designs),
     "docs/extending.md": Page(),
     "docs/herding.md": Page(herding),
     "docs/many.md": Page(many),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -25,7 +26,7 @@ def test_a_simplex_is_held_by_its_circumscribed_ball() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_every_point_is_inside_and_the_volume_is_least(dtype: type) -> None:
     rng = np.random.default_rng(0)
-    points = (rng.standard_normal((5000, 3)) @ np.diag([1.0, 5.0, 0.2]) + [1.0, -2.0, 0.5]).astype(dtype)
+    points: Any = (rng.standard_normal((5000, 3)) @ np.diag([1.0, 5.0, 0.2]) + [1.0, -2.0, 0.5]).astype(dtype)
     found = enclosing_ellipsoid(points)
     assert found.status.name == "GAP_REACHED"
     assert found.ratio >= 1.0 - 1e-6

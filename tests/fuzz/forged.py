@@ -24,7 +24,18 @@ from numpy.typing import NDArray
 
 from tests.fuzz import forgery, supervise
 from tests.fuzz.supervise import Findings
-from wolfhound import Adaptive, FrankWolfe, Normal, Pairwise, SquaredDistance, load, minimize, npmle
+from wolfhound import (
+    Adaptive,
+    FrankWolfe,
+    LinearModel,
+    Normal,
+    Pairwise,
+    SquaredDistance,
+    design,
+    load,
+    minimize,
+    npmle,
+)
 from wolfhound.herding.herd import herd
 from wolfhound.herding.result import HerdResult
 from wolfhound.oracles.clusters import ClusterIndex
@@ -108,6 +119,11 @@ def templates() -> tuple[Template, ...]:
             use_result,
         ),
         "mixture": lambda: (npmle(ROWS[:, 0], Normal(0.5)), load, use_mixture),
+        "design": lambda: (
+            design(ROWS, model=LinearModel(), given=ROWS[:2], runs=9),
+            lambda folder: load(folder, atoms=ROWS),
+            use_design,
+        ),
         "int8": lambda: _index(Int8Scan, ROWS),
         "int8 positive": lambda: _index(Int8Scan, POSITIVE),
         "int8 on disk": lambda: _index(Int8FileScan, POSITIVE),
@@ -199,6 +215,21 @@ def use_mixture(fit: Any) -> list[str]:
         "gap": fit.gap >= 0.0,
         "means": len(fit.posterior_mean()) == len(fit.x),
     }
+    return [f"wrong {name}" for name, holds in rules.items() if not holds]
+
+
+def use_design(found: Any) -> list[str]:
+    """Look at all that a design says, and round it; return what is wrong."""
+    repr(found)
+    found.to_columns()
+    rules = {
+        "ids": found.ids.min(initial=0) >= 0 and found.ids.max(initial=0) < len(ROWS),
+        "weights": bool((found.weights >= 0.0).all()) and abs(found.weights.sum() - 1.0) <= 1e-6,
+        "efficiency": 0.0 <= found.efficiency <= 1.0,
+    }
+    found.variance(ROWS[:3])
+    exact = found.round(9)
+    rules["runs"] = exact.runs == 9 and bool((exact.counts > 0).all()) and 0.0 <= exact.efficiency <= 1.0
     return [f"wrong {name}" for name, holds in rules.items() if not holds]
 
 

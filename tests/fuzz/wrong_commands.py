@@ -108,6 +108,37 @@ UNWRITABLE = [
     Wrong("demo --plot folder.png", "--plot"),
 ]
 
+DESIGNS = [
+    Wrong("design", "CANDIDATES"),
+    Wrong("design no.csv", "no.csv"),
+    Wrong("design atoms.npy --factor a=1,2", "--factor"),
+    Wrong("design --factor a", "--factor"),
+    Wrong("design --factor a=", "--factor"),
+    Wrong("design --factor a=1,2 --factor a=3,4", "--factor"),
+    Wrong("design --factor a=1,1,2", "levels of a"),
+    Wrong("design --factor a=1,2 --columns a", "--columns"),
+    Wrong("design atoms.npy --columns a", "columns"),
+    Wrong("design rows.csv --columns a,zz", "zz"),
+    Wrong("design atoms.npy --model cubic", "--model"),
+    Wrong("design atoms.npy --criterion e", "--criterion"),
+    Wrong("design atoms.npy --region atoms.npy", "--region"),
+    Wrong("design atoms.npy --runs 0", "--runs"),
+    Wrong("design atoms.npy --runs 3", "aliased terms"),
+    Wrong("design atoms.npy --given atoms.npy", "--runs"),
+    Wrong("design atoms.npy --given short.npy --runs 4", "--given"),
+    Wrong("design atoms.npy --exclude 99", "--exclude"),
+    Wrong("design atoms.npy --exclude x", "--exclude"),
+    Wrong("design atoms.npy --efficiency 1", "--efficiency"),
+    Wrong("design atoms.npy --max-passes -1", "--max-passes"),
+    Wrong("design atoms.npy --out atoms.npy", "--out"),
+    Wrong("design atoms.npy --out plan.txt", "--out"),
+    Wrong("design atoms.npy --plot plan.csv", "--plot"),
+    Wrong("design atoms.npy --save kept", "--save"),
+    Wrong("design hole.npy", "nan"),
+    Wrong("design --factor a=0,1 --factor b=0,1 --model quadratic", "a ~ a^2; b ~ b^2"),
+    Wrong("design --factor a=1 --model linear", "1 ~ a"),
+]
+
 FILES = [
     Wrong("solve --objective mixture", "ATOMS"),
     Wrong("explain no.npy --target 1", "no.npy"),
@@ -276,7 +307,7 @@ VALUES = [
     Wrong(f"{PLAN} --batch 0", "--batch"),
 ]
 
-COMMANDS = [*FRAME, *OVERWRITTEN, *UNWRITABLE, *FILES, *VALUES]
+COMMANDS = [*FRAME, *OVERWRITTEN, *UNWRITABLE, *DESIGNS, *FILES, *VALUES]
 
 IN_A_PROCESS = [
     FRAME[0],

@@ -27,7 +27,7 @@ def symmetric(rng: np.random.Generator, d: int) -> Any:
 @given(seed=st.integers(0, 2**32), n=st.integers(1, 90), d=st.integers(1, 11), wide=st.booleans())
 def test_kernels_and_their_twins(seed: int, n: int, d: int, wide: bool) -> None:
     rng = np.random.default_rng(seed)
-    rows = rng.standard_normal((n, d)).astype(np.float64 if wide else np.float32)
+    rows: Any = rng.standard_normal((n, d)).astype(np.float64 if wide else np.float32)
     rows.flags.writeable = False
     matrix = symmetric(rng, d)
     padded = np.zeros((-(-d // 4) * 4,) * 2)

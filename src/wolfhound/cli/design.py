@@ -130,7 +130,7 @@ def _read_levels(parts: list[str]) -> list[float] | list[str]:
 
 
 def _choose_model(name: str, *, intercept: bool) -> ModelLike:
-    from wolfhound.designs.result import MODELS  # noqa: PLC0415 - not needed for --help
+    from wolfhound.designs.models import MODELS  # noqa: PLC0415 - not needed for --help
 
     if name == "terms":
         return None

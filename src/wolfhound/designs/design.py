@@ -19,10 +19,18 @@ from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Oracle, Vector
 from wolfhound.designs.criteria import Criterion, DOptimal
 from wolfhound.designs.exact import Pool
 from wolfhound.designs.factors import Column, read_factors
-from wolfhound.designs.models import Model, ModelLike, TermMap, map_terms, measure_coding
+from wolfhound.designs.models import (
+    MODELS,
+    ModelLike,
+    ModelSpec,
+    TermMap,
+    TermModel,
+    map_terms,
+    measure_coding,
+)
 from wolfhound.designs.newton import Task
 from wolfhound.designs.rank import complete_sample, draw_sample
-from wolfhound.designs.result import MODELS, Design, ModelSpec
+from wolfhound.designs.result import Design
 from wolfhound.designs.search import POOL, DesignState, Search
 from wolfhound.oracles.forms import FormScan, find_candidates, survey
 from wolfhound.solve import Limits, Outcome, drive
@@ -187,7 +195,7 @@ def _prepare(candidates: Oracle | AtomsLike, model: ModelLike, rng: np.random.Ge
         texts = [column.name for column in columns if column.levels]
         validate.require(not texts, "model", "given for categories, e.g. LinearModel()", f"None for {texts}")
         return _Candidates(factors, factors, _name_terms(columns), None)
-    if isinstance(model, Model) and not isinstance(model, type):
+    if isinstance(model, TermModel) and not isinstance(model, type):
         return _apply_model(factors, columns, model, rng)
     validate.function(model, "model", "a model such as Quadratic(), or a function of rows")
     validate.require(not isinstance(model, type), "model", "a model such as Quadratic()", model)
@@ -205,7 +213,7 @@ def _name_terms(columns: Sequence[Column]) -> ModelSpec:
 
 
 def _apply_model(
-    factors: Atoms, columns: Sequence[Column], model: Model, rng: np.random.Generator
+    factors: Atoms, columns: Sequence[Column], model: TermModel, rng: np.random.Generator
 ) -> _Candidates:
     few = rng.integers(0, factors.shape[0], 1024)
     sample = finite_rows(factors, np.unique(few))
@@ -245,14 +253,14 @@ class Scale:
         return np.asarray(rows * self.factors)
 
 
-class _Sample(NamedTuple):
+class _FirstRead(NamedTuple):
     """Candidates that are read first, and how large each term is there; 1 if it is zero."""
 
     ids: Ids
     sizes: Vector
 
 
-def _draw(terms: _Candidates, given: Vector, banned: Ids, rng: np.random.Generator) -> _Sample:
+def _draw(terms: _Candidates, given: Vector, banned: Ids, rng: np.random.Generator) -> _FirstRead:
     ids = draw_sample(terms.rows, banned, rng)
     validate.require(len(ids) > 0, "exclude", "fewer than all candidates", f"{len(banned):,} ids")
     rows = finite_rows(terms.rows, ids[:POOL]).astype(np.float64)
@@ -263,10 +271,10 @@ def _draw(terms: _Candidates, given: Vector, banned: Ids, rng: np.random.Generat
     validate.require(
         large < _LARGEST and small > 1.0 / _LARGEST, "candidates", rule, f"{small:g} .. {large:g}"
     )
-    return _Sample(ids, sizes)
+    return _FirstRead(ids, sizes)
 
 
-def _open_search(terms: _Candidates, aim: Aim, banned: Ids, sample: _Sample, goal: float) -> Search:
+def _open_search(terms: _Candidates, aim: Aim, banned: Ids, sample: _FirstRead, goal: float) -> Search:
     """Scale the terms if they must be."""
     exponents = np.frexp(sample.sizes)[1]
     scale = np.exp2(-exponents.astype(np.float64))

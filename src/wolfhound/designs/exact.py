@@ -1,4 +1,4 @@
-"""Exact designs: whole numbers of runs, by efficient apportionment and exchange."""
+"""Exact designs: whole numbers of runs, by efficient apportionment and exchange, from several starts."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -21,6 +21,12 @@ _LEAST = 1e-10
 
 _WORTH = 2e-6
 """Gain of efficiency that is worth a pass."""
+
+_STARTS = 12
+"""Random starts, beside the apportioned one, of few runs: exchanges end in local optima."""
+
+_FEW = 200
+"""Runs up to which there are random starts."""
 
 _HARVEST = 1024
 """Candidates that a pass adds."""
@@ -170,7 +176,16 @@ def choose_runs(rows: Vector, weights: Vector, runs: int, *, root: Vector | None
     fixed = given.T @ given
     if not _is_regular(rows, counts, fixed):
         counts = _begin_regular(rows, weights, runs, fixed)
-    return exchange_runs(rows, counts, root=root, fixed=fixed)
+    best = exchange_runs(rows, counts, root=root, fixed=fixed)
+    value = _evaluate(rows, best, root, fixed)
+    for seed in range(_STARTS if runs <= _FEW else 0):
+        drawn = np.random.default_rng(seed).choice(len(rows), runs, p=weights / weights.sum())
+        counts = np.bincount(drawn, minlength=len(rows)).astype(np.int64)
+        if _is_regular(rows, counts, fixed):
+            counts = exchange_runs(rows, counts, root=root, fixed=fixed)
+            other = _evaluate(rows, counts, root, fixed)
+            best, value = (counts, other) if other > value + _WORTH else (best, value)
+    return best
 
 
 def exchange_runs(rows: Vector, counts: Ints, *, root: Vector | None, fixed: Vector) -> Ints:
@@ -209,7 +224,8 @@ def refine(
         pool, counts = pool.only(used), counts[used]
         inverse = np.linalg.inv(_inform(pool.rows, counts, fixed))
         lift = None if root is None else inverse @ root
-        found = harvest(inverse if lift is None else np.asarray(lift @ lift.T, np.float64), _HARVEST)
+        matrix = inverse if lift is None else lift @ lift.T
+        found = harvest(np.asarray(matrix, np.float64), _HARVEST)
         new = ~np.isin(found.ids, pool.ids)
         pool = pool.join(found.only(new))
         counts = np.concatenate([counts, np.zeros(int(new.sum()), np.int64)])

@@ -63,7 +63,7 @@ class Factors:
            [40.,  1.]]))
     """
 
-    levels: Mapping[str, Sequence[Any]]
+    levels: Mapping[str, Sequence[Any] | NDArray[Any]]
 
     def __post_init__(self) -> None:
         kind(self.levels, "levels", "a mapping of names to levels", Mapping)
@@ -233,7 +233,7 @@ def open_factors(
     if not table.names:
         require(not wanted, "columns", "none: .npy and .npz files have no names", ", ".join(wanted))
         atoms = join(table.parts(None))
-        return FactorTable(atoms, np.empty((atoms.shape[0], 0)), known or _number_columns(atoms.shape[1]))
+        return FactorTable(atoms, np.empty((atoms.shape[0], 0)), _number_columns(atoms.shape[1]))
     asked = {column.name: column for column in known}
     names = list(asked) or list(wanted) or [*table.numbers, *table.texts]
     missing = [each for each in names if each not in table.names]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, final, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, final, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ def _check_places(values: Matrix, column: Column) -> Ints:
 
 
 @runtime_checkable
-class Model(Protocol):
+class TermModel(Protocol):
     """Which products of coded columns are terms."""
 
     @property
@@ -91,7 +91,7 @@ class Model(Protocol):
         """
 
 
-ModelLike: TypeAlias = Model | Callable[[Matrix], Any] | None
+ModelLike: TypeAlias = TermModel | Callable[[Matrix], Any] | None
 """A model, a function of blocks of rows to blocks of terms, or None: rows are terms."""
 
 
@@ -152,7 +152,7 @@ class Quadratic:
 class TermMap:
     """A function of blocks of factors to blocks of terms; can be pickled."""
 
-    def __init__(self, model: Model, coding: Coding) -> None:
+    def __init__(self, model: TermModel, coding: Coding) -> None:
         owners = coding.owners
         numbers = np.array([not coding.columns[owner].levels for owner in owners])
         pairs = model.choose_pairs(owners, numbers)
@@ -217,3 +217,49 @@ def map_terms(atoms: Atoms, terms: Callable[[Matrix], Any], d: int, dtype: np.dt
     for first, block in mapped.blocks(block_rows(mapped, 4 << 20)):
         out[first : first + len(block)] = block
     return ArrayAtoms(out)
+
+
+# ---------------------------------------------------------------- models that can be saved
+
+MODELS: dict[str, type[LinearModel] | type[Interactions] | type[Quadratic]] = {
+    "linear": LinearModel,
+    "interactions": Interactions,
+    "quadratic": Quadratic,
+}
+"""Models by the name that the command line and saved designs give them."""
+
+
+class ModelSpec(NamedTuple):
+    """How rows of factors become rows of terms, in values that can be saved.
+
+    Attributes
+    ----------
+    kind : str
+        A key of `MODELS`; "terms": rows are terms; "function": one of the caller's.
+    intercept : bool
+    columns : tuple of Column
+    terms : tuple of str
+        Names of the terms.
+    centre, half : tuple of float
+        How numbers are coded.
+    """
+
+    kind: str
+    intercept: bool
+    columns: tuple[Column, ...]
+    terms: tuple[str, ...]
+    centre: tuple[float, ...] = ()
+    half: tuple[float, ...] = ()
+
+    def make_map(self) -> Callable[[Matrix], Matrix] | None:
+        """The function of rows to terms; None if it is the caller's."""
+        if self.kind == "terms":
+            return _keep
+        if self.kind not in MODELS:
+            return None
+        model: TermModel = MODELS[self.kind](self.intercept)
+        return TermMap(model, Coding(self.columns, np.array(self.centre), np.array(self.half)))
+
+
+def _keep(rows: Matrix) -> Matrix:
+    return rows

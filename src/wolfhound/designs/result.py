@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import plot
 from wolfhound.atoms import Fingerprint
-from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Json, Scalar
+from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar
 from wolfhound.core import AtomsLike, Ids, Matrix, Status, Vector
 from wolfhound.designs.exact import (
     ExactDesign,
@@ -26,60 +26,17 @@ from wolfhound.designs.exact import (
     show_settings,
 )
 from wolfhound.designs.factors import Column, read_factors
-from wolfhound.designs.models import Coding, Interactions, LinearModel, Model, Quadratic, TermMap
+from wolfhound.designs.models import MODELS, ModelSpec
 from wolfhound.designs.picture import draw_design
 from wolfhound.designs.proof import Between, compare, enclose
 from wolfhound.designs.rank import describe_aliases, find_null_space
 from wolfhound.threads import one_blas_thread
-from wolfhound.validate import count, require
+from wolfhound.validate import LARGEST, count, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SHOWN = 5
-
-MODELS: dict[str, type[LinearModel] | type[Interactions] | type[Quadratic]] = {
-    "linear": LinearModel,
-    "interactions": Interactions,
-    "quadratic": Quadratic,
-}
-"""Models by the name that the command line and saved designs give them."""
-
-
-class ModelSpec(NamedTuple):
-    """How rows of factors become rows of terms, in values that can be saved.
-
-    Attributes
-    ----------
-    kind : str
-        A key of `MODELS`; "terms": rows are terms; "function": one of the caller's.
-    intercept : bool
-    columns : tuple of Column
-    terms : tuple of str
-        Names of the terms.
-    centre, half : tuple of float
-        How numbers are coded.
-    """
-
-    kind: str
-    intercept: bool
-    columns: tuple[Column, ...]
-    terms: tuple[str, ...]
-    centre: tuple[float, ...] = ()
-    half: tuple[float, ...] = ()
-
-    def make_map(self) -> Callable[[Matrix], Matrix] | None:
-        """The function of rows to terms; None if it is the caller's."""
-        if self.kind == "terms":
-            return _keep
-        if self.kind not in MODELS:
-            return None
-        model: Model = MODELS[self.kind](self.intercept)
-        return TermMap(model, Coding(self.columns, np.array(self.centre), np.array(self.half)))
-
-
-def _keep(rows: Matrix) -> Matrix:
-    return rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -97,7 +54,7 @@ class Design:
     settings : (k, c)
         Factors of the candidates with weight; a category is the place of its level.
     passes : float
-        How often all candidates were read, shares included.
+        How often all candidates were scored, or read to be measured; shares included.
     status : Status
     scored : int
     seconds : float
@@ -171,18 +128,18 @@ class Design:
 
     # ------------------------------------------------------------ what can be made of it
 
-    def variance(self, rows: AtomsLike) -> Vector:
+    def variance(self, atoms: AtomsLike) -> Vector:
         """(r,) variance of a prediction at rows of factors, for one run of variance 1: x'M^-1 x.
 
         Divide by the number of runs, and multiply by the variance of one.
 
         Parameters
         ----------
-        rows
-            In any form that candidates may have; texts for categories in tables.
+        atoms
+            Rows of factors, in any form that candidates may have; texts for categories in tables.
         """
-        atoms, _ = read_factors(rows, "rows", self.columns)
-        every = atoms.take(np.arange(atoms.shape[0]))
+        rows, _ = read_factors(atoms, "atoms", self.columns)
+        every = rows.take(np.arange(rows.shape[0]))
         return self._variance(np.asarray(every, np.float64))
 
     def _variance(self, rows: Vector) -> Vector:
@@ -190,11 +147,12 @@ class Design:
         if make is None:
             raise ValueError("`terms_of` must be there: a saved design does not hold a function of yours.")
         terms = np.asarray(make(rows), np.float64)
-        factor = np.linalg.cholesky(self.information)
-        return np.asarray((np.linalg.solve(factor, terms.T) ** 2).sum(axis=0))
+        with np.errstate(all="ignore"):  # what was loaded may hold any numbers
+            factor = np.linalg.cholesky(self.information)
+            return np.asarray((np.linalg.solve(factor, terms.T) ** 2).sum(axis=0))
 
     def round(self, runs: int, *, max_passes: int = 12) -> ExactDesign:
-        """Return whole numbers of runs: efficient apportionment, then exchange.
+        """Return whole numbers of runs: efficient apportionment, random starts, and exchange.
 
         Parameters
         ----------
@@ -215,7 +173,7 @@ class Design:
         weights, fixed = np.zeros(len(self.pool_ids)), self.given.T @ self.given
         weights[: self.support] = self.weights
         pool = Pool(self.pool_ids, self.pool_rows, self.pool_settings)
-        with one_blas_thread():
+        with one_blas_thread(), np.errstate(all="ignore"):  # what was loaded may hold any numbers
             counts = choose_runs(pool.rows, weights, runs, root=self.root, given=self.given)
             if self.harvest is not None:
                 passes = count(max_passes, "max_passes")
@@ -347,16 +305,31 @@ def _check(found: Design) -> None:
     require(abs(float(found.weights.sum()) - 1.0) <= WEIGHTS, "weights", "of sum 1", found.weights.sum())
     require(0.0 <= found.efficiency <= 1.0, "efficiency", "in [0, 1]", found.efficiency)
     require(0.0 <= found.share < 1.0, "share", "in [0, 1)", found.share)
-    same = np.array_equal(found.pool_ids[: found.support], found.ids)
+    require(
+        (found.share > 0.0) == (len(found.given) > 0), "share", "0 without given runs, else more", found.share
+    )
+    k = found.support
+    same = np.array_equal(found.pool_ids[:k], found.ids)
+    same = same and np.array_equal(found.pool_settings[:k], found.settings)
     require(same, "pool_ids", "led by the ids", "others")
     require(len(found.terms) == len(found.information), "terms", "as many as rows of M", len(found.terms))
     require(
         len(found.columns) == found.settings.shape[1], "columns", "as many as settings", len(found.columns)
     )
+    for j, column in enumerate(found.columns):
+        values = found.pool_settings[:, j]
+        right = (values >= 0) & (values < len(column.levels)) & (values == np.floor(values))
+        require(
+            not column.levels or bool(right.all()), "settings", f"places of levels of {column.name}", "others"
+        )
+    numbers = found.model.kind in MODELS
+    for name in ("centre", "half"):
+        sizes = len(getattr(found.model, name)), len(found.columns)
+        require(not numbers or sizes[0] == sizes[1], name, f"{sizes[1]} numbers", sizes[0])
 
 
 def _real(*shape: str, optional: bool = False) -> Array:
-    return Array(shape=shape, low=-FINITE, high=FINITE, optional=optional)
+    return Array(shape=shape, low=-LARGEST, high=LARGEST, optional=optional)
 
 
 CODEC = Codec(

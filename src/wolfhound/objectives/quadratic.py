@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from wolfhound.core import Distance, Matrix, Point, Vector
 from wolfhound.objectives._factor import Factor, factor
 from wolfhound.objectives._line import ParabolaLine
-from wolfhound.objectives._linear import LinearModel
+from wolfhound.objectives._linear import LinearObjective
 from wolfhound.objectives._plain import PlainObjective
 from wolfhound.rounding import SAFE, TINY, drift_length, gamma, length
 from wolfhound.validate import require, require_moderate, vector
@@ -95,7 +95,7 @@ class SquaredDistance(PlainObjective):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
-class LeastSquares(LinearModel):
+class LeastSquares(LinearObjective):
     """Half the squared residual of a linear model.
 
     f(x) = 1/2 |A x - b|^2. The lift is z = R x with A = Q R, so p <= d however

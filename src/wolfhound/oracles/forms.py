@@ -185,8 +185,8 @@ class FormScan(CheckedOracle):
             scores, ids = _choose(best, window, question.k)
             ranked.append(rank_one(np.ldexp(scores, exponent), ids, question.k))
         scores, ids = (np.concatenate(part) for part in zip(*ranked, strict=True))
-        best = scores[:, 0]
-        bounds = np.where(best > -np.inf, np.nextafter(best + lost, np.inf), -np.inf)
+        top = scores[:, 0]
+        bounds = np.where(top > -np.inf, np.nextafter(top + lost, np.inf), -np.inf)
         return scores, ids, bounds, Cost(np.full(m, n), 1.0, radius)
 
     def __repr__(self) -> str:
