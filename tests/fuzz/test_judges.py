@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from tests.fuzz import bounds, cells, exact, hostile, mixtures, problems, supervise
-from wolfhound import FullyCorrective, Scan, SquaredDistance, Status
+from wolfhound import FullyCorrective, MixtureFit, Scan, SquaredDistance, Status, npmle
+from wolfhound.mixtures._continuum import Continuum
+from wolfhound.mixtures._continuum_kernels import NORMAL
 from wolfhound.store import StoreError
 
 ROWS = np.random.default_rng(0).standard_normal((12, 3))
@@ -157,22 +159,24 @@ def test_deaths_and_hangs_are_findings() -> None:
 
 
 def test_a_bound_that_is_too_low_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = mixtures.Continuum.certify
+    right = Continuum.certify
     monkeypatch.setattr(
-        mixtures.Continuum,
+        Continuum,
         "certify",
         lambda data, f, wanted=0.0: (found := right(data, f, wanted))._replace(
             upper=math.log(found.attained) - 1e-6
         ),
     )
     rng = np.random.default_rng(0)
-    wrong = [judged for _ in range(6) for judged in mixtures.judge_certificate(rng, mixtures.NORMAL)]
+    wrong = [judged for _ in range(6) for judged in mixtures.judge_certificate(rng, NORMAL)]
     assert len(wrong) >= 5
 
 
 def test_a_gap_that_is_too_small_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = mixtures.npmle
-    monkeypatch.setattr(mixtures, "npmle", lambda *a, **k: replace(right(*a, grid=[0.5], **k), gap=1e-6))
+    def fit_badly(*data: Any, **options: Any) -> MixtureFit:
+        return replace(npmle(*data, **(options | {"grid": [0.5]})), gap=1e-6)
+
+    monkeypatch.setattr(mixtures, "npmle", fit_badly)
     seen = np.array([0.0, 2.0, 7.0]), np.full(3, 9.0), np.full(3, 1.0 / 3.0)
     monkeypatch.setattr(mixtures, "draw", lambda rng, kind: seen)
     assert all(mixtures.judge_fit(np.random.default_rng(seed)) for seed in range(3))
