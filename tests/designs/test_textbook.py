@@ -54,8 +54,7 @@ def test_the_a_optimal_parabola_has_weights_one_two_one() -> None:
 
 
 def test_the_i_optimal_parabola() -> None:
-    # Moments of the uniform law on [-1, 1]: M = [[1, u], [u, u]] and 1, x^2: w at the ends minimises
-    # (1/u) (1/3) + (1 - 2/3 + (1/5) / u) / (1 - u), whose minimum is at u = 1/2 + ...: by a fine search.
+    # With u = E x^2 of the design, trace M^-1 R is a function of u alone, minimised by a fine search.
     nodes, shares = np.polynomial.legendre.leggauss(8)
     terms = np.stack([np.ones(8), nodes, nodes**2], axis=1)
     moments = (terms * shares[:, None] / 2).T @ terms
