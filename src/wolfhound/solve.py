@@ -6,8 +6,8 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import validate
+from wolfhound._given import as_names, as_start, check_kinds, describe_method, pick_names
 from wolfhound.atoms import Fingerprint, as_atoms, fingerprint, finite_rows
 from wolfhound.checkpoint import Keeper
 from wolfhound.core import INNER, Atoms, AtomsLike, Method, Objective, Oracle, Progress, Start, State, Status
@@ -250,19 +251,19 @@ def minimize(
     limits = Limits(steps=max_steps, passes=max_passes, seconds=max_seconds)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
     method = FullyCorrective() if method is None else method
-    _check_kinds(objective, method, start, callback)
+    check_kinds(objective, method, start, callback)
     oracle = _as_oracle(atoms)
     n, d = oracle.atoms.shape
     validate.require(objective.dim in (None, d), "atoms", f"rows of {objective.dim} entries", f"{d}")
-    names = _as_names(names, n)
+    names = as_names(names, n)
     banned = validate.ids([] if exclude is None else exclude, "exclude", n)
     # Before the run: afterwards the atoms may no longer be readable.
     source = fingerprint(oracle.atoms)
-    rng, warm = validate.rng(seed), _as_start(start, n, banned)
+    rng, warm = validate.rng(seed), as_start(start, n, banned)
     options = {"rtol": rtol, "atol": atol, "exclude": banned, "start": warm, "seed": rng}
     keeper = Keeper(checkpoint, source).open(objective, method, options, oracle.atoms)
     if keeper.ended is not None:
-        return replace(keeper.ended, names=_pick_names(names, keeper.ended.ids))
+        return replace(keeper.ended, names=pick_names(names, keeper.ended.ids))
     # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.
     least = 4 * d if objective.quadratic else 0
     with one_blas_thread():
@@ -271,54 +272,13 @@ def minimize(
     if warm is not None:
         ids, weights, t = warm
         begun = replace(begun, ids=ids, weights=weights, rows=finite_rows(oracle.atoms, ids), t=t)
-    what = repr(objective), _brief(method)
+    what = repr(objective), describe_method(method)
     finish = functools.partial(_result, goal=goal, source=source, names=names, what=what)
     states = method.states(objective, oracle, keeper.restart(begun), goal=goal, rng=rng)
     limits, began = limits.after(keeper.steps, keeper.seconds), began - keeper.seconds
     keep = keeper.keep(finish)
     run = drive(states, goal=goal, limits=limits, callback=callback, began=began, keep=keep)
     return keeper.end(run, finish)
-
-
-def _check_kinds(objective: object, method: object, start: object, callback: object) -> None:
-    what = "an objective such as SquaredDistance(target)"
-    validate.kind(objective, "objective", what, "dim", "quadratic", "at", "values", "line", "lift")
-    validate.kind(method, "method", "a method such as FullyCorrective()", "begin", "states")
-    if start is not None:
-        validate.kind(start, "start", "a Result, or (ids, weights)", Result, tuple, list)
-        pair = isinstance(start, Result) or len(start) == 2  # type: ignore[arg-type] # a tuple or list
-        validate.require(pair, "start", "a Result, or (ids, weights)", validate.describe(start))
-    if callback is not None:
-        validate.function(callback, "callback", "a function of a State")
-
-
-def _as_names(names: Any, n: int) -> Sequence[str] | None:
-    """Check that there is a name for every id; a table's own labels do not count."""
-    if names is None:
-        return None
-    rule = f"{n} strings, one per atom"
-    unordered = (str, bytes, Mapping)
-    if isinstance(names, unordered) or not (hasattr(names, "__len__") and hasattr(names, "__getitem__")):
-        raise TypeError(f"`names` must be {rule}. Got {validate.describe(names)}.")
-    given: Sequence[str] = names.to_numpy() if hasattr(names, "to_numpy") else names
-    validate.require(len(given) == n, "names", rule, len(given))
-    return given
-
-
-def _pick_names(names: Sequence[str] | None, ids: NDArray[np.int64]) -> tuple[str, ...] | None:
-    return None if names is None else tuple(str(names[i]) for i in ids)
-
-
-def _brief(method: object) -> str:
-    """Name of a method with the settings that are not its defaults."""
-    if not is_dataclass(method):
-        return repr(method)
-    settings = []
-    for field in fields(method):
-        default = field.default if field.default_factory is MISSING else field.default_factory()
-        value = getattr(method, field.name)
-        settings += [] if value == default else [f"{field.name}={value!r}"]
-    return f"{type(method).__name__}({', '.join(settings)})"
 
 
 def _as_oracle(value: Any) -> Oracle:
@@ -350,21 +310,6 @@ def _scale(objective: Objective, start: Start) -> float:
     return max(scale, 0.0)
 
 
-def _as_start(
-    start: Result | tuple[ArrayLike, ArrayLike] | None, n: int, exclude: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64], int] | None:
-    """Ids, weights and steps of a warm start, checked."""
-    if start is None:
-        return None
-    given, shares, t = (start.ids, start.weights, start.steps) if isinstance(start, Result) else (*start, 0)
-    ids = validate.ids(given, "start ids", n)
-    weights = validate.vector(shares, "start weights", size=len(ids))
-    good = len(ids) > 0 and bool((weights >= 0.0).all()) and abs(weights.sum() - 1.0) <= 1e-6
-    validate.require(good, "start weights", ">= 0 with sum 1", f"sum {weights.sum():g} of {len(ids)} weights")
-    validate.require(not np.isin(ids, exclude).any(), "start ids", "none of `exclude`", "some of them")
-    return ids, weights / weights.sum(), t
-
-
 def _result(
     run: Outcome[State], goal: float, source: Fingerprint, names: Sequence[str] | None, what: tuple[str, str]
 ) -> Result:
@@ -382,7 +327,7 @@ def _result(
         scored=run.last.scored,
         seconds=run.seconds,
         trace=Trace.of(run.rows),
-        names=_pick_names(names, best.ids),
+        names=pick_names(names, best.ids),
         fingerprint=source,
         objective=what[0],
         method=what[1],
