@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import validate
 from wolfhound._budget import fit_memory
+from wolfhound._given import as_names, as_start, check_kinds, describe_method, pick_names
 from wolfhound.atoms import Fingerprint, as_atoms, fingerprint, finite_rows
 from wolfhound.checkpoint import Keeper
 from wolfhound.core import INNER, Atoms, AtomsLike, Method, Objective, Oracle, Progress, Start, State, Status
@@ -261,19 +262,19 @@ def minimize(
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
     plain = all(each is None for each in (method, start, callback, checkpoint)) and limits == NO_LIMITS
     method = FullyCorrective() if method is None else method
-    _check_kinds(objective, method, start, callback)
+    check_kinds(objective, method, start, callback)
     oracle, method = _as_oracle(atoms, method, max_memory)
     n, d = oracle.atoms.shape
     validate.require(objective.dim in (None, d), "atoms", f"rows of {objective.dim} entries", f"{d}")
-    names = _as_names(names, n)
+    names = as_names(names, n)
     banned = validate.ids([] if exclude is None else exclude, "exclude", n)
     # Before the run: afterwards the atoms may no longer be readable.
-    source, what = fingerprint(oracle.atoms), (repr(objective), _brief(method))
-    rng, warm = validate.rng(seed), _as_start(start, n, banned)
+    source, what = fingerprint(oracle.atoms), (repr(objective), describe_method(method))
+    rng, warm = validate.rng(seed), as_start(start, n, banned)
     options = {"rtol": rtol, "atol": atol, "exclude": banned, "start": warm, "seed": rng}
     keeper = Keeper(checkpoint, source).open(objective, method, options, oracle.atoms)
     if keeper.ended is not None:
-        return replace(keeper.ended, names=_pick_names(names, keeper.ended.ids))
+        return replace(keeper.ended, names=pick_names(names, keeper.ended.ids))
     # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.
     least = 4 * d if objective.quadratic else 0
     with one_blas_thread():
@@ -296,47 +297,6 @@ def minimize(
     keep = keeper.keep(finish)
     run = drive(states, goal=goal, limits=limits, callback=callback, began=began, keep=keep)
     return keeper.end(run, finish)
-
-
-def _check_kinds(objective: object, method: object, start: object, callback: object) -> None:
-    what = "an objective such as SquaredDistance(target)"
-    validate.kind(objective, "objective", what, "dim", "quadratic", "at", "values", "line", "lift")
-    validate.kind(method, "method", "a method such as FullyCorrective()", "begin", "states")
-    if start is not None:
-        validate.kind(start, "start", "a Result, or (ids, weights)", Result, tuple, list)
-        pair = isinstance(start, Result) or len(start) == 2  # type: ignore[arg-type] # a tuple or list
-        validate.require(pair, "start", "a Result, or (ids, weights)", validate.describe(start))
-    if callback is not None:
-        validate.function(callback, "callback", "a function of a State")
-
-
-def _as_names(names: Any, n: int) -> Sequence[str] | None:
-    """Check that there is a name for every id; a table's own labels do not count."""
-    if names is None:
-        return None
-    rule = f"{n} strings, one per atom"
-    unordered = (str, bytes, Mapping)
-    if isinstance(names, unordered) or not (hasattr(names, "__len__") and hasattr(names, "__getitem__")):
-        raise TypeError(f"`names` must be {rule}. Got {validate.describe(names)}.")
-    given: Sequence[str] = names.to_numpy() if hasattr(names, "to_numpy") else names
-    validate.require(len(given) == n, "names", rule, len(given))
-    return given
-
-
-def _pick_names(names: Sequence[str] | None, ids: NDArray[np.int64]) -> tuple[str, ...] | None:
-    return None if names is None else tuple(str(names[i]) for i in ids)
-
-
-def _brief(method: object) -> str:
-    """Name of a method with the settings that are not its defaults."""
-    if not is_dataclass(method):
-        return repr(method)
-    settings = []
-    for field in fields(method):
-        default = field.default if field.default_factory is MISSING else field.default_factory()
-        value = getattr(method, field.name)
-        settings += [] if value == default else [f"{field.name}={value!r}"]
-    return f"{type(method).__name__}({', '.join(settings)})"
 
 
 def _as_oracle(value: Any, method: Method, max_memory: float | str | None) -> tuple[Oracle, Method]:
@@ -372,21 +332,6 @@ def _scale(objective: Objective, start: Start) -> float:
     return max(scale, 0.0)
 
 
-def _as_start(
-    start: Result | tuple[ArrayLike, ArrayLike] | None, n: int, exclude: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64], int] | None:
-    """Ids, weights and steps of a warm start, checked."""
-    if start is None:
-        return None
-    given, shares, t = (start.ids, start.weights, start.steps) if isinstance(start, Result) else (*start, 0)
-    ids = validate.ids(given, "start ids", n)
-    weights = validate.vector(shares, "start weights", size=len(ids))
-    good = len(ids) > 0 and bool((weights >= 0.0).all()) and abs(weights.sum() - 1.0) <= 1e-6
-    validate.require(good, "start weights", ">= 0 with sum 1", f"sum {weights.sum():g} of {len(ids)} weights")
-    validate.require(not np.isin(ids, exclude).any(), "start ids", "none of `exclude`", "some of them")
-    return ids, weights / weights.sum(), t
-
-
 def _describe(run: Outcome[State], goal: float) -> dict[str, Any]:
     best, last = run.best, run.last
     return {
@@ -408,5 +353,5 @@ def _describe(run: Outcome[State], goal: float) -> dict[str, Any]:
 def _result(
     found: dict[str, Any], source: Fingerprint, names: Sequence[str] | None, what: tuple[str, str]
 ) -> Result:
-    known = _pick_names(names, found["ids"])
+    known = pick_names(names, found["ids"])
     return Result(**found, names=known, fingerprint=source, objective=what[0], method=what[1])
