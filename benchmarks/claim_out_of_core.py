@@ -8,7 +8,8 @@ checked against the free disk. Every solve is a process of its own, with max_mem
 tells its peak resident memory, libraries included, and the bytes that it read. The page cache of
 all files is dropped by posix_fadvise before every pass of a solve, and before every plain read
 of the file in blocks of 16 MiB, into one buffer; dropping is not timed. Plain reads and solves
-take turns; of the solves the median counts, of the plain reads the fastest. `--threads` are those that score (1 by default); one more reads ahead.
+take turns; of the solves the median counts, of the plain reads the fastest. `--threads` are those
+that score (1 by default); one more reads ahead.
 At a tenth of the size the same is solved in memory, and its gap computed anew with numpy.
 Codes are built on disk by a process of their own, and asked instead of the atoms.
 `--tiny` takes 2 GB, `--bytes` any size; `--folder` says where (default: here).
