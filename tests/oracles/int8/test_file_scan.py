@@ -88,6 +88,7 @@ def test_codes_of_either_kind_are_opened_by_both(tmp_path: Path) -> None:
     assert len({each.ids.tobytes() + each.bounds.tobytes() for each in hits}) == 1
 
 
+@pytest.mark.slow
 def test_building_and_asking_take_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_disk, "block_rows", lambda atoms: 1000)
     monkeypatch.setattr(on_disk, "CHUNK", 100_000)
