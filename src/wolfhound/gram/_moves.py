@@ -260,6 +260,8 @@ def _set_shares(tab: Tableau, b: int, gram: Vector) -> float:
 @lean_kernel
 def step_to(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], gain: float) -> bool:
     """Let a column join, by exchange if it depends on the active atoms; whether a weight moved."""
+    if tab.lines[FREE, b] == 0.0:  # it is active: its slope is rounding
+        return False
     k = tab.sizes[SIZE]
     if k < tab.factor.shape[0]:
         pivot = solve_row(tab, b, gram)
