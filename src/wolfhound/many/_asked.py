@@ -148,9 +148,7 @@ class Asked:
         self.fitter.work(state, table, lists, fill)
         prove(state, nothing, np.full(len(rest), np.inf), 0.0)
         state.passes += 1
-        fell = before - state.value > 0.01 * state.ask.goals
-        state.note_progress()
-        state.flat[fell] = 0
+        state.note_progress(before)
         return table
 
     def _bound(self, queries: Vector, hits: Hits) -> tuple[float, Vector]:

@@ -57,8 +57,11 @@ class CodeSheet(NamedTuple):
     ) -> Listing | None:
         """As `Sheet.list_atoms`."""
         m = len(queries)
-        codes = self._widen(rho)
-        question = Question(queries, 1, np.empty((m, 0), np.int64), lengths(queries))
+        sizes = lengths(queries)
+        # Kernels multiply errors by the size of the query, and rho is not to be: they get more of it.
+        shortest = float(sizes.min(initial=1.0, where=sizes > 0.0)) * (1.0 - 2.0**-40)
+        codes = self._widen(rho / shortest)
+        question = Question(queries, 1, np.empty((m, 0), np.int64), sizes)
         coded = encode_queries(codes, question)
         # Keys are in units of 2**shift of ours.
         shift = codes.exponent - self.units.exponent

@@ -4,10 +4,11 @@ A ladder of random subsets brings every point near its place. Then a pass lists,
 the query q of each target, about 750 atoms of largest key <q, a> + rho |a|. The target
 is solved on its list; for its new query p every atom outside has, with any s >= 0,
 
-    <p, a> <= s (level + error) + max(|p - s q| - s rho, 0) max |a|,
+    <p, a> <= s (level + error) + (|p - s q| - s rho) |a|,
 
-so that most targets are proved without a pass of their own. Passes read int8 codes;
-a target that gets no further by them is asked again in float32.
+where |a| is the largest or the least length, so that most targets are proved without a
+pass of their own. Passes read int8 codes; a target that gets no further by them is asked
+again in float32.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -44,7 +45,10 @@ LEAST_STEP = 2048
 LIST = 1024
 """Most atoms that a pass lists for a target; a level lets about three quarters of it pass."""
 
-RHO = (0.1, 0.04, 0.02)
+CODED = 1 << 20
+"""Entries of atoms from which on a pass over codes is faster than one over float32 rows."""
+
+RHO = (0.1, 0.04, 0.01, 0.001, 0.0)
 """How far the query of a target may turn, relative to its length, after the first pass, the second, ..."""
 
 CHUNK = 1024
@@ -75,6 +79,8 @@ class Large:
         All atoms, the same as codes if there is room for them, and the ladder.
     pool : ScalePool
         Random atoms that give the scale of rtol.
+    least : float
+        At most the length of every atom.
     most : int
         Most targets per chunk.
     over
@@ -86,6 +92,7 @@ class Large:
     codes: CodeSheet | None
     steps: tuple[Step, ...]
     pool: ScalePool
+    least: float
     most: int
     over: Callable[[], bool]
     alone = False
@@ -115,12 +122,13 @@ class Large:
             left = np.flatnonzero(~state.settled())
             if late or not len(left):
                 break
-            # Where codes did not help, float32 rows may.
-            stuck = state.flat[left] > 0
-            for sheet, rows in ((self.codes or self.sheet, left[~stuck]), (self.sheet, left[stuck])):
+            # Where codes did not help, or how far queries may turn hides the rest, float32 rows may.
+            stuck, rho = state.flat[left] > 0, float(np.float32(RHO[min(turn, len(RHO) - 1)]))
+            ways = (self.codes or self.sheet, left[~stuck], rho), (self.sheet, left[stuck], 0.0)
+            for sheet, rows, turned in ways:
                 if len(rows) and not late:
                     part = state.pick(rows)
-                    late = not self._pass(sheet, part, _only(pairs, rows, len(targets)), turn)
+                    late = not self._pass(sheet, part, _only(pairs, rows, len(targets)), turned)
                     state.put(rows, part)
         out, m = self._answers(state, late), len(targets)
         nothing = np.zeros((m, 1), np.int64), np.zeros(m, np.int64)
@@ -147,19 +155,20 @@ class Large:
         prove(state, best, np.full(len(best), np.inf), self.sheet.radius)
         return True
 
-    def _pass(self, sheet: Sheet | CodeSheet, state: ChunkState, banned: Banned, turn: int) -> bool:
+    def _pass(self, sheet: Sheet | CodeSheet, state: ChunkState, banned: Banned, rho: float) -> bool:
         """One pass over all atoms, then each target on its list; False if time is over."""
-        rho = float(np.float32(RHO[min(turn, len(RHO) - 1)]))
-        queries = _round(state.points.query)
-        level = self._level(queries, rho, banned)
+        queries, before = _round(state.points.query), state.value.copy()
+        # Levels of codes are too high for rows: their keys hold errors.
+        level = self._level(queries, rho, banned) if sheet is (self.codes or self.sheet) else None
         found = sheet.list_atoms(queries, rho, banned, self._list, level=level, over=self.over)
         if found is None:
             return False
         best = self._work(state, found.ids, found.fill)
         state.passes += 1
-        rest = bound_rest(state.points.query, queries, rho, found.edge, self.sheet.radius)
+        lengths = self.least, self.sheet.radius
+        rest = bound_rest(state.points.query, queries, rho, found.edge, lengths)
         prove(state, best, rest, self.sheet.radius)
-        state.note_progress()
+        state.note_progress(before)
         return True
 
     def _work(self, state: ChunkState, ids: Ids, fill: Ints) -> Vector:
@@ -182,7 +191,9 @@ class Large:
         return None if found is None else found.level
 
 
-def bound_rest(queries: Vector, asked: Vector, rho: float, edge: Vector, radius: float) -> Vector:
+def bound_rest(
+    queries: Vector, asked: Vector, rho: float, edge: Vector, lengths: tuple[float, float]
+) -> Vector:
     """Bound on <query, a> for all atoms outside the lists of the queries that were asked.
 
     Parameters
@@ -191,9 +202,10 @@ def bound_rest(queries: Vector, asked: Vector, rho: float, edge: Vector, radius:
         The queries, and what was asked, of norm up to 1.
     rho, edge
         Atoms outside have <asked, a> + rho |a| <= edge; -inf: there are none.
-    radius
-        At least every |a|.
+    lengths
+        At most and at least every |a|.
     """
+    least, radius = lengths
     d = queries.shape[1]
     share = np.einsum("ij,ij->i", queries, asked) / np.einsum("ij,ij->i", asked, asked).clip(min=0.5)
     share = np.maximum(share, 0.0)
@@ -201,12 +213,12 @@ def bound_rest(queries: Vector, asked: Vector, rho: float, edge: Vector, radius:
     up = 1.0 + gamma(d + 8)
     size = np.sqrt(np.einsum("ij,ij->i", queries, queries)) * up
     turned = np.sqrt(np.einsum("ij,ij->i", turn, turn)) * up + 4.0 * UNIT * (size + 2.0 * share)
-    listed = edge > -np.inf
-    more = np.maximum(turned - share * rho * (1.0 - 4.0 * UNIT), 0.0)
-    out = share * np.where(listed, edge, 0.0) + more * radius
+    listed, known = edge > -np.inf, edge < np.inf
+    more = turned - share * rho * (1.0 - 4.0 * UNIT)
+    out = share * np.where(listed & known, edge, 0.0) + more * np.where(more > 0.0, radius, least)
     out += 8.0 * UNIT * (np.abs(out) + size * radius)
     # Without a level every atom was listed that may be.
-    return np.where(listed, out, -np.inf)
+    return np.where(listed, np.where(known, out, np.inf), -np.inf)
 
 
 def build_large(
@@ -231,8 +243,8 @@ def build_large(
     zero
         Whether the last atom is the origin, whose weight is left out of the answer.
     memory
-        Bytes to work in. Codes, n (d + 12) bytes, are kept if they take up to half of it,
-        else float32 rows are made anew in each pass.
+        Bytes to work in. Codes, n (d + 12) bytes, or float32 rows of few atoms are kept if they take
+        up to half of it, else float32 rows are made anew in each pass.
     over
         Tells whether time is over.
     """
@@ -241,20 +253,24 @@ def build_large(
     require_moderate(rows, "atoms")
     measured = measure_atoms(atoms, rows.mean(axis=0))
     units = measured.units
+    coded = n * d >= CODED and n * (d + 12) <= memory / 2
+    keep = not coded and 4 * n * (d + 1) <= memory / 2
     sheet = Sheet(units, float(measured.lengths.max()), np.empty((0, d + 1), np.float32), atoms)
-    keep = n * (d + 12) <= memory / 2
+    sheet = sheet.take(np.arange(n)) if keep else sheet
     steps: list[Step] = []
     for share, times in LADDER:
         if n // share >= LEAST_STEP:
             ids = np.sort(rng.choice(n, n // share, replace=False).astype(np.int64))
-            steps += [Step(encode_some(atoms, ids, measured) if keep else sheet.take(ids), ids)] * times
+            steps += [Step(encode_some(atoms, ids, measured) if coded else sheet.take(ids), ids)] * times
     shift = float(measure_norms(units.convert(np.zeros((1, d))))[0]) if zero else 0.0
     fitter = Fitter(units, min(n, d + 1) + 1, shift)
     each = 12 * (2 * LIST + 64) + 4 * TILE + 8 * (pool_size(d) + fitter.cap + 8 * d + 2 * len(pool_ids))
-    most = fit_chunk(CHUNK if keep else READ_CHUNK, each, memory)
-    codes = encode_sheet(atoms, measured) if keep else None
+    most = fit_chunk(CHUNK if keep or coded else READ_CHUNK, each, memory)
+    codes = encode_sheet(atoms, measured) if coded else None
     pool = ScalePool(pool_ids, units.convert(rows))
-    return Large(fitter, sheet, codes, tuple(steps), pool, most, over)
+    # Lengths are rounded up by far less.
+    least = float(measured.lengths.min()) * (1.0 - 2.0**-20)
+    return Large(fitter, sheet, codes, tuple(steps), pool, least, most, over)
 
 
 # ---------------------------------------------------------------- queries and bans

@@ -56,9 +56,10 @@ class ChunkState:
         """Which targets need no more passes."""
         return np.asarray((self.gap <= self.ask.goals) | (self.flat >= FLAT))
 
-    def note_progress(self) -> None:
-        """Count passes in a row after which the gap was not clearly smaller."""
-        self.flat = np.where(self.gap < 0.99 * self.best, 0, self.flat + 1)
+    def note_progress(self, before: Vector) -> None:
+        """Count passes in a row after which neither the gap nor f, `before` it, was clearly smaller."""
+        fell = before > self.value + 0.01 * self.ask.goals
+        self.flat = np.where(self.gap < 0.99 * self.best, 0, np.where(fell, self.flat, self.flat + 1))
         self.best = np.minimum(self.best, self.gap)
 
     def write(self, out: Answers, where: Ints) -> None:
