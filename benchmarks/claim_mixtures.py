@@ -38,7 +38,7 @@ from rig import Claim, held_threads
 
 import wolfhound as wh
 from wolfhound.mixtures._rows import LikelihoodRows
-from wolfhound.mixtures.families import Family
+from wolfhound.mixtures.families import LikelihoodFamily
 
 T = TypeVar("T")
 LIMIT = 200.0
@@ -111,7 +111,7 @@ def make_likelihoods(n: int, m: int, seed: int) -> Any:
     return out
 
 
-def draw(kind: str, n: int, seed: int) -> tuple[Vector, Family]:
+def draw(kind: str, n: int, seed: int) -> tuple[Vector, LikelihoodFamily]:
     """Observations and their family."""
     rng = np.random.default_rng([seed, 11])
     if kind in ("normal", "million"):

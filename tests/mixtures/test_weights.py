@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wolfhound import MixtureLikelihood, fit_weights, minimize
-from wolfhound.mixtures import _newton
+from wolfhound import MixtureLikelihood, fit_weights, minimize, set_threads
+from wolfhound.mixtures import _newton, _rows
 from wolfhound.mixtures._rows import LikelihoodRows
 from wolfhound.mixtures._weights_kernels import read_block
 
@@ -154,3 +154,13 @@ def test_one_wrong_entry_among_many_is_found(wrong: float, n: int) -> None:
     matrix[n - 3, 2] = wrong
     with pytest.raises(ValueError, match=f"row {n - 3}"):
         fit_weights(matrix)
+
+
+def test_any_number_of_threads_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_rows, "BLOCK_ENTRIES", 1 << 13)
+    matrix, found = scales(5000, 12), []
+    for threads in (1, 2, 3):
+        set_threads(threads)
+        found.append(fit_weights(matrix))
+    set_threads(None)
+    assert len({(fit.weights.tobytes(), fit.gap, fit.value) for fit in found}) == 1

@@ -16,7 +16,7 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
 from wolfhound.core import Vector
-from wolfhound.mixtures.families import FAMILIES, Family
+from wolfhound.mixtures.families import FAMILIES, LikelihoodFamily
 from wolfhound.mixtures.fit import MixtureFit
 from wolfhound.tables import Table, open_table
 from wolfhound.validate import require
@@ -103,12 +103,12 @@ def _find_second(table: Table, family: str, given: dict[str, str | None], n: int
         raise ValueError(f"`{flag}` must be a number or a column among {names}. Got {text!r}.") from None
 
 
-def _make_family(name: str, second: float | Vector, df: float | None) -> Family:
+def _make_family(name: str, second: float | Vector, df: float | None) -> LikelihoodFamily:
     require(
         (df is not None) == (name == "student-t"), "--df", "given with --family student-t, and only then", df
     )
     make = FAMILIES[name][0]
-    family: Family = make(second) if df is None else make(df, second)
+    family: LikelihoodFamily = make(second) if df is None else make(df, second)
     return family
 
 

@@ -65,7 +65,6 @@ class Solved:
     look: Look
     gap: float
     reads: int
-    u: Vector
 
 
 def solve(rows: LikelihoodRows, tol: float, *, seed: int, end: float = math.inf) -> Solved:
@@ -95,7 +94,7 @@ def solve(rows: LikelihoodRows, tol: float, *, seed: int, end: float = math.inf)
     u = np.empty(n)
     look = rows.look(x, u)
     if look.bad or look.wrong >= 0:
-        return Solved(x, look, math.inf, 1, u)
+        return Solved(x, look, math.inf, 1)
     if n <= 2 * SECOND:
         done = improve(rows, _share(x * look.slopes), tol, end=end)
         done.reads += 1
@@ -114,7 +113,7 @@ def improve(
     """Newton steps from x until the gap is proved, or nothing moves; the best weights by their gap."""
     u = np.empty(rows.shape[0])
     look = rows.look(x, u)
-    best = Solved(x, look, rows.prove(look, int((x > 0.0).sum())), 1, u.copy())
+    best = Solved(x, look, rows.prove(look, int((x > 0.0).sum())), 1)
     last, reads = u.copy(), 1
     for _ in range(60):
         if best.gap <= tol or look.bad or look.wrong >= 0 or time.monotonic() > end:
@@ -143,7 +142,7 @@ def improve(
         )
         gap = rows.prove(look, int((x > 0.0).sum()))
         if gap < best.gap:
-            best = Solved(x, look, gap, reads, last.copy())
+            best = Solved(x, look, gap, reads)
     best.reads = reads
     return best
 

@@ -23,7 +23,7 @@ Parameters: TypeAlias = NDArray[np.float64]
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
-class Family(Protocol):
+class LikelihoodFamily(Protocol):
     """What `npmle` asks of a family."""
 
     name: ClassVar[str]
@@ -34,7 +34,7 @@ class Family(Protocol):
     def log_density(self, x: Vector, theta: Parameters) -> Matrix:
         """(n, m) logarithms of p(x_j | theta_k)."""
 
-    def take(self, here: Any) -> Family:
+    def take(self, here: Any) -> LikelihoodFamily:
         """The family of some of the observations."""
 
     def make_grid(self, x: Vector, size: int) -> Parameters:

