@@ -109,6 +109,11 @@ def test_every_status_has_its_own_sentence_and_four_are_success() -> None:
     assert good == [Status.GAP_REACHED, Status.ROUNDING, Status.STATIONARY, Status.FINISHED]
 
 
+def test_a_stationary_point_is_the_one_that_was_proved() -> None:
+    out = run([state(0, 1.0, -math.inf), state(1, 2.0, -math.inf, end=Status.STATIONARY)])
+    assert (out.status, out.best.t) == (Status.STATIONARY, 1)
+
+
 def test_drive_keeps_the_best_state_and_the_last_one() -> None:
     out = run([state(0, 3.0), state(1, 1.0), state(2, 2.0, lower=0.5)])
     assert (out.best.t, out.last.t) == (1, 2)

@@ -101,7 +101,7 @@ def test_names_and_excluded_atoms() -> None:
         {"callback": lambda state: None},
         {"start": ([0], [1.0])},
     ],
-    ids=str,
+    ids=lambda options: next(iter(options)),
 )
 def test_who_asks_for_more_gets_the_ordinary_run(options: dict[str, Any]) -> None:
     result = wh.minimize(OBJECTIVES["outside"], cloud(), **options)

@@ -63,7 +63,7 @@ class Outcome(Generic[P]):
     Attributes
     ----------
     last, best
-        The last state, and the one with least value.
+        The last state, and the one with least value; of a run that ends STATIONARY, the last.
     status
         Why it ended.
     rows
@@ -183,8 +183,10 @@ class _Log(Generic[P]):
             # Rounding at the last point says nothing of a better one before.
             gap = self._best.value - self._last.lower
             status = Status.ROUNDING if gap <= 8.0 * self._best.slack < math.inf else Status.STALLED
+        # A point is known to be stationary where that was proved, not where f is least.
+        best = self._last if status is Status.STATIONARY else self._best
         seconds = time.perf_counter() - self._began
-        return Outcome(last=self._last, best=self._best, status=status, rows=self.rows, seconds=seconds)
+        return Outcome(last=self._last, best=best, status=status, rows=self.rows, seconds=seconds)
 
 
 def minimize(
