@@ -42,7 +42,7 @@ def claim(*argv: str) -> Any:
 
 def test_all_claims_are_here() -> None:
     kinds = "adaptive clusters growth herding import int8 lsh many no_stall paper_herding paper_tables "
-    kinds += "passes policy policy_search policy_tabular ratio scan smooth sound"
+    kinds += "passes policy policy_search policy_tabular query_cost ratio scan smooth sound"
     assert [f"claim_{kind}" for kind in kinds.split()] == CLAIMS
 
 

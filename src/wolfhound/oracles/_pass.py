@@ -20,7 +20,7 @@ from wolfhound.oracles._norms import Gauge, Norms
 from wolfhound.pulse import pulse
 from wolfhound.threads import map_ordered
 
-_BLOCK = 32 << 20
+BLOCK = 32 << 20
 """Bytes of a block: with smaller ones too much time goes between two blocks."""
 
 _NOTHING: Vector = np.empty(0)
@@ -72,7 +72,7 @@ class Watch:
 
 def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch]) -> Norms:
     """Read all atoms once and let every watch keep its part; return what was measured."""
-    rows = block_rows(atoms, _BLOCK)
+    rows = block_rows(atoms, BLOCK)
     spare: list[kernels.Room] = []
 
     def work(task: tuple[int, Matrix]) -> tuple[int, list[tuple[Vector, Ids]]]:
@@ -89,7 +89,8 @@ def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch]) -> Norms:
         spare.append(room)
         return len(block), picked
 
-    for size, picked in map_ordered(work, atoms.blocks(rows), blas=False):
+    blocks = atoms.blocks(rows)
+    for size, picked in map_ordered(work, blocks, blas=False) if rows < atoms.shape[0] else map(work, blocks):
         pulse(size)
         for watch, part in zip(watches, picked, strict=True):
             watch.best.add(*part)

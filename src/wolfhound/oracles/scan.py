@@ -11,18 +11,34 @@ import numpy as np
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import AtomsLike, Hits, Ids, Matrix, Vector
+from wolfhound.oracles import _one_kernels as kernels
 from wolfhound.oracles._batch import candidates, group_size, product_pass
 from wolfhound.oracles._best import Best
-from wolfhound.oracles._hits import Cost, build_hits, join, patch, prove, rank_one, rescore, settle, take_from
+from wolfhound.oracles._hits import (
+    Cost,
+    build_hits,
+    in_memory,
+    join,
+    patch,
+    prove,
+    rank_one,
+    rescore,
+    settle,
+    take_from,
+)
 from wolfhound.oracles._norms import Gauge, Norms
-from wolfhound.oracles._pass import Watch, full_pass
-from wolfhound.oracles._question import CheckedOracle, Question
-from wolfhound.oracles._screen import ReferencePass, Screen, fits, scale_of
+from wolfhound.oracles._one import empty_top, make_hits
+from wolfhound.oracles._pass import BLOCK, Watch, full_pass
+from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one
+from wolfhound.oracles._screen import WORTH, ReferencePass, Screen, fits, scale_of
 from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
+from wolfhound.pulse import pulse
 from wolfhound.validate import flag
 
 _FEW = 4
 """So many queries are faster one by one than as a product of matrices."""
+
+_NOT_KEPT = (np.empty(0, np.float32), 1.0)
 
 SCREEN_MEMORY = 1 << 30
 """Bytes that screening may take by default; it needs 8 per atom."""
@@ -68,7 +84,8 @@ class Scan(CheckedOracle):
     def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
         """Answer checked queries; thresholds are ignored."""
         if len(question.queries) == 1:
-            return self._answer_near(question) or self._loop(question, keep=True)
+            near = self._answer_at_once(question)
+            return near or self._answer_near(question) or self._loop(question, keep=True)
         if len(question.queries) <= _FEW:
             return self._loop(question)
         size = candidates(self._atoms, question.k)
@@ -81,6 +98,26 @@ class Scan(CheckedOracle):
         return f"Scan({self._atoms!r}, screen={self._screen})"
 
     # ------------------------------------------------------------ one query
+
+    def _answer_at_once(self, question: Question) -> Hits | None:
+        """Answer from rows in memory that were measured, in one block; None if they are not."""
+        norms, rows = self._norms, in_memory(self._atoms)
+        if norms is None or rows is None or rows.nbytes > BLOCK:
+            return None
+        n, d = rows.shape
+        query, size, exclude = question.queries[0], float(question.sizes[0]), question.exclude
+        slack, top = slack_of_one(size, d, norms.radius), empty_top(rows, question.k)
+        screened = n >= WORTH and self._screen and fits(size, norms.radius)
+        if screened and self._reference is not None:
+            found = kernels.best_of_near(rows, query, size, exclude, self._reference.pack(), slack, top)
+            if found != kernels.TOO_MANY:
+                return make_hits(top, found, min(1.0, float(top[4][0]) / n), norms.radius)
+        kept = (np.empty(n, np.float32), scale_of(size)) if screened else _NOT_KEPT
+        found = kernels.best_of_all(rows, query, exclude, kept, slack, top)
+        pulse(n)
+        if screened:
+            self._reference = ReferencePass(query.copy(), size, kept[1], kept[0], norms)
+        return make_hits(top, found, 1.0, norms.radius)
 
     def _answer_near(self, question: Question) -> Hits | None:
         """Answer from the atoms that can still win; None if they are too many."""
@@ -121,7 +158,7 @@ class Scan(CheckedOracle):
             for i, query in enumerate(question.queries)
         ]
         first, size = watches[0], float(question.sizes[0])
-        if keep and self._screen and fits(size, 1.0):
+        if keep and self._screen and self._atoms.shape[0] >= WORTH and fits(size, 1.0):
             first.copy, first.scale = np.empty(self._atoms.shape[0], np.float32), scale_of(size)
         self._norms = norms = full_pass(self._atoms, self._gauge(), watches)
         if first.copy is not None and fits(size, norms.radius):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -25,16 +25,13 @@ from numpy.typing import NDArray
 from wolfhound.core import Ids, Ints, Singles, Vector
 from wolfhound.oracles._question import Question, lengths
 from wolfhound.oracles.int8 import _encode_kernels, _sweep_kernels
-from wolfhound.oracles.int8.layout import ROWS, RULE, PackedQueries, PackedRows, Shorts, shape_of
+from wolfhound.oracles.int8._encode_kernels import BareScale, CodeScale
+from wolfhound.oracles.int8.layout import ROWS, BareRows, PackedQueries, PackedRows, Shorts, shape_of
 from wolfhound.pulse import pulse
-from wolfhound.rounding import TINY, gamma
+from wolfhound.rounding import TINY
 from wolfhound.store import Stored
 from wolfhound.threads import map_ordered
 from wolfhound.validate import count, number, require
-
-_SINGLE = 2.0**-24
-_UNDERFLOW = 2.0**-100
-_LOWEST = -900
 
 CHUNK = 40 << 20
 """Bytes of codes that are swept between two pulses."""
@@ -73,6 +70,8 @@ class Codes:
         The largest |scale code| and error, in these units.
     radius : float
         At least the largest norm of an atom.
+    bare
+        The fields of `PackedRows` and `CodeScale`: what kernels read.
     """
 
     blocks: Shorts
@@ -86,10 +85,19 @@ class Codes:
     error: float
     radius: float
     n: int
+    bare: tuple[BareRows, BareScale] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Put together, once, what kernels read."""
+        packed = self.blocks, self.scales, self.errors, self.ids, self.n
+        most = min(32767, (2**31 - 1) // ((127 + self.zero) * len(self.centre)))
+        middle, radius = np.ldexp(self.centre, -self.exponent), math.ldexp(self.radius, -self.exponent)
+        scale = middle, self.zero, self.exponent, self.height, self.error, radius, most
+        object.__setattr__(self, "bare", (packed, scale))
 
     def pack(self) -> PackedRows:
         """What kernels read."""
-        return PackedRows(self.blocks, self.scales, self.errors, self.ids, self.n)
+        return PackedRows(*self.bare[0])
 
     @property
     def nbytes(self) -> int:
@@ -213,31 +221,12 @@ class CodedQueries:
 
 
 def encode_queries(codes: Codes, question: Question) -> CodedQueries:
-    """Round queries to integers, and bound what that loses.
-
-    The float32 operations of the kernel lose at most ``(1 + u)**4 - 1`` of
-    ``scale step sum`` and ``(1 + u)**2 - 1`` of ``|q| error``, u = 2**-24; 8u is more.
-    The float64 terms, gamma(d + 2) |q| radius each: the loop that defines a score, the
-    product with the centre, and what cancels when base, key and slack are added.
-    """
-    m, d = question.queries.shape
-    exponents = np.frexp(question.sizes)[1].astype(np.int64)
-    sizes = np.ldexp(question.sizes, -exponents)
-    levels = np.zeros((m, 2 * codes.blocks.shape[1]), np.int16)
-    rules, lost, base = np.empty(m, RULE), np.empty(m), np.empty(m)
-    middle = np.ldexp(codes.centre, -codes.exponent)
-    most = min(32767, (2**31 - 1) // ((127 + codes.zero) * d))
-    rounded = _encode_kernels.RoundedRows(levels, rules, lost, base)
-    _encode_kernels.round_queries(question.queries, sizes, exponents, middle, most, rounded)
-    if codes.zero:
-        rules["start"] = codes.zero * levels.sum(axis=1, dtype=np.int64)
-    lost += 4e-16
-    slack = lost * codes.height + 8.0 * _SINGLE * ((sizes + lost) * codes.height + sizes * codes.error)
-    # The centre is no longer than the radius.
-    slack += 5.0 * gamma(d + 2) * sizes * math.ldexp(codes.radius, -codes.exponent) + d * _UNDERFLOW
-    exponents += codes.exponent
-    hopeless = (question.sizes == 0.0) | (exponents < _LOWEST)
-    return CodedQueries(levels, rules, question.exclude, base, 1.001 * slack, exponents, hopeless)
+    """Round queries to integers, and bound what that loses; see `code_queries`."""
+    out = _encode_kernels.empty_coded(len(question.queries), 2 * codes.blocks.shape[1])
+    _encode_kernels.code_queries(question.queries, question.sizes, CodeScale(*codes.bare[1]), out)
+    return CodedQueries(
+        out.levels, out.rules, question.exclude, out.base, out.slack, out.exponents, out.hopeless
+    )
 
 
 # ---------------------------------------------------------------- a pass
