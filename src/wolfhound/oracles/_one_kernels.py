@@ -252,12 +252,15 @@ def _threshold(
     """Best score of atoms with high upper bounds, far apart; and how many these are."""
     n = rows.shape[0]
     window = max(1, n // PROBES)
-    best, where = np.full(-(-n // window), -np.inf), np.full(-(-n // window), -1)
+    best, where = np.empty(-(-n // window)), np.empty(-(-n // window), np.int64)
+    for i in range(best.shape[0]):  # np.full takes long to compile
+        best[i], where[i] = -np.inf, -1
     for first in range(0, n, CHUNK):
         part = _bound_chunk(known, rule, exclude, first, room)
         peaks(part, first, window, best[first // window :], where[first // window :])
     top, count = -np.inf, 0
-    for i in where:
+    for w in range(where.shape[0]):
+        i = where[w]
         if i >= 0:
             top = max(top, dots(rows, (i, i, i, i), query)[0])
             count += 1
@@ -304,8 +307,9 @@ def best_of_near(
         found = collect(_bound_chunk(known, rule, exclude, first, room), below)
         if count + found.shape[0] > most:
             return TOO_MANY
-        near[count : count + found.shape[0]] = found + first
-        count += found.shape[0]
+        for i in range(found.shape[0]):
+            near[count] = first + found[i]
+            count += 1
     k, fill = top.ids.shape[1], np.zeros(1, np.int64)
     wanted = near[:count] if count >= k else _highest(known, rule, exclude, room, k)
     offer_listed(rows, query, wanted, top, fill)

@@ -143,15 +143,14 @@ def lengths(rows: Vector) -> Vector:
     True
     """
     largest = np.abs(rows).max(axis=1, initial=0.0)
+    up, squares = 1.0 + gamma(rows.shape[1] + 4), np.empty(len(rows))
     if 2.0**-400 < largest.min() and largest.max() < 2.0**400:  # nothing to fear from squares
-        squares = np.empty(len(rows))
         square_all(np.ascontiguousarray(rows), squares)
-        return np.asarray(np.sqrt(squares) * (1.0 + gamma(rows.shape[1] + 4)))
+        return np.asarray(np.sqrt(squares) * up)
     exponents = np.frexp(largest)[1]
-    unit = np.ldexp(rows, -exponents[:, None])
+    square_all(np.ascontiguousarray(np.ldexp(rows, -exponents[:, None])), squares)
     with np.errstate(over="ignore"):
-        out = np.ldexp(np.sqrt(np.einsum("ij,ij->i", unit, unit)), exponents)
-        out = out * (1.0 + gamma(rows.shape[1] + 4)) + TINY
+        out = np.ldexp(np.sqrt(squares), exponents) * up + TINY
     return np.asarray(np.where(largest > 0.0, out, 0.0))
 
 
