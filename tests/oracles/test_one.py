@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,7 +158,8 @@ def test_a_few_atoms_are_always_scored_once() -> None:
 
 @pytest.mark.parametrize("make", [Scan, Int8Scan.build])
 def test_every_answer_is_a_pulse(make: Callable[[Matrix], Oracle]) -> None:
-    oracle, swept = make(np.eye(5)), []
+    oracle = make(np.eye(5))
+    swept: list[int] = []
     oracle.query(np.ones((1, 5)))
     with on_pulse(swept.append):
         oracle.query(np.ones((1, 5)))
@@ -202,14 +204,8 @@ def test_other_layouts_of_a_query_give_the_same() -> None:
     read_only, swapped = query.copy(), query.astype(">f8")
     read_only.flags.writeable = False
     strided = np.repeat(query, 2, axis=1)[:, ::2]
-    for other in (
-        read_only,
-        swapped,
-        strided,
-        query.astype(np.float32),
-        query.astype(np.int8),
-        query.tolist(),
-    ):
+    others: list[Any] = [read_only, swapped, strided, query.astype(np.float32), query.astype(np.int8)]
+    for other in [*others, query.tolist()]:
         hits = oracle.query(other)
         assert (hits.ids[0, 0], hits.bounds[0]) == (expected.ids[0, 0], expected.bounds[0])
 
