@@ -7,13 +7,17 @@ ten storages), every objective, method and oracle, judged in integers and ration
 numbers, in mpmath where logarithms are needed: f(weights) <= value, lower <= the
 least exact value known (for quadratics the exact minimum), GAP_REACHED and ROUNDING
 only where true, weights on the simplex, ids in range and distinct, errors clear and
-for extreme numbers only. *Bounds*: every finite bound of every oracle against the
+for extreme numbers only. *Many*: the same for targets of `minimize_many`, and for the compiled solve of a
+small `minimize`. *Bounds*: every finite bound of every oracle against the
 exact best score; scores, ids and rows, too. *Shared*: eight threads on one oracle.
-*Forged*: saved folders damaged or forged with right checksums, loaded and used.
+*Designs*: proved efficiencies of designs over hostile candidates, against other designs in 120
+digits, and bounds of forms. *Forged*: saved folders damaged or forged with right checksums,
+loaded and used. *Mixtures*: certificates over the continuum against the function they bound,
+with 60 digits; fits against finer ones; gaps of likelihood matrices in extended precision.
 
 Threshold: 100,000 problems with at least 40 in every cell of objective x method x
-oracle x dtype, 1,000,000 bounds, 2,000 shared runs, 10,000 folders: 0 violations,
-0 deaths, 0 hangs.
+oracle x dtype, 20,000 targets, 1,000,000 bounds, 2,000 shared runs, 5,000 designs, 10,000
+folders, 5,000 certificates of mixtures: 0 violations, 0 deaths, 0 hangs.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -43,9 +47,12 @@ class Attack(NamedTuple):
 
 ATTACKS = (
     Attack("problems", "problems", 100_000, 100, 60),
+    Attack("many", "targets", 20_000, 100, 60),
     Attack("bounds", "bounds", 1_000_000, 1_000, 50),
     Attack("shared", "shared runs", 2_000, 50, 24),
+    Attack("designs", "designs", 5_000, 20, 200),
     Attack("forged", "folders", 10_000, 40, 40),
+    Attack("mixtures", "certificates", 5_000, 10, 40),
 )
 CELL = 40
 """Least number of problems in every cell."""

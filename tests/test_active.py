@@ -42,6 +42,30 @@ def test_point_of_weights() -> None:
     assert_array_equal(active.ids, [10, 11])
 
 
+@given(
+    st.lists(st.floats(1e-9, 1.0), min_size=1, max_size=30),
+    st.lists(st.integers(-4, 4), min_size=30, max_size=30),
+)
+def test_weights_that_were_scaled_stay_to_the_bit(weights: list[float], units: list[int]) -> None:
+    rows: Vector = np.resize(ROWS, (len(weights), 3)) * np.arange(1.0, len(weights) + 1.0)[:, None]
+    once = ActiveSet(np.arange(len(weights)), np.array(weights), rows)
+    assert_covered(once)
+    again = ActiveSet(once.ids, once.weights, rows)
+    assert_allclose(again.weights, once.weights, rtol=1e-15)
+    assert_covered(again)
+    moved = once.weights * (1.0 + 2.0**-53 * np.array(units[: len(weights)]))
+    assert_covered(ActiveSet(once.ids, moved, rows))
+
+
+def test_a_set_made_of_another_is_the_same() -> None:
+    rng = np.random.default_rng(0)
+    rows, weights = rng.standard_normal((20, 3)), rng.random(20)
+    once = ActiveSet(np.arange(20), weights, rows)
+    again = ActiveSet(once.ids, once.weights, once.rows)
+    assert_array_equal(again.weights, once.weights)
+    assert_array_equal(again.x, once.x)
+
+
 def test_no_atoms_is_the_origin() -> None:
     active = make([])
     assert len(active) == 0

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -47,6 +48,8 @@ def readme() -> Given:
         "vectors": feed.atoms,
         "env": BatchedFeed(feed, 4),
         "log_densities": -((normal(200, 1) - normal(1, 50)) ** 2),
+        "estimates": normal(40),
+        "standard_errors": np.full(40, 0.8),
     }
 
 
@@ -81,6 +84,29 @@ def many() -> Given:
     }
 
 
+def in_files() -> Given:
+    rows = normal(2000, 8).astype(np.float32)
+    np.save("atoms.npy", rows)
+    for i in range(2):
+        np.save(f"part-{i}.npy", rows[i::2])
+    with h5py.File("vectors.h5", "w") as file:
+        file["embeddings"], file["more"] = rows, rows[:10]
+    return {"target": np.full(8, 0.9)}
+
+
+def mixtures() -> Given:
+    errors = np.exp(0.5 * normal(60))
+    z = 3.0 * (np.arange(60) % 3 == 0) + errors * normal(2, 60)[1]
+    pd.DataFrame({"name": [f"g{i}" for i in range(60)], "z": z, "s": errors}).to_csv("data.csv", index=False)
+    return {}
+
+
+def designs() -> Given:
+    rows = normal(1000, 2)
+    kinds = np.array(["none", "Pd", "Pt"])[np.arange(1000) % 3]
+    return {"possible_table": pd.DataFrame({"x": rows[:, 0], "y": rows[:, 1], "kind": kinds})}
+
+
 def oracles() -> Given:
     atoms = normal(2000, 8)
     return {"atoms": atoms, "queries": normal(20, 8), "f": SquaredDistance(np.full(8, 0.1))}
@@ -102,13 +128,29 @@ def policies() -> Given:
     }
 
 
+def scale() -> Given:
+    for name in ("monday", "tuesday"):
+        np.save(f"{name}.npy", normal(1500, 5))
+    return {"point": np.full(5, 2.0)}
+
+
+def checkpoints() -> Given:
+    np.save("atoms.npy", normal(4000, 64))
+    return {}
+
+
 PAGES: dict[str, Page] = {
     "README.md": Page(readme, (("agent.learn(10_000)", "agent.learn(64)"),)),
     "docs/minimize.md": Page(minimise, (("1_000_000, 64", "20_000, 64"),)),
+    "docs/checkpoints.md": Page(checkpoints),
+    "docs/designs.md": Page(designs),
     "docs/extending.md": Page(),
     "docs/herding.md": Page(herding),
     "docs/many.md": Page(many),
+    "docs/files.md": Page(in_files),
+    "docs/mixtures.md": Page(mixtures, (("bootstrap(20", "bootstrap(2"),)),
     "docs/oracles.md": Page(oracles),
+    "docs/scale.md": Page(scale),
     "docs/threads.md": Page(threads),
     "docs/policies.md": Page(
         policies, (("agent.learn(10_000", "agent.learn(64"), ("agent.learn(1_000", "agent.learn(64"))

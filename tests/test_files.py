@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import pickle
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -15,8 +17,11 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.conformance.atoms import check_atoms
-from wolfhound.atoms import ArrayAtoms, FileAtoms, as_atoms, widen
-from wolfhound.core import Atoms
+from wolfhound._files import read_ahead
+from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, as_atoms, norms, widen
+from wolfhound.core import Atoms, Status
+from wolfhound.pulse import Cut, on_pulse
+from wolfhound.threads import set_threads
 
 DTYPES = ["f2", "f4", "f8", "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">f4", ">f8", ">i2"]
 
@@ -124,18 +129,97 @@ def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
         FileAtoms.raw(path, (1000, 5), "f4", offset=4)
 
 
-def test_a_file_that_shrinks_or_goes_raises_oserror_with_its_path(tmp_path: Path) -> None:
+def test_a_file_that_changes_or_goes_raises_oserror_with_its_path(tmp_path: Path) -> None:
     path = saved(tmp_path / "x.npy", np.zeros((10, 5), np.float32))
     atoms = FileAtoms(path)
     path.write_bytes(path.read_bytes()[:-1])
-    atoms.take(np.arange(9))
-    with pytest.raises(OSError, match=r"x.npy ends inside row 9"):
-        atoms.take(np.array([9]))
-    with pytest.raises(OSError, match=r"x.npy ends inside row 8 or"):
+    with pytest.raises(OSError, match=r"x.npy has changed since it was opened"):
+        atoms.take(np.array([0]))
+    with pytest.raises(OSError, match=r"x.npy has changed since it was opened"):
         list(atoms.blocks(4))
     path.unlink()
     with pytest.raises(OSError, match=r"x.npy"):
         list(atoms.blocks(4))
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "shrinks": lambda path: os.truncate(path, path.stat().st_size - 1),
+    "goes": lambda path: path.unlink(),
+    "is replaced": lambda path: os.replace(saved(path.with_name("other.npy"), np.ones((10, 5))), path),
+    "is written": lambda path: os.utime(path, ns=(1, 1)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_pass_over_a_file_that_changes_ends_with_an_error(
+    tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    path = saved(tmp_path / "x.npy", np.zeros((10, 5)))
+    blocks = ConcatAtoms([np.ones((3, 5)), FileAtoms(path)]).blocks(2)
+    next(blocks)
+    change(path)
+    with pytest.raises(OSError, match=r"x\.npy"):
+        list(blocks)
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_named(tmp_path: Path) -> None:
+    rows = FileAtoms(saved(tmp_path / "x.npy", np.zeros((10, 5), np.float32)))._rows
+    with pytest.raises(OSError, match=r"x.npy ends inside row 8 or"), rows.open() as file:
+        os.truncate(rows.path, 300)
+        rows.fill(file, 8, np.empty((2, 5), np.float32))
+
+
+def test_a_pickled_file_is_that_of_the_other_machine(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.npy", np.zeros((10, 5)))
+    sent = pickle.dumps(FileAtoms(path))
+    np.save(path, np.ones((10, 5)))
+    atoms = pickle.loads(sent)
+    np.testing.assert_array_equal(atoms.take(np.array([0])), np.ones((1, 5)))
+    np.save(path, np.zeros((11, 5)))
+    with pytest.raises(OSError, match="has changed"):
+        atoms.take(np.array([0]))
+
+
+def test_files_are_read_ahead_from_one_to_the_next(tmp_path: Path) -> None:
+    paths = [saved(tmp_path / f"{i}.npy", np.full((3, 2), i, dtype)) for i, dtype in enumerate(["f4", "f8"])]
+    joined = as_atoms([FileAtoms(path) for path in paths])
+    blocks = joined.blocks(3)
+    first, block = next(blocks)
+    assert (first, block.dtype.name, block.flags.writeable) == (0, "float64", False)
+    paths[1].unlink()  # too late: the block was read, or is about to be refused
+    before = threading.active_count()
+    blocks.close()  # type: ignore[attr-defined]
+    assert threading.active_count() < before
+
+
+def test_what_a_reader_raises_reaches_the_caller_and_ends_it() -> None:
+    def fail() -> int:
+        raise OSError("gone")
+
+    before = set(threading.enumerate())
+    reader = read_ahead([lambda: 1, fail, lambda: 3])
+    assert next(reader) == 1
+    with pytest.raises(OSError, match="gone"):
+        list(reader)
+    assert set(threading.enumerate()) == before
+
+
+def test_a_cut_pass_leaves_no_reader(tmp_path: Path) -> None:
+    atoms = FileAtoms(saved(tmp_path / "x.npy", np.zeros((40, 5))))
+
+    def leave(rows: int) -> None:
+        raise Cut(Status.STOPPED)
+
+    before = {each.name for each in threading.enumerate()}
+    for threads in (1, 2):
+        set_threads(threads)
+        with pytest.raises(Cut) as caught, on_pulse(leave):
+            norms(atoms)
+        assert caught.value.status is Status.STOPPED
+        assert not [
+            name for name in {each.name for each in threading.enumerate()} - before if "reader" in name
+        ]
+    set_threads(None)
 
 
 def test_leaving_a_pass_early_leaves_no_thread(tmp_path: Path) -> None:

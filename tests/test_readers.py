@@ -9,12 +9,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import h5py
 import numpy as np
 import pyarrow as pa
 import pytest
+import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
+from safetensors import numpy as safetensors
 
 from tests.conformance.atoms import Rows, check_atoms
 from wolfhound import _csv, _files
@@ -76,7 +79,34 @@ def write_parquet(path: Path, rows: Rows) -> None:
     parquet.write_table(pa.table({f"c{i}": column for i, column in enumerate(rows.T)}), path)
 
 
-WRITERS = {".npy": write_npy, ".npz": write_npz, ".csv": write_csv, ".parquet": write_parquet}
+def write_h5(path: Path, rows: Rows) -> None:
+    with h5py.File(path, "w") as file:
+        file["rows"], file["labels"] = rows, np.zeros(3)
+
+
+def write_chunks(path: Path, rows: Rows) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("deep/rows", data=rows, chunks=(1, rows.shape[1]), compression="gzip")
+
+
+def write_zarr(path: Path, rows: Rows) -> None:
+    zarr.open_group(path, mode="w").create_array("rows", data=rows, chunks=(2, rows.shape[1]))
+
+
+def write_safetensors(path: Path, rows: Rows) -> None:
+    path.write_bytes(safetensors.save({"rows": np.ascontiguousarray(rows), "labels": np.zeros(3)}))
+
+
+WRITERS = {
+    ".npy": write_npy,
+    ".npz": write_npz,
+    ".csv": write_csv,
+    ".parquet": write_parquet,
+    ".h5": write_h5,
+    ".hdf5": write_chunks,
+    ".zarr": write_zarr,
+    ".safetensors": write_safetensors,
+}
 
 
 @pytest.mark.parametrize("ending", WRITERS)
@@ -113,7 +143,7 @@ def test_a_file_whose_name_looks_like_a_glob_is_itself(tmp_path: Path, ending: s
 def test_matrices_and_vectors_are_read_as_float64(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"x{ending}"
     WRITERS[ending](path, ROWS)
-    where = {".npz": f"{path}:rows"}.get(ending, str(path))
+    where = f"{path}::rows" if ending in (".npz", ".h5", ".safetensors") else str(path)
     np.testing.assert_array_equal(read_matrix(where), ROWS)
     with pytest.raises(ValueError, match=r"must be a vector, one row or one column. Got shape \(3, 2\)"):
         read_vector(where)
@@ -137,7 +167,7 @@ def test_missing_and_empty_files_are_refused(tmp_path: Path, read: Callable[[Pat
 
 
 def test_unknown_endings_and_empty_globs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"ends in one of \.npy, \.npz, \.csv, \.parquet. Got 'x\.txt'"):
+    with pytest.raises(ValueError, match=r"ends in one of \.npy, .*, \.safetensors. Got 'x\.txt'"):
         read_atoms("x.txt")
     with pytest.raises(ValueError, match="`path` must be a glob that matches a file"):
         read_atoms(tmp_path / "part-*.npy")
@@ -189,7 +219,7 @@ def test_a_key_chooses_an_array(tmp_path: Path) -> None:
     np.savez(path, a=ROWS, b=ROWS + 1, c=np.zeros(3))
     np.testing.assert_array_equal(values(read_atoms(f"{path}:b")), ROWS + 1)
     for wrong in (str(path), f"{path}:d"):
-        with pytest.raises(ValueError, match=r"`path` must be .*x.npz:key, key one of a, b, c"):
+        with pytest.raises(ValueError, match=r"`path` must be .*x.npz::key, key one of a, b, c"):
             read_atoms(wrong)
     with pytest.raises(ValueError, match="`columns` must be None"):
         read_atoms(f"{path}:a", columns=["a"])

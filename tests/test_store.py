@@ -16,10 +16,10 @@ from typing import Any, BinaryIO
 import numpy as np
 import pytest
 
-from wolfhound import store
+from wolfhound import _draft, store
 from wolfhound._manifest import seal
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
-from wolfhound.store import StoreError, check_fingerprint, load, save, write_atomically
+from wolfhound.store import StoreError, check_fingerprint, compose, load, save, write_atomically
 
 ROWS = np.arange(12.0).reshape(4, 3)
 ARRAYS = {
@@ -212,7 +212,7 @@ def test_a_full_disk_leaves_the_old(
 ) -> None:
     save(tmp_path, "index", {"ids": np.array([5])}, {"old": True})
     before = names(tmp_path)
-    owner: Any = {"fsync": os, "write": store._Hashing}[name]
+    owner: Any = {"fsync": os, "write": _draft.Hashing}[name]
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
         patch.setattr(owner, name, failing(getattr(owner, name), after))
         save_small(tmp_path)
@@ -260,7 +260,7 @@ def kill_at(step: int) -> None:
         return wrapped
 
     places: tuple[tuple[Any, str], ...] = ((os, "open"), (os, "fsync"), (os, "replace"), (os, "unlink"))
-    for owner, name in (*places, (store._Hashing, "write")):
+    for owner, name in (*places, (_draft.Hashing, "write")):
         setattr(owner, name, counted(getattr(owner, name)))
 
 
@@ -402,3 +402,35 @@ def test_without_locks_saves_at_the_same_time_stay_whole(
     monkeypatch.setattr("fcntl.flock", none)
     save(tmp_path, "index", {}, {})
     assert names(tmp_path) == {"manifest.json", f".manifest.json.{'0' * 16}.tmp", f"ids-{'0' * 16}.npy"}
+
+
+# ---------------------------------------------------------------- block by block
+
+
+def test_blocks_make_the_array_that_was_promised(tmp_path: Path) -> None:
+    with compose(tmp_path / "whole", "index") as draft:
+        with draft.open("rows", np.float32, (3, 2)) as out:
+            for row in range(3):
+                out.write(np.full((1, 2), row))
+        draft.params = {"k": 1}
+    stored = load(tmp_path / "whole", "index")
+    np.testing.assert_array_equal(stored.arrays["rows"], [[0, 0], [1, 1], [2, 2]])
+    assert (stored.arrays["rows"].dtype.name, stored.params) == ("float32", {"k": 1})
+
+
+def test_too_few_blocks_leave_nothing(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ValueError, match=r"`rows` must be 6 values\. Got 2"),
+        compose(tmp_path / "part", "index") as draft,
+        draft.open("rows", np.float32, (3, 2)) as out,
+    ):
+        out.write(np.zeros((1, 2)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_array_may_be_begun_again(tmp_path: Path) -> None:
+    with compose(tmp_path, "index") as draft:
+        for value in (1, 2):
+            with draft.open("ids", np.int64, (1,)) as out:
+                out.write(np.array([value]))
+    assert load(tmp_path, "index").arrays["ids"].tolist() == [2]

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from wolfhound import BlendedPairwise, FrankWolfe, FullyCorrective, SquaredDistance, minimize
 from wolfhound.core import Matrix, Method, Oracle
 from wolfhound.oracles.clusters import ClusterIndex
+from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.quantized import QuantizedQueries
@@ -208,6 +209,7 @@ ROWS = np.random.default_rng(2).standard_normal((2000, 6)).astype(np.float32)
 SHARED: dict[str, Callable[[Matrix], Oracle]] = {
     "scan": Scan,
     "int8": Int8Scan.build,
+    "int8 on disk": Int8FileScan.build,
     "clusters": lambda rows: ClusterIndex.build(rows, proof=True),
     "lsh": lambda rows: LshIndex.build(rows, proof=True),
     "tiered": lambda rows: Tiered(LshIndex.build(rows)),

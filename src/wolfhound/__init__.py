@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from wolfhound.atoms import FileAtoms as FileAtoms
     from wolfhound.atoms import MappedAtoms as MappedAtoms
     from wolfhound.core import Status as Status
+    from wolfhound.designs.criteria import AOptimal as AOptimal
+    from wolfhound.designs.criteria import DOptimal as DOptimal
+    from wolfhound.designs.criteria import IOptimal as IOptimal
+    from wolfhound.designs.design import design as design
+    from wolfhound.designs.ellipsoid import enclosing_ellipsoid as enclosing_ellipsoid
+    from wolfhound.designs.factors import Factors as Factors
+    from wolfhound.designs.models import Interactions as Interactions
+    from wolfhound.designs.models import LinearModel as LinearModel
+    from wolfhound.designs.models import Quadratic as Quadratic
+    from wolfhound.designs.result import Design as Design
     from wolfhound.herding.herd import herd as herd
     from wolfhound.herding.in_features import herd_in_features as herd_in_features
     from wolfhound.herding.kernels import KERNELS as KERNELS
@@ -39,6 +49,15 @@ if TYPE_CHECKING:
     from wolfhound.methods.steps import ShortStep as ShortStep
     from wolfhound.methods.sublinear import Halving as Halving
     from wolfhound.methods.sublinear import SublinearFrankWolfe as SublinearFrankWolfe
+    from wolfhound.mixtures.families import Binomial as Binomial
+    from wolfhound.mixtures.families import Normal as Normal
+    from wolfhound.mixtures.families import NormalMeanScale as NormalMeanScale
+    from wolfhound.mixtures.families import Poisson as Poisson
+    from wolfhound.mixtures.families import StudentT as StudentT
+    from wolfhound.mixtures.fit import MixtureFit as MixtureFit
+    from wolfhound.mixtures.npmle import npmle as npmle
+    from wolfhound.mixtures.weights import WeightsFit as WeightsFit
+    from wolfhound.mixtures.weights import fit_weights as fit_weights
     from wolfhound.objectives.custom import Custom as Custom
     from wolfhound.objectives.glm import Huber as Huber
     from wolfhound.objectives.glm import Logistic as Logistic
@@ -50,15 +69,18 @@ if TYPE_CHECKING:
     from wolfhound.oracles.faiss_index import Hnsw as Hnsw
     from wolfhound.oracles.faiss_index import IvfPq as IvfPq
     from wolfhound.oracles.faiss_index import Pq as Pq
+    from wolfhound.oracles.forms import FormScan as FormScan
     from wolfhound.oracles.hashes import CrossPolytope as CrossPolytope
     from wolfhound.oracles.hashes import SimHash as SimHash
     from wolfhound.oracles.indexes import INDEXES as INDEXES
+    from wolfhound.oracles.int8.file_scan import Int8FileScan as Int8FileScan
     from wolfhound.oracles.int8.scan import Int8Scan as Int8Scan
     from wolfhound.oracles.lsh import LshIndex as LshIndex
     from wolfhound.oracles.projected import Projected as Projected
     from wolfhound.oracles.promises import Ladder as Ladder
     from wolfhound.oracles.quantized import QuantizedQueries as QuantizedQueries
     from wolfhound.oracles.scan import Scan as Scan
+    from wolfhound.oracles.sharded import Sharded as Sharded
     from wolfhound.oracles.subset import RandomSubset as RandomSubset
     from wolfhound.oracles.wrappers import Audited as Audited
     from wolfhound.oracles.wrappers import Tiered as Tiered
@@ -75,6 +97,12 @@ if TYPE_CHECKING:
 _NAMES = {
     "atoms": ("ArrayAtoms", "ConcatAtoms", "FileAtoms", "MappedAtoms"),
     "core": ("Status",),
+    "designs.criteria": ("AOptimal", "DOptimal", "IOptimal"),
+    "designs.design": ("design",),
+    "designs.ellipsoid": ("enclosing_ellipsoid",),
+    "designs.factors": ("Factors",),
+    "designs.models": ("Interactions", "LinearModel", "Quadratic"),
+    "designs.result": ("Design",),
     "herding.herd": ("herd",),
     "herding.in_features": ("herd_in_features",),
     "herding.kernels": ("KERNELS",),
@@ -91,20 +119,27 @@ _NAMES = {
     "methods.fully_corrective": ("FullyCorrective",),
     "methods.steps": ("Adaptive", "Clipped", "LineSearch", "OpenLoop", "ShortStep"),
     "methods.sublinear": ("Halving", "SublinearFrankWolfe"),
+    "mixtures.families": ("Binomial", "Normal", "NormalMeanScale", "Poisson", "StudentT"),
+    "mixtures.fit": ("MixtureFit",),
+    "mixtures.npmle": ("npmle",),
+    "mixtures.weights": ("WeightsFit", "fit_weights"),
     "objectives.custom": ("Custom",),
     "objectives.glm": ("Huber", "Logistic"),
     "objectives.likelihood": ("MixtureLikelihood",),
     "objectives.quadratic": ("LeastSquares", "SquaredDistance"),
     "oracles.clusters": ("ClusterIndex",),
     "oracles.faiss_index": ("FaissIndex", "Hnsw", "IvfPq", "Pq"),
+    "oracles.forms": ("FormScan",),
     "oracles.hashes": ("CrossPolytope", "SimHash"),
     "oracles.indexes": ("INDEXES",),
+    "oracles.int8.file_scan": ("Int8FileScan",),
     "oracles.int8.scan": ("Int8Scan",),
     "oracles.lsh": ("LshIndex",),
     "oracles.projected": ("Projected",),
     "oracles.promises": ("Ladder",),
     "oracles.quantized": ("QuantizedQueries",),
     "oracles.scan": ("Scan",),
+    "oracles.sharded": ("Sharded",),
     "oracles.subset": ("RandomSubset",),
     "oracles.wrappers": ("Audited", "Tiered"),
     "planning.choose": ("choose_oracle",),

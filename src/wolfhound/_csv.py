@@ -61,7 +61,11 @@ class CsvTable:
         """The other columns."""
         return tuple(name for name in self.names if name not in self.numbers)
 
-    def parts(self, columns: Sequence[str] | None) -> list[Atoms]:
+    def weigh(self, columns: Sequence[str] | None) -> int:
+        """Nothing: text is always loaded."""
+        return 0
+
+    def parts(self, columns: Sequence[str] | None, *, load: bool | None = None) -> list[Atoms]:
         """Rows of these columns, of each file, in memory."""
         if columns is None:
             for file, layout in self._layouts:

@@ -6,13 +6,16 @@ Private: import the names from `wolfhound.atoms`.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
 import os
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +24,10 @@ from wolfhound._npy import Header, check_holds, npy_header
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import count, require
 
+T = TypeVar("T")
+
 IN_MEMORY = 64 << 20
-"""Bytes of a .npy file, or of the rows of a .parquet file, that are still loaded."""
+"""Bytes of rows in files that are still loaded, of all files of a set together."""
 
 _NEAR = 16 << 10  # bytes that are read in about the time of one more call to the system
 
@@ -65,12 +70,108 @@ def summary(atoms: Atoms, more: str = "") -> str:
     return f"{type(atoms).__name__}({n} x {d}, {atoms.dtype}{more and ', ' + more})"
 
 
+class RowFile:
+    """Rows of one length and type that lie in a plain file, one after the other.
+
+    The file must stay as it is: every read sees to it, before and after, that it is the
+    same file, of the same size and last written at the same time; else it raises OSError.
+    A pickled one is told so of the file that it finds.
+
+    Parameters
+    ----------
+    path
+        The file.
+    header
+        Shape, type and place of the rows.
+    """
+
+    __slots__ = ("_seen", "dtype", "offset", "path", "shape")
+
+    def __init__(self, path: Path, header: Header) -> None:
+        shape = header.shape
+        require(len(shape) == 2, "path", "a file with a 2-D array", f"shape {shape} in {path}")
+        require(min(shape) > 0, "path", "a file with at least one row and column", f"{shape} in {path}")
+        found = path.stat()
+        check_holds(header, found.st_size, path)
+        self.path = path.absolute()
+        self.shape = (int(shape[0]), int(shape[1]))
+        self.dtype = header.dtype
+        self.offset = header.offset
+        self._seen: tuple[int, ...] | None = _identify(found)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.path, self.shape, self.dtype, self.offset
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.path, self.shape, self.dtype, self.offset = state
+        self._seen = None
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[FileIO]:
+        """Open the file, to read from it; OSError if it is no longer what it was."""
+        with open(self.path, "rb", buffering=0) as file:
+            self._check(file)
+            yield file
+            self._check(file)
+
+    def _check(self, file: FileIO) -> None:
+        found = _identify(os.fstat(file.fileno()))
+        if self._seen is None:
+            self._seen = found
+        if found != self._seen:
+            raise OSError(f"{self.path} has changed since it was opened: it must stay as it is")
+
+    def read(self, first: int, rows: int) -> NDArray[Any]:
+        """Return up to so many rows from the first on, as they are stored."""
+        out = np.empty((min(rows, self.shape[0] - first), self.shape[1]), self.dtype)
+        with self.open() as file:
+            self.fill(file, first, out)
+        return out
+
+    def ask(self, file: FileIO, spans: Sequence[tuple[int, int]]) -> None:
+        """Have rows brought that are about to be read: all at once, not one after the other."""
+        if len(spans) > 1 and hasattr(os, "posix_fadvise"):
+            row = self.shape[1] * self.dtype.itemsize
+            for first, stop in spans:
+                begin, size = self.offset + first * row, (stop - first) * row
+                os.posix_fadvise(file.fileno(), begin, size, os.POSIX_FADV_WILLNEED)
+
+    def fill(self, file: FileIO, first: int, out: NDArray[Any]) -> None:
+        """Read rows from the first on."""
+        file.seek(self.offset + first * self.shape[1] * self.dtype.itemsize)
+        left = out.reshape(-1).view(np.uint8).data
+        while len(left):  # one read gives at most 2 GiB
+            got = file.readinto(left)
+            if not got:
+                raise OSError(f"{self.path} ends inside row {first} or a later one: it has shrunk")
+            left = left[got:]
+
+
+def _identify(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def read_ahead(jobs: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Yield what the jobs return, in order; a thread does the next one meanwhile.
+
+    The thread ends with the iterator; what a job raises is raised here.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="wolfhound-reader") as helper:
+        ahead: deque[Future[T]] = deque()
+        for job in jobs:
+            ahead.append(helper.submit(job))
+            if len(ahead) > 1:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+
+
 @final
 class FileAtoms:
     """Atoms in a .npy file, read by blocks, one block ahead.
 
     Uses read(), not a memory map, whose pages count as resident memory. The
-    file must stay as it is; if it shrinks, reading raises OSError.
+    file must stay as it is; once it has changed, reading raises OSError.
 
     Parameters
     ----------
@@ -78,7 +179,7 @@ class FileAtoms:
         A .npy file of shape (n, d) in C order.
     """
 
-    __slots__ = ("_offset", "_shape", "_stored", "path")
+    __slots__ = ("_rows",)
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         with open(path, "rb") as file:
@@ -103,41 +204,41 @@ class FileAtoms:
         return atoms
 
     def _set(self, path: Path, header: Header) -> None:
-        shape, stored = header.shape, header.dtype
-        require(len(shape) == 2, "path", "a file with a 2-D array", f"shape {shape} in {path}")
-        require(min(shape) > 0, "path", "a file with at least one row and column", f"{shape} in {path}")
-        widen(stored, "path")
-        check_holds(header, path.stat().st_size, path)
-        self.path = path.absolute()
-        self._shape = (int(shape[0]), int(shape[1]))
-        self._stored = stored
-        self._offset = header.offset
+        widen(header.dtype, "path")
+        self._rows = RowFile(path, header)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._rows.path
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n, d)."""
-        return self._shape
+        return self._rows.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """float32 or float64."""
-        return widen(self._stored, "path")
+        return widen(self._rows.dtype, "path")
 
     def take(self, ids: Ids) -> Matrix:
         """Return the rows of these ids; those that are near each other are read together."""
-        wanted, back = np.unique(valid_ids(ids, self._shape[0]), return_inverse=True)
-        rows = np.empty((len(wanted), self._shape[1]), self._stored)
-        with open(self.path, "rb", buffering=0) as file:
-            for start, stop in self._runs(wanted):
+        wanted, back = np.unique(valid_ids(ids, self.shape[0]), return_inverse=True)
+        rows = np.empty((len(wanted), self.shape[1]), self._rows.dtype)
+        with self._rows.open() as file:
+            runs = list(self._runs(wanted))
+            self._rows.ask(file, [(int(wanted[start]), int(wanted[stop - 1]) + 1) for start, stop in runs])
+            for start, stop in runs:
                 first, last = int(wanted[start]), int(wanted[stop - 1])
-                read = np.empty((last - first + 1, self._shape[1]), self._stored)
-                self._fill(file, first, read)
+                read = np.empty((last - first + 1, self.shape[1]), self._rows.dtype)
+                self._rows.fill(file, first, read)
                 rows[start:stop] = read[wanted[start:stop] - first]
         return np.ascontiguousarray(rows[back], self.dtype)
 
     def _runs(self, wanted: Ids) -> Iterator[tuple[int, int]]:
         """Cut ascending ids where reading on costs more than a new read, and into pieces."""
-        row = self._shape[1] * self._stored.itemsize
+        row = self.shape[1] * self._rows.dtype.itemsize
         near, piece = max(1, _NEAR // row), max(1, _PIECE // row)
         cut = (np.diff(wanted) > near) | (np.diff(wanted // piece) > 0)
         ends = np.append(np.flatnonzero(cut) + 1, len(wanted))
@@ -145,29 +246,15 @@ class FileAtoms:
 
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Yield (first id, read-only block) over all rows once, in order."""
-        n = self._shape[0]
-        count(rows, "rows", low=1)
-        with open(self.path, "rb", buffering=0) as file, ThreadPoolExecutor(1) as helper:
-            ahead = helper.submit(self._block, file, 0, rows)
-            for first in range(0, n, rows):
-                block = ahead.result()
-                if first + rows < n:
-                    ahead = helper.submit(self._block, file, first + rows, rows)
-                yield first, block
+        return read_ahead(self.jobs(rows))
 
-    def _block(self, file: FileIO, first: int, rows: int) -> Matrix:
-        out = np.empty((min(rows, self._shape[0] - first), self._shape[1]), self._stored)
-        self._fill(file, first, out)
-        return lock(np.ascontiguousarray(out, self.dtype))
+    def jobs(self, rows: int, start: int = 0) -> Iterator[Callable[[], tuple[int, Matrix]]]:
+        """Yield a function for each block, which reads it; ids count from `start`."""
+        for first in range(0, self.shape[0], count(rows, "rows", low=1)):
+            yield functools.partial(self._block, first, rows, start + first)
 
-    def _fill(self, file: FileIO, first: int, out: NDArray[Any]) -> None:
-        file.seek(self._offset + first * self._shape[1] * self._stored.itemsize)
-        left = out.reshape(-1).view(np.uint8).data
-        while len(left):  # one read gives at most 2 GiB
-            got = file.readinto(left)
-            if not got:
-                raise OSError(f"{self.path} ends inside row {first} or a later one: it has shrunk")
-            left = left[got:]
+    def _block(self, first: int, rows: int, label: int) -> tuple[int, Matrix]:
+        return label, lock(np.ascontiguousarray(self._rows.read(first, rows), self.dtype))
 
     def __repr__(self) -> str:
         """Shape, dtype and path."""

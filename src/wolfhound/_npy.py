@@ -122,14 +122,16 @@ def check_holds(header: Header, size: int, path: object) -> None:
 
 
 def split_key(text: str) -> tuple[str, str | None]:
-    """Split ``file.npz:key`` into file and key."""
-    found = re.fullmatch(r"(.*\.npz):(.+)", text, re.IGNORECASE)
-    return (found[1], found[2]) if found else (text, None)
+    """Split ``file::name`` into a file that holds several arrays and the name of one; ``x.npz:key`` too."""
+    found = re.fullmatch(r"(.*\.npz)::?(.+)|(.*\.(?:h5|hdf5|zarr|safetensors))::(.+)", text, re.IGNORECASE)
+    return (found[1] or found[3], found[2] or found[4]) if found else (text, None)
 
 
 def check_exists(path: PathLike) -> Path:
-    """Return the path of a file that is there and not empty."""
+    """Return the path of a file that is there and not empty; a Zarr store is a folder."""
     file = Path(path)
+    if file.suffix.lower() == ".zarr" and file.is_dir():
+        return file
     if not file.is_file():
         raise FileNotFoundError(f"`path` must name a file. Got {str(path)!r}, which is not there.")
     require(file.stat().st_size > 0, "path", "a file with content", f"{file}, which is empty")
@@ -165,7 +167,7 @@ def load_npz(text: str, ndim: int | None) -> NDArray[Any]:
         headers = {name: _member(archive, info) for name, info in members.items()}
     fitting = [name for name, header in headers.items() if ndim in (None, len(header.shape))]
     wanted = [name for name in headers if name == key] if key else fitting
-    require(len(wanted) == 1, "path", f"{file}:key, key one of {', '.join(headers)}", repr(text))
+    require(len(wanted) == 1, "path", f"{file}::key, key one of {', '.join(headers)}", repr(text))
     return _unpack(file, members[wanted[0]], headers[wanted[0]])
 
 

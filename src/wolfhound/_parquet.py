@@ -3,13 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import atexit
 import contextlib
-import functools
 import importlib
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,7 +15,8 @@ from numpy.typing import NDArray
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
 from wolfhound._csv import check_columns
-from wolfhound._files import FileAtoms, widen
+from wolfhound._files import widen
+from wolfhound._spool import spool
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import require
 
@@ -60,11 +57,24 @@ class ParquetTable:
         kinds = (types.is_string, types.is_large_string, types.is_dictionary)
         return tuple(field.name for field in self._schema if any(kind(field.type) for kind in kinds))
 
-    def parts(self, columns: Sequence[str] | None) -> list[Atoms]:
+    def parts(self, columns: Sequence[str] | None, *, load: bool | None = None) -> list[Atoms]:
         """Rows of these columns, of each file; spooled to disk if they are many."""
-        return [self._read_atoms(path, columns) for path in self._files]
+        fits = self.weigh(columns) <= _files.IN_MEMORY if load is None else load
+        return [self._read_atoms(path, columns, load=fits) for path in self._files]
 
-    def _read_atoms(self, path: str, columns: Sequence[str] | None) -> Atoms:
+    def weigh(self, columns: Sequence[str] | None) -> int:
+        """About the bytes of these columns, if they were loaded."""
+        return sum(self._weigh(path, columns) for path in self._files)
+
+    def _weigh(self, path: str, columns: Sequence[str] | None) -> int:
+        with self._open(path) as file, _name_file(self._arrow, path):
+            n, chosen = file.metadata.num_rows, tuple(columns or self.numbers)
+            if not chosen or not n or not set(chosen) <= set(file.schema_arrow.names):
+                return 0  # refused when it is read
+            first = next(_read_blocks(path, file, chosen, rows=1))
+            return int(n * first.nbytes)
+
+    def _read_atoms(self, path: str, columns: Sequence[str] | None, *, load: bool) -> Atoms:
         with self._open(path) as file, _name_file(self._arrow, path):
             schema, n = file.schema_arrow, file.metadata.num_rows
             check_columns(columns or (), schema.names)
@@ -75,9 +85,7 @@ class ParquetTable:
             first = next(_read_blocks(path, file, chosen, rows=1))
             shape = (n, first.shape[1])
             blocks = _read_blocks(path, file, chosen)
-            if shape[0] * shape[1] * first.itemsize > _files.IN_MEMORY:
-                return _spool(blocks, shape, first.dtype)
-            return ArrayAtoms(np.concatenate(list(blocks)))
+            return ArrayAtoms(np.concatenate(list(blocks))) if load else spool(blocks, shape, first.dtype)
 
     def column(self, name: str, missing: str | None = None) -> NDArray[Any]:
         """One column; only it is read, and no text of it more than once.
@@ -190,23 +198,6 @@ def _read_blocks(path: str, file: Any, chosen: Sequence[str], rows: int = _BATCH
             parts.append(values.reshape(len(batch), -1).astype(widen(values.dtype, where), copy=False))
         yield np.ascontiguousarray(np.concatenate(parts, axis=1))
         first += len(batch)
-
-
-def _spool(blocks: Iterator[Matrix], shape: tuple[int, int], dtype: np.dtype[Any]) -> FileAtoms:
-    descriptor, name = tempfile.mkstemp(suffix=".npy", dir=_spool_folder())
-    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    with open(descriptor, "wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        for block in blocks:
-            file.write(block.tobytes())
-    return FileAtoms(name)
-
-
-@functools.cache
-def _spool_folder() -> str:
-    folder = tempfile.mkdtemp(prefix="wolfhound-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 def _simplify(values: NDArray[Any]) -> NDArray[Any]:

@@ -22,6 +22,9 @@ T = TypeVar("T", bound=np.generic)
 ALL = -1
 """Instead of one atom: all active atoms in proportion, that is x itself."""
 
+SCALED = 4.0 * UNIT
+"""How far from 1 weights that were scaled may sum; more is scaled again."""
+
 _MAX_AGE = 64
 """Moves after which x is recomputed, lest its drift grow."""
 
@@ -98,7 +101,8 @@ class ActiveSet:
         self.x: Vector = np.zeros(rows.shape[1])
         self.drift: Vector = np.zeros(rows.shape[1])
         self.drop()
-        self.refresh()
+        # Weights that were scaled once stay as they are, to the bit: a run that goes on repeats itself.
+        self.refresh(scale=abs(float(self.weights.sum()) - 1.0) > SCALED)
 
     def __len__(self) -> int:
         return self._size
@@ -194,19 +198,21 @@ class ActiveSet:
         else:
             self._shift(s, vector)
 
-    def refresh(self) -> None:
-        """Scale the weights to sum 1 and compute x and its drift from them."""
+    def refresh(self, *, scale: bool = True) -> None:
+        """Scale the weights to sum 1, unless they do already, and compute x and its drift from them."""
         self.age = 0
         k = self._size
         if k == 0:
             return
         w = self.weights
-        w /= w.sum()
+        if scale:
+            w /= w.sum()
         self.x = w @ self.rows
-        # The product errs by gamma_k, the sum of the scaled weights by gamma_(k+1); the rest covers
-        # the rounding of the bound itself.
-        self.drift = gamma(2 * k + 5) * (w @ np.abs(self.rows)) + (k + 1) * LEAST
-        self._mass = gamma(k + 2)
+        # The product errs by gamma_k, the sum of the scaled weights by gamma_(k+1), of others by SCALED
+        # and gamma_k; the rest covers the rounding of the bound itself.
+        more = 0 if scale else 8
+        self.drift = gamma(2 * k + 5 + more) * (w @ np.abs(self.rows)) + (k + 1) * LEAST
+        self._mass = gamma(k + 2 + more)
 
     def _shift(self, s: float, vector: Vector) -> None:
         """Add s (u - v) to x after a pairwise move.

@@ -13,17 +13,18 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias, TypeGuard, final
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound._arrays import ArrayAtoms, table
-from wolfhound._files import FileAtoms, find_mapped_file, lock, summary, valid_ids, widen
+from wolfhound._files import FileAtoms, find_mapped_file, lock, read_ahead, summary, valid_ids, widen
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.pulse import pulse
 from wolfhound.rounding import gamma
-from wolfhound.tables import open_table
+from wolfhound.tables import open_parts
 from wolfhound.threads import map_ordered
 from wolfhound.validate import count, function, kind, require
 
@@ -38,8 +39,9 @@ SAMPLE = 1024
 class ConcatAtoms:
     """Several sets of atoms, one after the other; ids run through.
 
-    The dtype is the widest of the parts. A block never spans two parts. Parts
-    that are themselves joined are taken apart.
+    The dtype is the widest of the parts. A block never spans two parts; those in
+    files are read one block ahead, from one file to the next too. Parts that are
+    themselves joined are taken apart.
 
     Parameters
     ----------
@@ -80,9 +82,22 @@ class ConcatAtoms:
 
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Yield (first id, read-only block) over all rows once, in order."""
-        for start, part in zip(self._starts, self.parts, strict=False):
-            for first, block in part.blocks(rows):
-                yield int(start) + first, lock(block.astype(self.dtype, copy=False))
+        in_files = any(isinstance(part, FileAtoms) for part in self.parts)
+        return read_ahead(self._jobs(rows)) if in_files else (job() for job in self._jobs(rows))
+
+    def _jobs(self, rows: int) -> Iterator[Callable[[], tuple[int, Matrix]]]:
+        """Yield a function for each block: of files it reads, of others it has what was read."""
+        for start, part in zip(self._starts.tolist(), self.parts, strict=False):
+            if isinstance(part, FileAtoms):
+                for job in part.jobs(rows, start):
+                    yield partial(self._convert, job)
+            else:
+                for first, block in part.blocks(rows):
+                    yield partial(self._convert, partial(tuple, [start + first, block]))
+
+    def _convert(self, job: Callable[[], tuple[int, Matrix]]) -> tuple[int, Matrix]:
+        first, block = job()
+        return first, lock(block.astype(self.dtype, copy=False))
 
     def __repr__(self) -> str:
         """Shape, dtype and number of parts."""
@@ -152,7 +167,8 @@ def as_atoms(value: AtomsLike, name: str = "atoms") -> Atoms:
     """Return atoms from atoms, an array, a table, a path, or a list of these.
 
     A memory map of a file becomes `FileAtoms`: mapped pages count as resident
-    memory. A list of paths, atoms or 2-D arrays becomes `ConcatAtoms`.
+    memory. A list of paths, atoms or 2-D arrays becomes `ConcatAtoms`; files stay
+    on disk unless all of them together are small.
 
     Parameters
     ----------
@@ -169,9 +185,10 @@ def as_atoms(value: AtomsLike, name: str = "atoms") -> Atoms:
     if _is_atoms(value):
         return value
     if isinstance(value, (str, os.PathLike)):
-        return join(open_table(value).parts(None))
+        return join(open_parts([value], None))
     if isinstance(value, (list, tuple)) and value and all(map(_is_part, value)):
-        return ConcatAtoms(value)
+        paths = all(isinstance(part, (str, os.PathLike)) for part in value)
+        return join(open_parts(cast(Any, value), None)) if paths else ConcatAtoms(value)
     mapped = find_mapped_file(value) if isinstance(value, np.memmap) else None
     return mapped or ArrayAtoms(table(value, name))
 
@@ -315,22 +332,23 @@ def fingerprint(atoms: Atoms) -> Fingerprint:
     """Return one `PartPrint` per part: tells whether two atoms are the same.
 
     Reads up to 1,024 rows with fixed random ids (all, if there are fewer), so
-    a change of other rows goes unseen. The same for the same rows in memory
-    and on disk.
+    a change of other rows goes unseen. The same for the same rows in memory,
+    on disk and in shards, which say their own.
 
     Examples
     --------
     >>> fingerprint(ArrayAtoms([[1.0, 2.0]]))[0][:3]
     (1, 2, 'float64')
     """
-    return tuple(map(_print_of, _parts(atoms)))
+    known: Fingerprint | None = getattr(atoms, "fingerprint", None)
+    return tuple(map(_print_of, _parts(atoms))) if known is None else known
 
 
 def _print_of(atoms: Atoms) -> PartPrint:
     n, d = atoms.shape
     # Raw bits of PCG64 stay the same in all versions of numpy, those of a Generator may not.
-    ids = np.random.PCG64(20).random_raw(SAMPLE) % np.uint64(n) if n > SAMPLE else np.arange(n)
-    rows = atoms.take(np.unique(ids).astype(np.int64))
+    some = np.random.PCG64(20).random_raw(SAMPLE) % np.uint64(n) if n > SAMPLE else None
+    rows = atoms.take(np.arange(n) if some is None else np.unique(some).astype(np.int64))
     data = rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
     return PartPrint(n, d, atoms.dtype.name, digest)

@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -145,6 +145,23 @@ class Point:
     def upper(self) -> float:
         """Proved upper bound on f at the point that x stands for."""
         return self.value + self.value_error
+
+
+class Distance(NamedTuple):
+    """f at the mixture of some rows as 1/2 |mixture of images - target|^2.
+
+    Attributes
+    ----------
+    rows : (r, p) float64
+        Images of the rows.
+    target : (p,) float64
+    error : float
+        Proved bound on how far (2-norm) an image is from the true one.
+    """
+
+    rows: Vector
+    target: Vector
+    error: float
 
 
 class Line(Protocol):
@@ -283,8 +300,10 @@ class Start:
         Random atoms that were read already.
     exclude : (e,) int64
         Atoms that must not be used.
-    t : int
-        Steps taken before, to continue a schedule.
+    t, passes, scored : int, float, int
+        Steps, passes and scored atoms of the run that goes on.
+    lower, proof, estimate : float, (d,), float
+        Its lower bound, where it is to be proved again; what its step rule remembers.
     """
 
     ids: Ids
@@ -294,6 +313,11 @@ class Start:
     pool: Matrix
     exclude: Ids
     t: int = 0
+    passes: float = 0.0
+    scored: int = 0
+    estimate: float | None = None
+    lower: float = -math.inf
+    proof: Vector | None = None
 
 
 class Progress(Protocol):
@@ -338,7 +362,7 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A `Progress` with its point. Arrays are copies: a callback may keep it.
+    """A `Progress` with all that a `Start` needs to go on from it. A callback may keep it: arrays are copies.
 
     Attributes
     ----------
@@ -360,6 +384,9 @@ class State:
     kind: str
     hit: int = -1
     end: Status | None = None
+    pool_ids: Ids | None = None
+    estimate: float | None = None
+    proof: Vector | None = None
 
     @property
     def value(self) -> float:

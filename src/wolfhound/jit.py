@@ -32,6 +32,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _REASSOCIATE = {"reassoc", "contract"}
+_LEAN: Any = {"_nrt": False}  # numba's own switch of its reference counts
 _PACKAGE = Path(__file__).parent
 _ENDING = ".kernel"
 _KERNELS = re.compile(rb"^(from|import) wolfhound\b.*\bjit\b", re.MULTILINE)
@@ -49,6 +50,19 @@ def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
     The order is fixed at compile time: the same machine gives the same bits.
     """
     return _compile(function, numba.njit(nogil=True, error_model="numpy", fastmath=_REASSOCIATE))
+
+
+def lean_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """As `kernel`, without counting who holds an array: for many short calls that make none.
+
+    Views are free, arrays cannot be made: all memory is the caller's.
+    """
+    return _compile(function, numba.njit(nogil=True, error_model="numpy", **_LEAN))
+
+
+def lean_fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """As `fast_kernel`, and `lean_kernel`."""
+    return _compile(function, numba.njit(nogil=True, error_model="numpy", fastmath=_REASSOCIATE, **_LEAN))
 
 
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:

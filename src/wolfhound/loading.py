@@ -12,10 +12,13 @@ from wolfhound.core import AtomsLike
 
 KINDS = {
     "result": "wolfhound.result:Result",
+    "checkpoint": "wolfhound.checkpoint:Checkpoint",
     "many results": "wolfhound.many.result:ManyResult",
     "many run": "wolfhound.many.stream:read_stream",
+    "design": "wolfhound.designs.result:Design",
     "herd": "wolfhound.herding.result:HerdResult",
     "policy": "wolfhound.policy.tabular.result:TabularResult",
+    "mixture": "wolfhound.mixtures.fit:MixtureFit",
     "agent": "wolfhound.policy.deep.agent:Agent",
     "index": "wolfhound.oracles.indexes:load_index",
 }
@@ -26,7 +29,7 @@ Loading runs nothing that a folder names: this table alone says what is imported
 
 
 def load(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Any:
-    """Read whatever was saved: a result, one of many targets, a herd, a policy, an agent or an index.
+    """Read whatever was saved: results, a herd, a design, a mixture, a policy, an agent or an index.
 
     What was proved in a run is read, not proved again: checksums tell damage, but
     whoever can write the folder can write what he likes. To prove it, solve again.
@@ -42,7 +45,7 @@ def load(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Any:
 
     Returns
     -------
-    Result, ManyResult, HerdResult, TabularResult, Agent or an index
+    Result, ManyResult, HerdResult, Design, MixtureFit, TabularResult, Agent or an index
         By what the folder holds.
 
     Raises

@@ -74,7 +74,7 @@ def draw_convergence(
     >>> [axes.get_xlabel() for axes in figure.axes]
     ['', '', 'passes over all atoms', 'seconds']
     """
-    figure = _figure(9.0, 5.6, title)
+    figure = make_figure(9.0, 5.6, title)
     grid = figure.subplots(2, 2, sharex="col", sharey="row")
     with np.errstate(invalid="ignore"):  # infinities have no difference
         gap = _positive(value - lower)
@@ -86,10 +86,10 @@ def draw_convergence(
         _goal(bottom, goal)
     _use_log(grid[1, 0].set_yscale, gap)
     grid[1, 0].locator_params(axis="x", integer=True)
-    _finish(grid[0, 0], y="f")
-    _finish(grid[0, 1], legend=True)
-    _finish(grid[1, 0], _PASSES, "proved gap")
-    _finish(grid[1, 1], "seconds", legend=True)
+    finish_axes(grid[0, 0], y="f")
+    finish_axes(grid[0, 1], legend=True)
+    finish_axes(grid[1, 0], _PASSES, "proved gap")
+    finish_axes(grid[1, 1], "seconds", legend=True)
     return figure
 
 
@@ -106,7 +106,7 @@ def draw_gaps(runs: Mapping[str, Run], *, goal: float | None = None, title: str 
         Heading; empty for none.
     """
     require(0 < len(runs) <= len(COLOURS), "runs", f"1 to {len(COLOURS)} runs", f"{len(runs)} runs")
-    figure = _figure(9.0, 3.9, title)
+    figure = make_figure(9.0, 3.9, title)
     left, right = figure.subplots(1, 2, sharey=True)
     for i, (label, run) in enumerate(runs.items()):
         gap = _positive(run.gap)
@@ -117,8 +117,8 @@ def draw_gaps(runs: Mapping[str, Run], *, goal: float | None = None, title: str 
     _use_log(left.set_yscale, *(run.gap for run in runs.values()))
     for axes in (left, right):
         _goal(axes, goal)
-    _finish(left, _PASSES, "proved gap")
-    _finish(right, "seconds")
+    finish_axes(left, _PASSES, "proved gap")
+    finish_axes(right, "seconds")
     _legend_below(figure, left, len(runs) + 1)
     return figure
 
@@ -155,7 +155,7 @@ def draw_tradeoff(
     title
         Heading; empty for none.
     """
-    figure = _figure(11.0, 5.0, title)
+    figure = make_figure(11.0, 5.0, title)
     left, right = figure.subplots(1, 2)
     for i, (label, counts) in enumerate(scored.items()):
         _curve(left, sizes, counts, i, label)
@@ -164,8 +164,8 @@ def draw_tradeoff(
         _curve(right, ratios, _positive(times), i, label)
     for i, (label, level) in enumerate(levels.items(), len(seconds)):
         right.axhline(level, color=COLOURS[i % len(COLOURS)], linestyle="--", linewidth=1.4, label=label)
-    _finish(left, "atoms n", "atoms scored per query")
-    _finish(right, "gap ratio c", "seconds in all")
+    finish_axes(left, "atoms n", "atoms scored per query")
+    finish_axes(right, "gap ratio c", "seconds in all")
     left.set_xscale("log")
     for axes, marked in ((left, n), (right, ratio)):
         axes.axvline(marked, color=_GREY, linestyle=":", linewidth=1.0)
@@ -211,7 +211,7 @@ def draw_herd(
     """
     panels = [len(sizes) > 0, sample is not None and chosen is not None]
     require(any(panels), "sizes", "given, or `sample` and `chosen`", "nothing to draw")
-    figure = _figure(4.6 * sum(panels), 4.0, title)
+    figure = make_figure(4.6 * sum(panels), 4.0, title)
     axes = list(np.atleast_1d(figure.subplots(1, sum(panels))))
     if panels[0]:
         _against_random(axes.pop(0), sizes, mmd, random, last)
@@ -222,11 +222,21 @@ def draw_herd(
 
 def error_map(distance: Matrix, *, title: str = "") -> Figure:
     """Draw distances of (rows, columns) pixels from their mixtures as a picture; nan is left white."""
-    figure = _figure(6.4, 5.2, title)
+    figure = make_figure(6.4, 5.2, title)
     axes = figure.subplots()
-    drawn = axes.imshow(distance, cmap="viridis", interpolation="nearest", aspect="auto")
+    drawn = axes.imshow(distance, cmap="viridis", interpolation="nearest")
+    axes.set_aspect("equal" if min(distance.shape) > 1 else "auto")  # of a line, nothing would be seen
     figure.colorbar(drawn, ax=axes, label="distance from the mixture")
     axes.set(xlabel="column", ylabel="row")
+    return figure
+
+
+def draw_distances(distance: Vector, *, title: str = "") -> Figure:
+    """Draw how many targets are how far from the hull."""
+    figure = make_figure(6.4, 4.0, title)
+    axes = figure.subplots()
+    axes.hist(distance, bins=min(60, max(5, len(distance) // 5)), color=COLOURS[0])
+    axes.set(xlabel="distance from the mixture", ylabel="targets")
     return figure
 
 
@@ -243,7 +253,8 @@ def save(figure: Figure, path: str | Path) -> None:
     where.write_bytes(render(figure, where.suffix[1:]))
 
 
-def _figure(width: float, height: float, title: str) -> Figure:
+def make_figure(width: float, height: float, title: str) -> Figure:
+    """Return an empty figure; its size is in inches."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - 0.3 s, only for those who plot
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -273,7 +284,7 @@ def _against_random(axes: Axes, sizes: Vector, mmd: Vector, random: Vector, last
         axes.plot(sizes[-1:], [last], color=COLOURS[2], label="weighted", **star)
     axes.set_xscale("log")
     _use_log(axes.set_yscale, mmd, random)
-    _finish(axes, "rows m", "MMD", legend=True)
+    finish_axes(axes, "rows m", "MMD", legend=True)
 
 
 def _projection(axes: Axes, sample: Matrix, chosen: Matrix, weights: Vector | None) -> None:
@@ -287,7 +298,7 @@ def _projection(axes: Axes, sample: Matrix, chosen: Matrix, weights: Vector | No
     axes.scatter(others[:, 0], others[:, 1], s=5.0, color="#BBBBBB", linewidths=0.0, label="rows (a sample)")
     edge: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.4, "alpha": 0.9}
     axes.scatter(dots[:, 0], dots[:, 1], s=areas, color=COLOURS[0], label="chosen", **edge)
-    _finish(axes, "first principal axis", "second principal axis", legend=True)
+    finish_axes(axes, "first principal axis", "second principal axis", legend=True)
 
 
 def _goal(axes: Axes, goal: float | None) -> None:
@@ -312,7 +323,8 @@ def _use_log(set_scale: Callable[[str], None], *values: Vector) -> None:
         set_scale("log")
 
 
-def _finish(axes: Axes, x: str = "", y: str = "", *, legend: bool = False) -> None:
+def finish_axes(axes: Axes, x: str = "", y: str = "", *, legend: bool = False) -> None:
+    """Name the axes and give them the look that all figures have."""
     axes.set(xlabel=x, ylabel=y)
     axes.grid(visible=True, which="major", color="#E6E6E6", linewidth=0.8)
     axes.set_axisbelow(True)
@@ -363,7 +375,7 @@ def draw_learning(curves: Mapping[str, Learning], *, levels: Mapping[str, float]
     >>> [text.get_text() for text in figure.legends[0].get_texts()]
     ['learned', 'random']
     """
-    figure = _figure(9.0, 5.0, title)
+    figure = make_figure(9.0, 5.0, title)
     axes = figure.subplots()
     for i, (label, curve) in enumerate(curves.items()):
         again, place = divmod(i, len(COLOURS))
@@ -374,6 +386,6 @@ def draw_learning(curves: Mapping[str, Learning], *, levels: Mapping[str, float]
         axes.fill_between(curve.steps, *extent, color=COLOURS[place], alpha=0.12, linewidth=0.0)
     for i, (label, level) in enumerate(levels.items()):
         axes.axhline(level, color=_GREY, linestyle=((i, (1 + 3 * i, 2))), linewidth=1.2, label=label)
-    _finish(axes, "steps of the environment", "return of an episode")
+    finish_axes(axes, "steps of the environment", "return of an episode")
     _legend_below(figure, axes, 4)
     return figure

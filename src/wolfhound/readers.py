@@ -8,38 +8,46 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound._datasets import ENDINGS, load_dataset
 from wolfhound._npy import PathLike, check_exists, load_npy, load_npz, split_key
 from wolfhound.atoms import join
 from wolfhound.core import Atoms, Matrix, Vector
-from wolfhound.tables import open_table
+from wolfhound.tables import open_parts
 from wolfhound.validate import matrix, require, vector
 
 
-def read_atoms(path: PathLike, *, columns: Sequence[str] | None = None) -> Atoms:
-    """Return the atoms of a file or of all files that a glob matches, sorted.
+def read_atoms(path: PathLike | Sequence[PathLike], *, columns: Sequence[str] | None = None) -> Atoms:
+    """Return the atoms of a file, of all files that a glob matches, sorted, or of a list of these.
+
+    Up to 64 MiB, of all files together, are loaded; what is larger stays on disk.
 
     Parameters
     ----------
     path
-        - ``x.npy``: up to 64 MiB is loaded, a larger file stays on disk;
-        - ``x.npz``: its one 2-D array; ``x.npz:key`` chooses;
+        - ``x.npy``;
+        - ``x.npz``: its one 2-D array, always loaded; ``x.npz::key`` chooses;
+        - ``x.safetensors``, ``x.h5``, ``x.hdf5``, ``x.zarr``: the one 2-D array, or the one that
+          ``x.h5::group/name`` names. What lies plain in its file (safetensors, HDF5 without
+          chunks) is read there; chunks are written once to a temporary .npy file, removed
+          when the process ends;
         - ``x.csv``: the columns of numbers (at least half of the filled cells
           of the first rows are), as float64; a cell of them that is blank or no
           number is an error. The first line is a header if none of its cells is
           a number, or if one that is none stands over numbers;
         - ``x.parquet``: its one column of equally long lists, else its numeric
-          columns; above 64 MiB they are written once to a temporary .npy file,
-          removed when the process ends;
+          columns; if they are large they are written once, likewise;
         - ``part-*.npy``: all matches, in the order of their names.
     columns
         Names of the columns that are the atoms (.csv and .parquet).
     """
-    return join(open_table(path).parts(columns))
+    paths = path if isinstance(path, (list, tuple)) else [path]
+    require(len(paths) > 0, "path", "at least one file", "none")
+    return join(open_parts(cast(Sequence[PathLike], paths), columns))
 
 
 def read_matrix(path: PathLike) -> Matrix:
@@ -67,7 +75,11 @@ def read_array(path: PathLike) -> NDArray[Any]:
     text = os.fspath(path)
     if text.endswith(".npy"):
         return load_npy(check_exists(text))
-    if split_key(text)[0].endswith(".npz"):
+    file = split_key(text)[0].lower()
+    if file.endswith(".npz"):
         return load_npz(text, None)
+    if file.endswith(tuple(ENDINGS)):
+        check_exists(split_key(text)[0])
+        return load_dataset(text)
     atoms = read_atoms(path)
     return atoms.take(np.arange(atoms.shape[0]))

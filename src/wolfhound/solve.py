@@ -5,16 +5,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import validate
+from wolfhound._budget import fit_memory
+from wolfhound._given import as_names, as_start, check_kinds, describe_method, pick_names
 from wolfhound.atoms import Fingerprint, as_atoms, fingerprint, finite_rows
+from wolfhound.checkpoint import Keeper
 from wolfhound.core import INNER, Atoms, AtomsLike, Method, Objective, Oracle, Progress, Start, State, Status
+from wolfhound.few import solve_few
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import Cut, on_pulse
@@ -42,6 +47,13 @@ class Limits:
         """Check the numbers."""
         for name in ("steps", "passes", "seconds"):
             validate.number(getattr(self, name), f"max_{name}", low=0.0)
+
+    def after(self, steps: int, seconds: float) -> Limits:
+        """Limits of a run that goes on: steps count from its beginning, seconds from now."""
+        return replace(self, steps=max(self.steps - steps, 0.0), seconds=self.seconds + seconds)
+
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +86,7 @@ def drive(
     limits: Limits,
     callback: Callable[[P], bool | None] | None = None,
     began: float | None = None,
+    keep: Callable[[Outcome[P]], None] | None = None,
 ) -> Outcome[P]:
     """Run a method until its gap is at most the goal, or a limit is reached.
 
@@ -91,6 +104,8 @@ def drive(
         Called with every state; True stops the run.
     began
         ``time.perf_counter()`` at the start of the run; None: now.
+    keep
+        Called between states with what was seen so far, INTERRUPTED.
     """
     log: _Log[P] = _Log(time.perf_counter() if began is None else began, limits)
     status = None
@@ -98,6 +113,8 @@ def drive(
         with one_blas_thread(), on_pulse(log.watch):
             while status is None and (state := _next(states, log)) is not None:
                 status = state if isinstance(state, Status) else log.add(state, goal, callback)
+                if status is None and keep is not None:
+                    keep(log.run(Status.INTERRUPTED))
     except KeyboardInterrupt:
         if not log.rows:
             raise
@@ -180,10 +197,12 @@ def minimize(
     max_steps: float = math.inf,
     max_passes: float = math.inf,
     max_seconds: float = math.inf,
+    max_memory: float | str | None = None,
     exclude: ArrayLike | None = None,
     names: Sequence[str] | None = None,
     start: Result | tuple[ArrayLike, ArrayLike] | None = None,
     callback: Callable[[State], bool | None] | None = None,
+    checkpoint: str | PathLike[str] | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Result:
     """Minimise a smooth f over the convex hull of the atoms, with a proved gap.
@@ -195,13 +214,18 @@ def minimize(
     atoms : oracle, atoms, (n, d) array, path, or a list of paths
         Anything but an oracle is searched by `Scan`.
     method
-        `FullyCorrective()` by default.
+        `FullyCorrective()` by default; over few atoms a squared distance is then minimised in
+        one compiled solve, where there is no callback, start or limit.
     rtol, atol
         The goal is a gap of at most ``max(rtol * scale, atol)``, where scale is
         the larger of the Frank-Wolfe gap at a cold start over a random pool, and
         median minus minimum of f over some of its atoms.
     max_steps, max_passes, max_seconds
         Limits; the best point so far is returned with its status.
+    max_memory
+        Bytes, or a text such as "1GB", to work in, besides atoms in memory, f, and Python with
+        its libraries: for blocks, harvest, screening and pool. Not for an oracle, which has
+        its own. Default: no limit.
     exclude : (e,) ids, optional
         Atoms that must not be used.
     names : n strings, optional
@@ -210,6 +234,11 @@ def minimize(
         Warm start. Its lower bound is not taken over.
     callback
         Called with every `State`; returning True stops.
+    checkpoint : path, optional
+        A folder that is written after every pass. The same call with the same folder goes on
+        from there, or returns the result of a run that has ended; `max_steps` and
+        `max_passes` count the whole run, `max_seconds` this call. Other atoms, another
+        objective, method or option is refused.
     seed
         Of the random pool. The same seed gives the same answer.
 
@@ -231,67 +260,51 @@ def minimize(
     began = time.perf_counter()
     limits = Limits(steps=max_steps, passes=max_passes, seconds=max_seconds)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
+    plain = all(each is None for each in (method, start, callback, checkpoint)) and limits == NO_LIMITS
     method = FullyCorrective() if method is None else method
-    _check_kinds(objective, method, start, callback)
-    oracle = _as_oracle(atoms)
+    check_kinds(objective, method, start, callback)
+    oracle, method = _as_oracle(atoms, method, max_memory)
     n, d = oracle.atoms.shape
     validate.require(objective.dim in (None, d), "atoms", f"rows of {objective.dim} entries", f"{d}")
-    names = _as_names(names, n)
-    rng = validate.rng(seed)
+    names = as_names(names, n)
     banned = validate.ids([] if exclude is None else exclude, "exclude", n)
+    # Before the run: afterwards the atoms may no longer be readable.
+    source, what = fingerprint(oracle.atoms), (repr(objective), describe_method(method))
+    rng, warm = validate.rng(seed), as_start(start, n, banned)
+    options = {"rtol": rtol, "atol": atol, "exclude": banned, "start": warm, "seed": rng}
+    keeper = Keeper(checkpoint, source).open(objective, method, options, oracle.atoms)
+    if keeper.ended is not None:
+        return replace(keeper.ended, names=pick_names(names, keeper.ended.ids))
     # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.
     least = 4 * d if objective.quadratic else 0
     with one_blas_thread():
-        begun = method.begin(objective, _pool(oracle.atoms, banned, least, rng), rng)
+        drawn = _pool(oracle.atoms, banned, least, rng)
+        plain = plain and type(oracle) is Scan
+        few = solve_few(objective, drawn, rtol=rtol, atol=atol, began=began) if plain else None
+        if few is not None:
+            return _result(few._asdict() | {"status": Status.GAP_REACHED}, source, names, what)
+        begun = method.begin(objective, drawn, rng)
         goal = max(atol, rtol * _scale(objective, begun) if rtol > 0.0 else 0.0)
-    if start is not None:
-        begun = _warm(begun, oracle.atoms, start)
-    # Before the run: afterwards the atoms may no longer be readable.
-    source = fingerprint(oracle.atoms)
-    states = method.states(objective, oracle, begun, goal=goal, rng=rng)
-    run = drive(states, goal=goal, limits=limits, callback=callback, began=began)
-    return _result(run, goal, source, names, (repr(objective), _brief(method)))
+    if warm is not None:
+        ids, weights, t = warm
+        begun = replace(begun, ids=ids, weights=weights, rows=finite_rows(oracle.atoms, ids), t=t)
+
+    def finish(run: Outcome[State]) -> Result:
+        return _result(_describe(run, goal), source, names, what)
+
+    states = method.states(objective, oracle, keeper.restart(begun), goal=goal, rng=rng)
+    limits, began = limits.after(keeper.steps, keeper.seconds), began - keeper.seconds
+    keep = keeper.keep(finish)
+    run = drive(states, goal=goal, limits=limits, callback=callback, began=began, keep=keep)
+    return keeper.end(run, finish)
 
 
-def _check_kinds(objective: object, method: object, start: object, callback: object) -> None:
-    what = "an objective such as SquaredDistance(target)"
-    validate.kind(objective, "objective", what, "dim", "quadratic", "at", "values", "line", "lift")
-    validate.kind(method, "method", "a method such as FullyCorrective()", "begin", "states")
-    if start is not None:
-        validate.kind(start, "start", "a Result, or (ids, weights)", Result, tuple, list)
-        pair = isinstance(start, Result) or len(start) == 2  # type: ignore[arg-type] # a tuple or list
-        validate.require(pair, "start", "a Result, or (ids, weights)", validate.describe(start))
-    if callback is not None:
-        validate.function(callback, "callback", "a function of a State")
-
-
-def _as_names(names: Any, n: int) -> Sequence[str] | None:
-    """Check that there is a name for every id; a table's own labels do not count."""
-    if names is None:
-        return None
-    rule = f"{n} strings, one per atom"
-    unordered = (str, bytes, Mapping)
-    if isinstance(names, unordered) or not (hasattr(names, "__len__") and hasattr(names, "__getitem__")):
-        raise TypeError(f"`names` must be {rule}. Got {validate.describe(names)}.")
-    given: Sequence[str] = names.to_numpy() if hasattr(names, "to_numpy") else names
-    validate.require(len(given) == n, "names", rule, len(given))
-    return given
-
-
-def _brief(method: object) -> str:
-    """Name of a method with the settings that are not its defaults."""
-    if not is_dataclass(method):
-        return repr(method)
-    settings = []
-    for field in fields(method):
-        default = field.default if field.default_factory is MISSING else field.default_factory()
-        value = getattr(method, field.name)
-        settings += [] if value == default else [f"{field.name}={value!r}"]
-    return f"{type(method).__name__}({', '.join(settings)})"
-
-
-def _as_oracle(value: Any) -> Oracle:
-    return value if validate.is_oracle(value) else Scan(as_atoms(value))
+def _as_oracle(value: Any, method: Method, max_memory: float | str | None) -> tuple[Oracle, Method]:
+    if max_memory is None:
+        return (value if validate.is_oracle(value) else Scan(as_atoms(value))), method
+    rule = "None for an oracle, which has its own memory: give the atoms, or Scan(atoms, max_memory=...)"
+    validate.require(not validate.is_oracle(value), "max_memory", rule, max_memory)
+    return fit_memory(as_atoms(value), method, max_memory)
 
 
 def _pool(atoms: Atoms, exclude: NDArray[np.int64], least: int, rng: np.random.Generator) -> Start:
@@ -299,7 +312,7 @@ def _pool(atoms: Atoms, exclude: NDArray[np.int64], least: int, rng: np.random.G
     n = atoms.shape[0]
     size = min(n, max(POOL, least) + len(exclude))
     drawn = np.sort(rng.choice(n, size, replace=False).astype(np.int64))
-    ids = rng.permutation(drawn[~np.isin(drawn, exclude)])
+    ids = rng.permutation(drawn[~np.isin(drawn, exclude)] if len(exclude) else drawn)
     validate.require(len(ids) > 0, "exclude", "fewer than all atoms", f"{len(exclude)} of {n}")
     rows = finite_rows(atoms, ids)
     return Start(ids=ids[:0], weights=np.empty(0), rows=rows[:0], pool_ids=ids, pool=rows, exclude=exclude)
@@ -319,36 +332,26 @@ def _scale(objective: Objective, start: Start) -> float:
     return max(scale, 0.0)
 
 
-def _warm(begun: Start, atoms: Atoms, start: Result | tuple[ArrayLike, ArrayLike]) -> Start:
-    n = atoms.shape[0]
-    given, shares, t = (start.ids, start.weights, start.steps) if isinstance(start, Result) else (*start, 0)
-    ids = validate.ids(given, "start ids", n)
-    weights = validate.vector(shares, "start weights", size=len(ids))
-    good = len(ids) > 0 and bool((weights >= 0.0).all()) and abs(weights.sum() - 1.0) <= 1e-6
-    validate.require(good, "start weights", ">= 0 with sum 1", f"sum {weights.sum():g} of {len(ids)} weights")
-    validate.require(not np.isin(ids, begun.exclude).any(), "start ids", "none of `exclude`", "some of them")
-    return replace(begun, ids=ids, weights=weights / weights.sum(), rows=finite_rows(atoms, ids), t=t)
+def _describe(run: Outcome[State], goal: float) -> dict[str, Any]:
+    best, last = run.best, run.last
+    return {
+        "x": best.point.x,
+        "ids": best.ids,
+        "weights": best.weights,
+        "value": best.value,
+        "lower": last.lower,
+        "status": run.status,
+        "goal": goal,
+        "steps": last.t,
+        "passes": last.passes,
+        "scored": last.scored,
+        "seconds": run.seconds,
+        "trace": Trace.of(run.rows),
+    }
 
 
 def _result(
-    run: Outcome[State], goal: float, source: Fingerprint, names: Sequence[str] | None, what: tuple[str, str]
+    found: dict[str, Any], source: Fingerprint, names: Sequence[str] | None, what: tuple[str, str]
 ) -> Result:
-    best = run.best
-    return Result(
-        x=best.point.x,
-        ids=best.ids,
-        weights=best.weights,
-        value=best.value,
-        lower=run.last.lower,
-        status=run.status,
-        goal=goal,
-        steps=run.last.t,
-        passes=run.last.passes,
-        scored=run.last.scored,
-        seconds=run.seconds,
-        trace=Trace.of(run.rows),
-        names=None if names is None else tuple(str(names[i]) for i in best.ids),
-        fingerprint=source,
-        objective=what[0],
-        method=what[1],
-    )
+    known = pick_names(names, found["ids"])
+    return Result(**found, names=known, fingerprint=source, objective=what[0], method=what[1])

@@ -15,18 +15,18 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound._draft import ArrayWriter, Draft, file_name, open_flushing
 from wolfhound._manifest import (
     ARRAY_FILE,
     FORMAT,
@@ -37,14 +37,13 @@ from wolfhound._manifest import (
     is_part,
     read_array,
     read_manifest,
-    seal,
 )
 from wolfhound.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
 from wolfhound.core import AtomsLike
 from wolfhound.validate import path as checked_path
 
-__all__ = ["FORMAT", "VERSION", "StoreError", "Stored", "is_part"]
-__all__ += ["check_fingerprint", "kind", "load", "save", "write_atomically"]
+__all__ = ["FORMAT", "MANIFEST", "VERSION", "ArrayWriter", "Draft", "StoreError", "Stored", "is_part"]
+__all__ += ["check_fingerprint", "compose", "kind", "load", "save", "write_atomically"]
 
 _MARK = re.compile(rf"\.{re.escape(MANIFEST)}\.([0-9a-f]{{16}})\.tmp")
 """While such a file is there, arrays of this number belong to a save that is under way or was cut off."""
@@ -87,32 +86,60 @@ def save(
     ...     load(folder, "demo", mmap=False).arrays["ids"]
     array([3, 1])
     """
-    root = checked_path(folder, "folder")
     # Before any file is written: what cannot be saved must not cost more than an error.
-    body = {"format": FORMAT, "version": VERSION, "kind": kind, "params": dict(params)}
-    json.dumps(body)
-    token = secrets.token_hex(8)
-    files = {name: _file_name(name, token) for name in arrays}
+    json.dumps(dict(params))
+    for name in arrays:
+        file_name(name, "")
+    with compose(folder, kind) as draft:
+        for name, array in arrays.items():
+            draft.add(name, np.asarray(array))
+        draft.params, draft.fingerprint = params, fingerprint
+
+
+@contextlib.contextmanager
+def compose(folder: str | os.PathLike[str], kind: str) -> Iterator[Draft]:
+    """Write a folder as `save` does, arrays block by block; if that raises, nothing is left of it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with compose(folder, "demo") as draft, draft.open("ids", np.int64, (2,)) as out:
+    ...         out.write(np.array([3]))
+    ...         out.write(np.array([1]))
+    ...     load(folder, "demo", mmap=False).arrays["ids"]
+    array([3, 1])
+    """
+    root, token = checked_path(folder, "folder"), secrets.token_hex(8)
     if root.exists() and not root.is_dir():
         raise StoreError(f"`folder` must be a folder. Got a file, {root}.")
+    fresh = not root.exists()
     root.mkdir(parents=True, exist_ok=True)
-    with _lock(root) as alone:
-        old = _replaceable(root, kind)
-        try:
-            _mark(root, token)
-            entries = {name: _write_array(root, files[name], np.asarray(arrays[name])) for name in arrays}
-            _flush_folder(root)
-            for each in old:
-                _mark(root, each)
-            manifest = body | {"arrays": entries, "fingerprint": [list(part) for part in fingerprint]}
-            write_atomically(root / MANIFEST, lambda stream: stream.write(seal(manifest)))
-        finally:
-            # The old arrays, or the new ones if it failed; and those of saves that were killed.
-            _tidy(root, _find_marks(root) if alone else {token, *old})
+    draft = Draft(root, token)
+    try:
+        with _lock(root) as alone:
+            old = _replaceable(root, kind)
+            try:
+                _mark(root, token)
+                yield draft
+                _flush_folder(root)
+                for each in old:
+                    _mark(root, each)
+                write_atomically(root / MANIFEST, lambda stream: stream.write(draft.seal(kind)))
+            finally:
+                # The old arrays, or the new ones if it failed; and those of saves that were killed.
+                _tidy(root, _find_marks(root) if alone else {token, *old})
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(root)  # writing to a full disk names no file
+        if fresh:
+            with contextlib.suppress(OSError):  # somebody else's files stay
+                root.rmdir()
+        raise
 
 
-def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True) -> Stored:
-    """Read a folder that `save` wrote; every byte is checked.
+def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True, check: bool = True) -> Stored:
+    """Read a folder that `save` wrote; by default every byte is checked.
 
     Parameters
     ----------
@@ -122,6 +149,8 @@ def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True) -> Sto
         What is expected there.
     mmap
         Map the array files rather than load them.
+    check
+        Whether checksums are compared: all bytes are read.
 
     Raises
     ------
@@ -134,7 +163,9 @@ def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True) -> Sto
         if manifest["kind"] != kind:
             raise StoreError(f"`folder` must hold a saved {kind}. Got a {manifest['kind']} in {root}.")
         try:
-            arrays = {name: read_array(root, entry, mmap) for name, entry in manifest["arrays"].items()}
+            arrays = {
+                name: read_array(root, entry, mmap, check) for name, entry in manifest["arrays"].items()
+            }
         except StoreError:
             if manifest == read_manifest(root):
                 raise
@@ -192,7 +223,7 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], o
     target = Path(path)
     aside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with _open_flushing(aside) as stream:
+        with open_flushing(aside) as stream:
             write(stream)
         os.replace(aside, target)
     except BaseException:
@@ -202,48 +233,6 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], o
 
 
 # ---------------------------------------------------------------- writing
-
-
-class _Hashing:
-    """A file that hashes and counts what is written to it."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self.hash = hashlib.blake2b(digest_size=32)
-        self.size = 0
-
-    def write(self, data: bytes) -> int:
-        self.hash.update(data)
-        self.size += len(data)
-        return self._stream.write(data)
-
-
-def _write_array(root: Path, file: str, array: NDArray[Any]) -> dict[str, Any]:
-    with _open_flushing(root / file) as stream:
-        hashing = _Hashing(stream)
-        np.lib.format.write_array(cast(BinaryIO, hashing), array, allow_pickle=False)
-    return {
-        "file": file,
-        "dtype": array.dtype.str,
-        "shape": list(array.shape),
-        "bytes": hashing.size,
-        "checksum": hashing.hash.hexdigest(),
-    }
-
-
-def _file_name(name: str, token: str) -> str:
-    file = f"{name}-{token}.npy"
-    if not ARRAY_FILE.fullmatch(file):
-        raise ValueError(f"`arrays` must have names of letters, digits and underscores. Got {name!r}.")
-    return file
-
-
-@contextlib.contextmanager
-def _open_flushing(path: Path) -> Iterator[BinaryIO]:
-    with open(path, "xb") as stream:
-        yield stream
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def _flush_folder(folder: Path) -> None:

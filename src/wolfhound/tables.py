@@ -1,4 +1,4 @@
-"""Tables in files: .npy, .npz, .csv, .parquet, and globs of these; the ending says which.
+"""Tables in files: .npy, .npz, .csv, .parquet, .h5, .zarr, .safetensors, and globs; the ending says which.
 
 Knows formats, not what the rows mean. A table may be far larger than memory: columns that
 do not count are not read before rows are chosen, and then a batch at a time.
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
 from wolfhound._csv import CsvTable
+from wolfhound._datasets import ENDINGS, read_dataset, weigh_dataset
 from wolfhound._files import FileAtoms
 from wolfhound._npy import PathLike, check_exists, load_npy, load_npz, split_key
 from wolfhound._parquet import ParquetTable
@@ -30,13 +31,19 @@ ROW = "row"
 
 
 def find_files(path: str) -> list[str]:
-    """Return the files that a text stands for, without the keys of .npz files; there may be none."""
+    """Return the files that a text stands for, without the names of datasets; there may be none."""
     file = split_key(path)[0]
     return [file] if os.path.exists(file) else sorted(glob.glob(file, recursive=True))
 
 
+def split_paths(text: str) -> list[str]:
+    """Return a, b of "a,b", unless that is itself the name of a file."""
+    whole = "," not in text or bool(find_files(text))
+    return [text] if whole else [part.strip() for part in text.split(",") if part.strip()]
+
+
 class ArrayTable:
-    """.npy and .npz: rows without names."""
+    """Files of arrays: rows without names."""
 
     names: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
@@ -45,10 +52,15 @@ class ArrayTable:
     def __init__(self, files: Sequence[str]) -> None:
         self._files = files
 
-    def parts(self, columns: Sequence[str] | None) -> list[Atoms]:
-        """All columns: there are no names to choose by."""
-        require(columns is None, "columns", "None: .npy and .npz files have no names", columns)
-        return [_read_atoms(file) for file in self._files]
+    def weigh(self, columns: Sequence[str] | None) -> int:
+        """Bytes of the rows that need not be loaded."""
+        return sum(map(_weigh, self._files))
+
+    def parts(self, columns: Sequence[str] | None, *, load: bool | None = None) -> list[Atoms]:
+        """All columns: there are no names to choose by. Loaded if all files together are small."""
+        require(columns is None, "columns", "None: files of arrays have no names", columns)
+        fits = self.weigh(None) <= _files.IN_MEMORY if load is None else load
+        return [_read_atoms(file, load=fits) for file in self._files]
 
     def column(self, name: str, missing: str | None = None) -> NDArray[Any]:
         """Refuse: there are no names."""
@@ -63,10 +75,24 @@ class ArrayTable:
         return {ROW: np.concatenate(taken)}
 
 
-def _read_atoms(path: str) -> Atoms:
-    if split_key(path)[0].lower().endswith(".npz"):
+def _ending(path: str) -> str:
+    return Path(split_key(path)[0]).suffix.lower()
+
+
+def _weigh(path: str) -> int:
+    ending = _ending(path)
+    if ending == ".npz":  # always loaded
+        return 0
+    return weigh_dataset(path) if ending in ENDINGS else os.path.getsize(path)
+
+
+def _read_atoms(path: str, *, load: bool) -> Atoms:
+    ending = _ending(path)
+    if ending == ".npz":
         return ArrayAtoms(load_npz(path, 2))
-    return ArrayAtoms(load_npy(Path(path))) if os.path.getsize(path) <= _files.IN_MEMORY else FileAtoms(path)
+    if ending in ENDINGS:
+        return read_dataset(path, load=load)
+    return ArrayAtoms(load_npy(Path(path))) if load else FileAtoms(path)
 
 
 Table: TypeAlias = ArrayTable | CsvTable | ParquetTable
@@ -74,7 +100,8 @@ Table: TypeAlias = ArrayTable | CsvTable | ParquetTable
 
 - ``names``: all columns, in order; ``numbers``: those that are atoms if none are named;
   ``texts``: those of text. All are empty if the format has no names.
-- ``parts(columns)``: the atoms of these columns, or of `numbers`, one for each file.
+- ``parts(columns, load=None)``: the atoms of these columns, or of `numbers`, one for each file;
+  loaded or not, by default if there are few. ``weigh(columns)``: the bytes that would be loaded.
 - ``column(name, missing=None)``: one column; a null is refused unless `missing` stands for it.
 - ``rows(ids, ending)``: every column of these rows, as a file with this ending can hold them.
 """
@@ -84,6 +111,7 @@ _KINDS: dict[str, type[Table]] = {
     ".npz": ArrayTable,
     ".csv": CsvTable,
     ".parquet": ParquetTable,
+    **dict.fromkeys(ENDINGS, ArrayTable),
 }
 
 
@@ -93,16 +121,30 @@ def open_table(path: PathLike) -> Table:
     Parameters
     ----------
     path
-        A .npy, .npz, .csv or .parquet file, ``x.npz:key``, or a glob of these.
+        A file with one of the known endings, ``file::name`` for one array of several, a
+        glob of these, or several with commas between, all of one kind.
     """
     text = os.fspath(path)
-    pattern = split_key(text)[0]
-    files = find_files(text) if glob.has_magic(pattern) else [pattern]
-    require(bool(files), "path", "a glob that matches a file", text)
-    endings = [Path(file).suffix.lower() for file in files]
+    files = [file for part in split_paths(text) for file in _expand(part)]
+    endings = [_ending(file) for file in files]
     known = all(ending in _KINDS for ending in endings)
     require(known, "path", f"a file that ends in one of {', '.join(_KINDS)}", repr(text))
     require(len({_KINDS[ending] for ending in endings}) == 1, "path", "files of one kind", repr(text))
     for file in files:
-        check_exists(file)
-    return _KINDS[endings[0]]([file + text[len(pattern) :] for file in files])
+        check_exists(split_key(file)[0])
+    return _KINDS[endings[0]](files)
+
+
+def _expand(text: str) -> list[str]:
+    """Return the files of a glob, each with the name of the array that is wanted."""
+    pattern = split_key(text)[0]
+    files = find_files(text) if glob.has_magic(pattern) else [pattern]
+    require(bool(files), "path", "a glob that matches a file", text)
+    return [file + text[len(pattern) :] for file in files]
+
+
+def open_parts(paths: Sequence[PathLike], columns: Sequence[str] | None) -> list[Atoms]:
+    """Return the atoms of files or globs, in order; loaded if all of them together are small."""
+    tables = [open_table(path) for path in paths]
+    load = sum(table.weigh(columns) for table in tables) <= _files.IN_MEMORY
+    return [part for table in tables for part in table.parts(columns, load=load)]

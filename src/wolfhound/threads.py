@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
@@ -143,9 +143,11 @@ class _Holds:
     def take(self, libraries: Iterable[LibController]) -> None:
         """Hold libraries once more."""
         for each in libraries:
-            _, holders, before = self._held.get(each.filepath) or (each, 0, each.num_threads)
+            now = each.num_threads
+            _, holders, before = self._held.get(each.filepath) or (each, 0, now)
             self._held[each.filepath] = (each, holders + 1, before)
-            _set(each, 1)
+            if now != 1:  # setting takes ten times as long as asking
+                _set(each, 1)
 
     def leave(self, libraries: Iterable[LibController], *, here: bool = False) -> None:
         """Let go of libraries once; `here`: for this thread, whoever else holds them.
@@ -156,7 +158,7 @@ class _Holds:
             _, holders, before = self._held.pop(each.filepath, (each, 0, 0))
             if holders > 1:
                 self._held[each.filepath] = (each, holders - 1, before)
-            if holders == 1 or (here and holders):
+            if before != 1 and (holders == 1 or (here and holders)):
                 _set(each, before)
 
     def free(self) -> None:
@@ -235,12 +237,13 @@ def map_ordered(work: Callable[[T], R], tasks: Iterable[T], *, blas: bool = True
     """Yield ``work(task)`` in the order of the tasks, run on our threads.
 
     At most two tasks per thread are taken ahead. Leaving the iterator early
-    waits for the tasks under way. Work that calls no BLAS can say so: holding it
-    to one thread takes longer than a small task. Work that itself comes here is
-    run where it is: threads that wait for each other would wait for ever.
+    waits for the tasks under way, and closes a generator of tasks. Work that calls
+    no BLAS can say so: holding it to one thread takes longer than a small task. Work
+    that itself comes here is run where it is: threads that wait for each other would
+    wait for ever.
     """
     threads = get_threads()
-    with one_blas_thread() if blas else contextlib.nullcontext():
+    with one_blas_thread() if blas else contextlib.nullcontext(), _closing(tasks):
         if threads == 1 or _local.ours:
             yield from map(work, tasks)
             return
@@ -265,3 +268,13 @@ def map_ordered(work: Callable[[T], R], tasks: Iterable[T], *, blas: bool = True
             for future in pending:
                 if not future.cancelled():
                     future.exception()
+
+
+@contextlib.contextmanager
+def _closing(tasks: Iterable[T]) -> Iterator[None]:
+    """Close a generator in the end: one that reads ahead has a thread, which must not outlive the work."""
+    try:
+        yield
+    finally:
+        if isinstance(tasks, Generator):
+            tasks.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -90,6 +91,25 @@ def _float(value: Any, name: str, rule: str) -> float:
         with contextlib.suppress(TypeError, ValueError, OverflowError, RuntimeError):
             return math.nan if value is np.ma.masked else float(value)
     raise TypeError(f"`{name}` must be {rule}. Got {describe(value)}.")
+
+
+_BYTES = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt]?)(i?)b", re.IGNORECASE)
+
+
+def memory(value: Any, name: str, *, strict: bool = True) -> float:
+    """Return a number of bytes > 0 (>= 0 if not strict): a number, or a text such as "1.5 GB" or "512MiB".
+
+    Examples
+    --------
+    >>> memory("1.5GB", "max_memory"), memory("2 KiB", "max_memory"), memory(1e6, "max_memory")
+    (1500000000.0, 2048.0, 1000000.0)
+    """
+    if not isinstance(value, str):
+        return number(value, name, low=0.0, strict=strict)
+    found = _BYTES.fullmatch(value.strip())
+    if found is None or not float(found[1]):
+        raise ValueError(f"`{name}` must be a number of bytes > 0, or a text such as 1.5GB. Got {value!r}.")
+    return float(found[1]) * (1024.0 if found[3] else 1000.0) ** " kmgt".index(found[2].lower() or " ")
 
 
 def count(value: Any, name: str, *, low: int = 0) -> int:

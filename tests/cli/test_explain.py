@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +15,10 @@ import pyarrow.parquet
 import pytest
 from scipy.optimize import nnls
 
-from tests.cli.conftest import NAMES, Run
-from wolfhound.cli._progress import GapMeter
-from wolfhound.core import State
+import wolfhound as wh
+from tests.cli.conftest import NAMES, Run, words
+from wolfhound.cli._progress import Meter
+from wolfhound.many.run import ManyState
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -171,31 +171,68 @@ def test_a_picture_is_drawn(run: Run, folder: Path, targets: list[str]) -> None:
     assert Path("gaps.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_no_time_leaves_targets_unproved(run: Run, folder: Path) -> None:
-    ran = run("explain", "atoms.npy", "--targets", "points.npy", "--rtol", "1e-9", "--max-seconds", "0")
+@pytest.fixture
+def many_points(folder: Path) -> Path:
+    """As many points as two chunks hold."""
+    np.save("many.npy", np.random.default_rng(3).standard_normal((300, 5)))
+    return folder / "many.npy"
+
+
+def test_no_time_leaves_targets_unproved(run: Run, many_points: Path) -> None:
+    ran = run("explain", "atoms.npy", "--targets", "many.npy", "--max-seconds", "0", "--summary", "all.csv")
     assert ran.code == 1
-    assert "max_seconds reached" in ran.out
-    assert ran.out.splitlines()[-1].startswith("0 of 3 targets proved")
+    assert ran.out.splitlines()[-1].startswith("256 of 300 targets proved")
+    assert "... 280 more: --out and --summary write all" in ran.out
+    with open("all.csv", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [line["status"] for line in table] == ["GAP_REACHED"] * 256 + ["MAX_SECONDS"] * 44
+    assert all(float(line["lower"]) <= float(line["value"]) for line in table)
 
 
 def test_ctrl_c_keeps_what_is_done_and_exits_with_130(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, many_points: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(state: State) -> None:
+    def interrupt(state: ManyState) -> None:
         raise KeyboardInterrupt
 
-    second = itertools.count()
-    job = GapMeter.job
-
     @contextlib.contextmanager
-    def interrupted(meter: GapMeter) -> Iterator[Callable[[State], None]]:
-        with job(meter) as callback:
-            yield [callback, interrupt][next(second)]
+    def interrupted(meter: Meter) -> Iterator[Callable[[ManyState], None]]:
+        yield interrupt
 
-    monkeypatch.setattr(GapMeter, "job", interrupted)
-    ran = run("explain", "atoms.npy", "--targets", "points.npy", "--json")
+    monkeypatch.setattr(Meter, "job", interrupted)
+    ran = run("explain", "atoms.npy", "--targets", "many.npy", "--json")
     assert ran.code == 130
-    assert [document["status"] for document in documents(ran.out)] == ["GAP_REACHED", "INTERRUPTED"]
+    found = [document["status"] for document in documents(ran.out)]
+    assert found == ["GAP_REACHED"] * 256 + ["INTERRUPTED"] * 44
+
+
+def test_a_run_over_a_file_is_saved_and_goes_on(run: Run, many_points: Path) -> None:
+    options = ("--targets", "many.npy", "--save", "run")
+    assert run("explain", "atoms.npy", *options).code == 0
+    assert wh.load("run").success
+    assert run("explain", "atoms.npy", *options).code == 0
+    ran = run("explain", "atoms.npy", *options, "--exclude-self")
+    assert ran.code == 2
+    ran = run("explain", "atoms.npy", *options, "--seed", "3")
+    assert "`--save` must be new, or hold a run" in words(ran.err)
+
+
+def test_targets_that_are_not_finite_are_skipped_if_asked(run: Run, many_points: Path) -> None:
+    points = np.load("many.npy")
+    points[7, 2] = np.inf
+    np.save("holes.npy", points)
+    ran = run("explain", "atoms.npy", "--targets", "holes.npy")
+    assert ran.code == 2
+    assert "inf" in ran.err
+    assert run("explain", "atoms.npy", "--targets", "holes.npy", "--skip", "--out", "all.csv").code == 0
+    assert "7" not in {line[0] for line in _from_csv(Path("all.csv"))}
+
+
+@pytest.mark.parametrize("option", [["--summary", "x.csv"], ["--save", "x"], ["--skip"]])
+def test_options_of_a_file_of_targets(run: Run, folder: Path, option: list[str]) -> None:
+    ran = run("explain", "atoms.npy", "--target", "1", *option)
+    assert ran.code == 2
+    assert f"`{option[0]}` must be given with `--targets` only" in words(ran.err)
 
 
 @pytest.mark.parametrize(
@@ -234,3 +271,13 @@ def test_mistakes_are_named(run: Run, folder: Path, arguments: list[str], messag
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: ")
     assert message in ran.err
+
+
+def test_one_target_may_have_a_checkpoint(run: Run, folder: Path) -> None:
+    options = ("explain", "atoms.npy", "--target", "17", "--exclude-self", "--checkpoint", "kept", "--json")
+    first, again = run(*options), run(*options)
+    assert (first.code, again.code, again.err) == (0, 0, "the run in kept has ended\n")
+    assert documents(again.out)[0]["atoms"] == documents(first.out)[0]["atoms"]
+    ran = run("explain", "atoms.npy", "--targets", "points.npy", "--checkpoint", "kept")
+    assert ran.code == 2
+    assert "`--checkpoint` must be given with one target. Got 3 targets." in ran.err

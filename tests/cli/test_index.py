@@ -29,6 +29,7 @@ NAMES = {
     "pq": "FaissIndex Pq",
     "ivfpq": "FaissIndex IvfPq",
     "hnsw": "FaissIndex Hnsw",
+    "int8-file": "Int8FileScan",
 }
 
 
@@ -156,10 +157,10 @@ def test_a_damaged_calibration_is_told(run: Run) -> None:
 def test_the_bar_follows_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[_progress.Reading] = []
     monkeypatch.setattr(_progress, "display", lambda: _Display(said))
-    with index._watch_build(1 * len(ROWS)).job():
+    with index._watch_build(1 * len(ROWS), 24).job():
         Int8Scan.build(ROWS)
     assert said[-1].share == 1.0
-    assert said[-1].text.startswith("building, 100 %, ")
+    assert said[-1].text.startswith("building, 100 %, 72 kB of 72 kB, ")
 
 
 class _Display:
@@ -173,6 +174,25 @@ class _Display:
 
     def __exit__(self, *reason: object) -> None:
         pass
+
+
+def test_codes_on_disk_are_built_where_they_stay(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wh.Int8FileScan, "save", None)
+    assert (
+        run("index", "build", "atoms.npy", "-o", "made", "--kind", "int8-file", "--max-memory", "1kB").code
+        == 0
+    )
+    assert find_saved("made").name == "int8-file"
+    wh.load("made", ROWS)
+
+
+def test_an_index_that_takes_too_much_memory_is_refused(run: Run) -> None:
+    ran = run("index", "build", "atoms.npy", "-o", "made", "--kind", "int8", "--max-memory", "40kB")
+    assert ran.code == 2
+    assert "`--max-memory` must be at least 42 kB for --kind int8" in ran.err
+    assert (
+        run("index", "build", "atoms.npy", "-o", "made", "--kind", "int8", "--max-memory", "42kB").code == 0
+    )
 
 
 # ---------------------------------------------------------------- info

@@ -59,6 +59,21 @@ def test_it_counts_passes_gaps_and_time_left() -> None:
     assert text == "gap 1.0e-02, 1.50 passes, 2 s, about 2 s left"
 
 
+def test_bytes_and_time_left_of_a_pass_are_told() -> None:
+    clock, shown = Clock(), list[Reading]()
+    meter = GapMeter(1000, rtol=1e-4, row=4_000_000, clock=clock)
+    with meter.watch(shown.append, 0.0) as on_state:
+        clock.now = 3.0
+        on_state(state(1.0, -math.inf))
+        clock.now = 5.0
+        pulse(250)
+        clock.now = 13.0
+        pulse(1000)
+    assert shown[0].text == "0.00 passes, 3 s"
+    assert shown[1].text == "0.25 passes, 1.0 GB of 4.0 GB, 6 s left of this pass, 5 s"
+    assert shown[2].text == "1.25 passes, 1.0 GB of 4.0 GB, 6 s left of this pass, 13 s"
+
+
 def test_jobs_add_up() -> None:
     clock, shown = Clock(), list[Reading]()
     meter = GapMeter(10, rtol=1e-2, jobs=4, clock=clock)

@@ -200,3 +200,65 @@ def test_shapes_that_do_not_fit_are_refused(run: Run, folder: Path) -> None:
         ran = run("solve", "atoms.npy", "--objective", *arguments)
         assert (ran.code, ran.out) == (2, "")
         assert ran.err.startswith("error: ")
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+def test_a_run_goes_on_from_its_checkpoint(run: Run, folder: Path) -> None:
+    options = ("--method", "away", "--rtol", "1e-3", "--checkpoint", "kept", "--json")
+    first = run(*POINT, *options, "--max-passes", "1")
+    assert (first.code, first.err) == (1, "")
+    second = run(*POINT, *options)
+    assert second.code == 0
+    assert second.err.startswith(
+        "resumed after pass 1 of SquaredDistance(d=5) by FrankWolfe(direction=Away()), gap "
+    )
+    assert document(second.out)["passes"] > document(first.out)["passes"] == 1.0
+    third = run(*POINT, *options)
+    assert (third.code, third.err) == (0, "the run in kept has ended\n")
+    found, again = document(second.out), document(third.out)
+    assert (again["passes"], again["lower"]) == (found["passes"], found["lower"])
+    assert wh.load("kept", "atoms.npy").success
+
+
+def test_another_run_is_refused_by_its_checkpoint(run: Run, folder: Path) -> None:
+    assert run(*POINT, "--checkpoint", "kept").code == 0
+    ran = run(*POINT, "--checkpoint", "kept", "--seed", "1")
+    assert ran.code == 2
+    assert "error: `--checkpoint` must be new, or hold a run of the same atoms, " in ran.err
+    assert "Got another seed in kept." in ran.err
+
+
+def test_a_checkpoint_elsewhere_is_refused_before_any_work(run: Run, folder: Path) -> None:
+    (folder / "notes").mkdir()
+    (folder / "notes" / "todo.txt").write_text("mine")
+    ran = run(*POINT, "--checkpoint", "notes")
+    assert ran.code == 2
+    assert "`--checkpoint` must be a new or empty folder, or one that holds a checkpoint." in ran.err
+    assert [path.name for path in (folder / "notes").iterdir()] == ["todo.txt"]
+
+
+# ---------------------------------------------------------------- memory and files
+
+
+def test_a_memory_limit_is_handed_on(run: Run, folder: Path) -> None:
+    ran = run(*POINT, "--max-memory", "100MB", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert document(ran.out)["status"] == "GAP_REACHED"
+    for wrong, words in (("1kB", "at least"), ("much", "1.5GB")):
+        ran = run(*POINT, "--max-memory", wrong)
+        assert (ran.code, ran.out) == (2, "")
+        assert words in ran.err
+        assert "max_memory" in ran.err or "--max-memory" in ran.err
+
+
+def test_atoms_may_be_several_files(run: Run, folder: Path) -> None:
+    rows = np.load("atoms.npy")
+    np.save("a.npy", rows[:7])
+    np.save("b,c.npy", rows[7:])
+    whole = document(run(*POINT, "--json").out)
+    np.save("d.npy", rows[7:])
+    parts = document(run("solve", "a.npy, d.npy", *POINT[2:], "--json").out)
+    assert parts["value"] == whole["value"]
+    assert run("solve", "b,c.npy", *POINT[2:], "--json").code == 0

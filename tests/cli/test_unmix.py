@@ -47,6 +47,18 @@ def test_fractions_as_a_table(run: Run, cube: Array) -> None:
     assert 12 <= len(table) <= 24
 
 
+def test_a_summary_has_a_row_per_pixel(run: Run, cube: Array) -> None:
+    assert run("unmix", "cube.npy", "--library", "atoms.npy", "--summary", "pixels.csv").code == 0
+    with open("pixels.csv") as file:
+        table = list(csv.DictReader(file))
+    assert [(line["row"], line["column"]) for line in table[:5]] == [
+        *(("0", str(i)) for i in range(4)),
+        ("1", "0"),
+    ]
+    assert {line["status"] for line in table} == {"GAP_REACHED"}
+    assert all(0.0 <= float(line["gap"]) <= float(line["goal"]) for line in table)
+
+
 def test_pixels_of_a_table(run: Run, cube: Array) -> None:
     np.savetxt("pixels.csv", cube.reshape(12, 5), delimiter=",")
     options = ("--out", "out.json", "--plot", "line.svg", "--json")
@@ -73,7 +85,7 @@ def test_a_run_is_saved_and_goes_on(run: Run, cube: Array, rows: Array) -> None:
     assert run("unmix", "cube.npy", "--library", "atoms.npy", "--save", "run").code == 0
     ran = run("unmix", "cube.npy", "--library", "atoms.npy", "--save", "run", "--rtol", "1e-3")
     assert ran.code == 2
-    assert "the same settings" in words(ran.err)
+    assert "`--save` must be new, or hold a run with the same targets, settings" in words(ran.err)
 
 
 @pytest.mark.parametrize(

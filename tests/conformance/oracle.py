@@ -20,6 +20,8 @@ from wolfhound.rounding import TINY, gamma
 from wolfhound.threads import set_threads
 
 Make = Callable[[Atoms], Oracle]
+See = Callable[[Matrix], Matrix]
+"""What an oracle makes of the rows that it is given: mostly they are its atoms themselves."""
 Truth = NDArray[np.longdouble]
 
 
@@ -42,7 +44,7 @@ def cases(n: int = 60, d: int = 5) -> dict[str, Matrix]:
     }
 
 
-def check_oracle(make: Make, *, exact: bool) -> None:
+def check_oracle(make: Make, *, exact: bool, see: See = np.asarray) -> None:
     """Check an oracle on rows in memory, in parts and in a file.
 
     Parameters
@@ -51,16 +53,18 @@ def check_oracle(make: Make, *, exact: bool) -> None:
         Makes the oracle of some atoms.
     exact
         Whether it promises the best atom, not only a good one.
+    see
+        Maps the rows that it is given to its atoms.
     """
     for rows in cases().values():
-        _check_answers(make, rows, exact)
-        _check_exclude(make, rows, exact)
+        _check_answers(make, rows, see, exact)
+        _check_exclude(make, rows, see, exact)
     rows = cases()["float32"]
-    _check_threads(make, rows)
-    _check_file(make, rows)
-    _check_shared(make, exact)
+    _check_threads(make, rows, see)
+    _check_file(make, rows, see)
+    _check_shared(make, see, exact)
     if exact:
-        _check_permutation(make, cases()["duplicates"])
+        _check_permutation(make, cases()["duplicates"], see)
 
 
 def true_scores(queries: Matrix, rows: Matrix) -> Truth:
@@ -143,8 +147,8 @@ def first_of_equals(ids: Ids, rows: Matrix) -> Ids:
     return np.asarray(first[inverse.reshape(-1)][ids])
 
 
-def _check_answers(make: Make, rows: Matrix, exact: bool) -> None:
-    atoms = ArrayAtoms(locked(rows))
+def _check_answers(make: Make, given: Matrix, see: See, exact: bool) -> None:
+    atoms, rows = ArrayAtoms(locked(given)), see(given)
     for m, k in ((1, 1), (1, 7), (3, 2), (6, 2), (1, len(rows) + 3), (6, 10**9)):
         queries = locked(queries_for(rows, m))
         before = queries.copy()
@@ -160,8 +164,9 @@ def _check_answers(make: Make, rows: Matrix, exact: bool) -> None:
         np.testing.assert_array_equal(queries, before)
 
 
-def _check_exclude(make: Make, rows: Matrix, exact: bool) -> None:
+def _check_exclude(make: Make, given: Matrix, see: See, exact: bool) -> None:
     """Exclude half of the atoms for even queries, all of them for odd ones."""
+    rows = see(given)
     n, m = len(rows), 6
     queries = queries_for(rows, m)
     left = true_scores(queries, rows)
@@ -173,7 +178,7 @@ def _check_exclude(make: Make, rows: Matrix, exact: bool) -> None:
         scores[banned[banned >= 0]] = -np.inf
     best = left.max(axis=1)
     for which in ([0], [1], [0, 1], list(range(m))):
-        hits = make(ArrayAtoms(rows)).query(queries[which], k=4, exclude=locked(exclude[which]))
+        hits = make(ArrayAtoms(given)).query(queries[which], k=4, exclude=locked(exclude[which]))
         check_hits(hits, queries[which], rows, 4)
         for ids, banned in zip(hits.ids, exclude[which], strict=True):
             assert not np.isin(ids[ids >= 0], banned).any()
@@ -190,9 +195,9 @@ def _same(a: Hits, b: Hits) -> None:
     assert (a.passes, a.radius) == (b.passes, b.radius)
 
 
-def _check_threads(make: Make, rows: Matrix) -> None:
+def _check_threads(make: Make, given: Matrix, see: See) -> None:
     # Parts make blocks of a few rows each, which the threads then share.
-    atoms = ConcatAtoms([rows[i : i + 7] for i in range(0, len(rows), 7)])
+    atoms, rows = ConcatAtoms([given[i : i + 7] for i in range(0, len(given), 7)]), see(given)
     answers = []
     try:
         for threads in (1, 2, 3):
@@ -216,11 +221,11 @@ def _walks(d: int, walks: int, steps: int) -> Matrix:
     return np.asarray(start + 0.01 * np.cumsum(moves, axis=1))
 
 
-def _check_shared(make: Make, exact: bool) -> None:
+def _check_shared(make: Make, see: See, exact: bool) -> None:
     """Ask one oracle from several threads at once, which change places as often as they can."""
-    rows = np.random.default_rng(3).standard_normal((2000, 4)).astype(np.float32)
-    oracle = make(ArrayAtoms(locked(rows)))
-    walks = _walks(4, walks=8, steps=10)
+    given = np.random.default_rng(3).standard_normal((2000, 4)).astype(np.float32)
+    oracle, rows = make(ArrayAtoms(locked(given))), see(given)
+    walks = _walks(rows.shape[1], walks=8, steps=10)
     start = threading.Barrier(len(walks))
 
     def run(walk: Matrix) -> list[Hits]:
@@ -243,22 +248,22 @@ def _check_shared(make: Make, exact: bool) -> None:
             check_proof(each, true_scores(queries, rows), exact=exact)
 
 
-def _check_file(make: Make, rows: Matrix) -> None:
+def _check_file(make: Make, given: Matrix, see: See) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npy"
-        np.save(path, rows)
+        np.save(path, given)
         for m in (1, 3, 6):
-            queries = queries_for(rows, m)
-            in_memory = make(ArrayAtoms(rows)).query(queries, k=5)
+            queries = queries_for(see(given), m)
+            in_memory = make(ArrayAtoms(given)).query(queries, k=5)
             _same(make(FileAtoms(path)).query(queries, k=5), in_memory)
 
 
-def _check_permutation(make: Make, rows: Matrix) -> None:
-    order = np.random.default_rng(1).permutation(len(rows))
+def _check_permutation(make: Make, given: Matrix, see: See) -> None:
+    order, rows = np.random.default_rng(1).permutation(len(given)), see(given)
     for m in (1, 3, 6):
         queries = queries_for(rows, m)
-        plain = make(ArrayAtoms(rows)).query(queries, k=3)
-        moved = make(ArrayAtoms(rows[order])).query(queries, k=3)
+        plain = make(ArrayAtoms(given)).query(queries, k=3)
+        moved = make(ArrayAtoms(given[order])).query(queries, k=3)
         np.testing.assert_array_equal(moved.scores[:, 0], plain.scores[:, 0])
         np.testing.assert_array_equal(moved.bounds, plain.bounds)
         best = order[moved.ids[:, 0]]

@@ -7,15 +7,20 @@ the package, `INDEXES` and `RULES`, which their tests read.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import itertools
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+import numpy as np
+
 from tests.conformance.method import problems
-from tests.conformance.oracle import Make
+from tests.conformance.oracle import Make, See
 from tests.methods.shares import ANY
 from tests.methods.test_tiers import On
 from tests.objectives.cases import CASES as OBJECTIVES
 from tests.oracles.degraded import EveryOther
-from wolfhound.core import Method
+from wolfhound.atoms import ArrayAtoms
+from wolfhound.core import Atoms, Method, Oracle
 from wolfhound.herding.kernels import KERNELS as CLASSES
 from wolfhound.herding.kernels import Kernel
 from wolfhound.methods.directions import Away, BlendedPairwise, Pairwise, Vanilla
@@ -23,8 +28,12 @@ from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.methods.steps import Adaptive, Clipped, LineSearch, OpenLoop, ShortStep
 from wolfhound.methods.sublinear import SublinearFrankWolfe
+from wolfhound.oracles.forms import FormScan, pair_rows
+from wolfhound.oracles.int8.file_scan import Int8FileScan
+from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.quantized import QuantizedQueries
 from wolfhound.oracles.scan import Scan
+from wolfhound.oracles.sharded import Sharded
 from wolfhound.oracles.subset import RandomSubset
 from wolfhound.oracles.wrappers import Audited, Tiered
 
@@ -32,10 +41,11 @@ __all__ = ["KERNELS", "METHODS", "OBJECTIVES", "ORACLES", "OracleLine"]
 
 
 class OracleLine(NamedTuple):
-    """How to make an oracle, and whether it promises the best atom."""
+    """How to make an oracle, whether it promises the best atom, and how it sees the rows that it is given."""
 
     make: Make
     exact: bool = False
+    see: See = np.asarray
 
 
 class MethodLine(NamedTuple):
@@ -47,10 +57,24 @@ class MethodLine(NamedTuple):
     monotone: bool = True
 
 
+_THREADS = ThreadPoolExecutor(4, thread_name_prefix="shards")
+
+
+def _shard(atoms: Atoms, make: Make = Scan, *, parts: int = 3, width: int | None = None) -> Oracle:
+    """An oracle over contiguous parts of the atoms, as many as there are atoms for."""
+    n = atoms.shape[0]
+    ends = sorted({n * i // parts for i in range(parts + 1)})
+    shards = [make(ArrayAtoms(atoms.take(np.arange(a, b)))) for a, b in itertools.pairwise(ends)]
+    return Sharded.over(shards, _THREADS, width=width)
+
+
 ORACLES = {
     "Scan": OracleLine(Scan, exact=True),
     "Scan, screened": OracleLine(lambda atoms: Scan(atoms, screen=True), exact=True),
     "Scan, not screened": OracleLine(lambda atoms: Scan(atoms, screen=False), exact=True),
+    "FormScan": OracleLine(FormScan, exact=True, see=pair_rows),
+    "Tiered over forms": OracleLine(lambda atoms: Tiered(FormScan(atoms), cache=5), see=pair_rows),
+    "Int8FileScan": OracleLine(Int8FileScan.build, exact=True),
     "RandomSubset": OracleLine(RandomSubset),
     "RandomSubset of 1": OracleLine(lambda atoms: RandomSubset(atoms, size=1)),
     "RandomSubset of 7": OracleLine(lambda atoms: RandomSubset(atoms, size=7)),
@@ -73,6 +97,12 @@ ORACLES = {
     "QuantizedQueries of an index": OracleLine(lambda atoms: QuantizedQueries(EveryOther(atoms), side=0.1)),
     "Tiers of quantized": OracleLine(lambda atoms: Tiered(QuantizedQueries(EveryOther(atoms), side=0.1))),
     "Quantized tiers": OracleLine(lambda atoms: QuantizedQueries(Tiered(EveryOther(atoms)), side=0.1)),
+    "Sharded": OracleLine(_shard, exact=True),
+    "Sharded, one part": OracleLine(lambda atoms: _shard(atoms, parts=1), exact=True),
+    "Sharded int8": OracleLine(lambda atoms: _shard(atoms, Int8Scan.build), exact=True),
+    "Sharded subsets": OracleLine(lambda atoms: _shard(atoms, RandomSubset)),
+    "Sharded tiers": OracleLine(lambda atoms: _shard(atoms, lambda part: Tiered(EveryOther(part)), width=2)),
+    "Tiers of shards": OracleLine(lambda atoms: Tiered(EveryOther(atoms), _shard(atoms))),
 }
 
 _DIRECTIONS = (Away(), Pairwise(), BlendedPairwise())

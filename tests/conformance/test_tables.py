@@ -16,7 +16,7 @@ from tests.objectives.cases import LIFTED, SLACK
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ORACLES)
 def test_oracle(name: str) -> None:
-    check_oracle(ORACLES[name].make, exact=ORACLES[name].exact)
+    check_oracle(ORACLES[name].make, exact=ORACLES[name].exact, see=ORACLES[name].see)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

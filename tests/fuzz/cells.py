@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -27,6 +28,7 @@ from wolfhound import (
     FullyCorrective,
     Hnsw,
     Huber,
+    Int8FileScan,
     Int8Scan,
     LeastSquares,
     LineSearch,
@@ -41,6 +43,7 @@ from wolfhound import (
     QuantizedQueries,
     RandomSubset,
     Scan,
+    Sharded,
     SimHash,
     SquaredDistance,
     SublinearFrankWolfe,
@@ -199,8 +202,11 @@ def pick(rng: Rng, *choices: Any) -> Any:
     return choices[int(rng.integers(len(choices)))]
 
 
-METHODS: dict[str, Callable[[Rng], Method]] = {
-    "FullyCorrective": lambda rng: FullyCorrective(harvest=int(rng.choice([1, 4, 4096])), pool=16384),
+METHODS: dict[str, Callable[[Rng], Method | None]] = {
+    # None: the default, which goes a way of its own over few atoms.
+    "FullyCorrective": lambda rng: pick(
+        rng, None, FullyCorrective(harvest=pick(rng, 1, 4, 4096), pool=16384)
+    ),
     "Vanilla": lambda rng: FrankWolfe(Vanilla(), pick(rng, LineSearch(), Adaptive())),
     "OpenLoop": lambda rng: FrankWolfe(Vanilla(), OpenLoop()),
     "Away": lambda rng: FrankWolfe(Away(), lazy=bool(rng.integers(2))),
@@ -230,10 +236,21 @@ def _half(atoms: Any) -> RandomSubset:
     return RandomSubset(rows, size=max(1, rows.shape[0] // 2))
 
 
+_THREADS = ThreadPoolExecutor(8, thread_name_prefix="shards")
+
+
+def _shard(atoms: Any, make: Callable[[Any], Oracle], parts: int) -> Oracle:
+    whole = as_atoms(atoms)
+    ends = sorted({whole.shape[0] * i // parts for i in range(parts + 1)})
+    shards = [make(whole.take(np.arange(first, stop))) for first, stop in itertools.pairwise(ends)]
+    return Sharded.over(shards, _THREADS)
+
+
 ORACLES: dict[str, Callable[[Any, Rng], Oracle]] = {
     "Scan": lambda atoms, rng: Scan(atoms),
     "Scan, not screened": lambda atoms, rng: Scan(atoms, screen=False),
     "Int8Scan": lambda atoms, rng: Int8Scan.build(atoms),
+    "Int8FileScan": lambda atoms, rng: Int8FileScan.build(atoms),
     "ClusterIndex": lambda atoms, rng: ClusterIndex.build(atoms),
     "ClusterIndex, proof": lambda atoms, rng: ClusterIndex.build(atoms, proof=True),
     "LshIndex": lambda atoms, rng: LshIndex.build(atoms, family=pick(rng, CrossPolytope(), SimHash())),
@@ -243,6 +260,7 @@ ORACLES: dict[str, Callable[[Any, Rng], Oracle]] = {
     "Projected": _projected,
     "Tiered": lambda atoms, rng: Tiered(_half(atoms), cache=int(rng.choice([0, 4, 256]))),
     "Audited": lambda atoms, rng: Audited(_half(atoms), every=2),
+    "Sharded": lambda atoms, rng: _shard(atoms, pick(rng, Scan, Int8Scan.build), int(rng.integers(1, 4))),
     "QuantizedQueries": lambda atoms, rng: QuantizedQueries(Scan(atoms), side=float(rng.choice([1e-3, 0.1]))),
 }
 

@@ -24,14 +24,27 @@ from numpy.typing import NDArray
 
 from tests.fuzz import forgery, supervise
 from tests.fuzz.supervise import Findings
-from wolfhound import SquaredDistance, load, minimize
+from wolfhound import (
+    Adaptive,
+    FrankWolfe,
+    LinearModel,
+    Normal,
+    Pairwise,
+    SquaredDistance,
+    design,
+    load,
+    minimize,
+    npmle,
+)
 from wolfhound.herding.herd import herd
 from wolfhound.herding.result import HerdResult
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
+from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.policy import ACMDP, AffineTransition, QuadraticReward, TabularResult, fwpo
+from wolfhound.result import Result
 from wolfhound.store import StoreError
 
 BATCH = 50
@@ -66,6 +79,19 @@ def _index(oracle: Any, rows: NDArray[Any], **options: Any) -> tuple[Any, ...]:
     )
 
 
+class _Unfinished:
+    """A run that was cut short, and can go on."""
+
+    def save(self, folder: Path) -> None:
+        _go_on(folder, max_passes=6)
+
+
+def _go_on(folder: Path, **limits: Any) -> Result:
+    """Solve by many short passes, from what the folder holds."""
+    method = FrankWolfe(Pairwise(), Adaptive())
+    return minimize(SquaredDistance(TARGET), ROWS, method=method, checkpoint=folder, exclude=[39], **limits)
+
+
 def _policy() -> ACMDP:
     rng = np.random.default_rng(3)
     chances = rng.uniform(0.0, 0.01, (3, 5, 3))
@@ -85,14 +111,22 @@ def templates() -> tuple[Template, ...]:
             lambda folder: load(folder, atoms=ROWS),
             use_result,
         ),
+        "checkpoint": lambda: (_Unfinished(), _go_on, use_run),
         "herd": lambda: (herd(ROWS, 6), lambda folder: HerdResult.load(folder, ROWS), use_result),
         "policy": lambda: (
             fwpo(_policy(), max_steps=4),
             lambda folder: TabularResult.load(folder, atoms=ROWS),
             use_result,
         ),
+        "mixture": lambda: (npmle(ROWS[:, 0], Normal(0.5)), load, use_mixture),
+        "design": lambda: (
+            design(ROWS, model=LinearModel(), given=ROWS[:2], runs=9),
+            lambda folder: load(folder, atoms=ROWS),
+            use_design,
+        ),
         "int8": lambda: _index(Int8Scan, ROWS),
         "int8 positive": lambda: _index(Int8Scan, POSITIVE),
+        "int8 on disk": lambda: _index(Int8FileScan, POSITIVE),
         "clusters": lambda: _index(ClusterIndex, ROWS),
         "clusters proof": lambda: _index(ClusterIndex, ROWS, proof=True),
         "lsh": lambda: _index(LshIndex, ROWS, tables=2, tau=0.5),
@@ -155,6 +189,47 @@ def use_result(result: Any) -> list[str]:
         "trace": len(result.trace) == len(result.trace.kind),
         "message": isinstance(result.message, str),
     }
+    return [f"wrong {name}" for name, holds in rules.items() if not holds]
+
+
+def use_run(result: Result) -> list[str]:
+    """As a result, of whose proof nothing comes from the folder."""
+    wrong = use_result(result)
+    known = least(ROWS[:39].tobytes(), ROWS.dtype.str)
+    if not result.lower <= known * (1.0 + 1e-9):
+        wrong.append(f"lower {result.lower} is above the minimum")
+    if not result.value >= known * (1.0 - 1e-9):
+        wrong.append(f"value {result.value} is below the minimum")
+    away = result.weights @ ROWS[result.ids].astype(np.float64) / result.weights.sum() - TARGET
+    if not 0.5 * float(away @ away) <= result.value * (1.0 + 1e-12):
+        wrong.append(f"value {result.value} is below that of the weights")
+    return wrong
+
+
+def use_mixture(fit: Any) -> list[str]:
+    """Ask a fit for posteriors; return what is wrong."""
+    repr(fit)
+    rows = fit.posterior(np.array([0.0, 1.0, 2.0]), Normal(0.5))
+    rules = {
+        "posterior": rows.shape == (3, len(fit.mass)) and bool(np.abs(rows.sum(axis=1) - 1.0).max() < 1e-6),
+        "gap": fit.gap >= 0.0,
+        "means": len(fit.posterior_mean()) == len(fit.x),
+    }
+    return [f"wrong {name}" for name, holds in rules.items() if not holds]
+
+
+def use_design(found: Any) -> list[str]:
+    """Look at all that a design says, and round it; return what is wrong."""
+    repr(found)
+    found.to_columns()
+    rules = {
+        "ids": found.ids.min(initial=0) >= 0 and found.ids.max(initial=0) < len(ROWS),
+        "weights": bool((found.weights >= 0.0).all()) and abs(found.weights.sum() - 1.0) <= 1e-6,
+        "efficiency": 0.0 <= found.efficiency <= 1.0,
+    }
+    found.variance(ROWS[:3])
+    exact = found.round(9)
+    rules["runs"] = exact.runs == 9 and bool((exact.counts > 0).all()) and 0.0 <= exact.efficiency <= 1.0
     return [f"wrong {name}" for name, holds in rules.items() if not holds]
 
 

@@ -49,7 +49,7 @@ class Call(NamedTuple):
     label: str
     cell: str
     problem: cells.Problem
-    method: Method
+    method: Method | None
     oracle: Oracle
     rtol: float
     steps: float
@@ -150,6 +150,7 @@ def solve(found: Findings, call: Call, values: hostile.Array) -> None:
     found.counts["problems"] += 1
     found.counts[call.cell] += 1
     found.counts[result.status.name] += 1
+    found.counts["in one go"] += call.method is None and len(result.trace) == 2
     wrong = judge_result(result, call, values)
     found.violations.extend(f"{call.label}, rtol {call.rtol}, seed {call.seed}: {text}" for text in wrong)
 

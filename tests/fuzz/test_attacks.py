@@ -19,7 +19,14 @@ SEED = int(os.environ.get("WOLFHOUND_FUZZ_SEED", secrets.randbits(32)))
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "batches", "counted", "least"),
-    [("problems", 6, "problems", 300), ("bounds", 8, "bounds", 2000), ("shared", 2, "shared runs", 150)],
+    [
+        ("problems", 6, "problems", 300),
+        ("many", 12, "targets", 100),
+        ("bounds", 8, "bounds", 2000),
+        ("shared", 2, "shared runs", 150),
+        ("designs", 40, "designs", 30),
+        ("mixtures", 6, "certificates", 30),
+    ],
 )
 def test_nothing_is_found(module: str, batches: int, counted: str, least: int) -> None:
     found = supervise.run(module, SEED, range(batches), workers=1)

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.fuzz import bounds, cells, exact, hostile, problems, supervise
+from tests.fuzz import bounds, cells, exact, hostile, mixtures, problems, supervise
 from wolfhound import FullyCorrective, Scan, SquaredDistance, Status
+from wolfhound.mixtures._continuum import Continuum
+from wolfhound.mixtures._continuum_kernels import NORMAL
 from wolfhound.store import StoreError
 
 ROWS = np.random.default_rng(0).standard_normal((12, 3))
@@ -154,3 +156,28 @@ def test_deaths_and_hangs_are_findings() -> None:
     assert found.counts == {"done": 4, "deaths": 1, "hangs": 1}
     assert any("death" in text and "case 1" in text for text in found.violations)
     assert any("hang" in text and "case 3" in text for text in found.violations)
+
+
+attack: Any = mixtures  # without its types: what it imports is replaced
+
+
+def test_a_bound_that_is_too_low_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Continuum.certify
+    monkeypatch.setattr(
+        Continuum,
+        "certify",
+        lambda data, f, wanted=0.0: (found := right(data, f, wanted))._replace(
+            upper=math.log(found.attained) - 1e-6
+        ),
+    )
+    rng = np.random.default_rng(0)
+    wrong = [judged for _ in range(6) for judged in attack.judge_certificate(rng, NORMAL)]
+    assert len(wrong) >= 5
+
+
+def test_a_gap_that_is_too_small_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = attack.npmle
+    monkeypatch.setattr(attack, "npmle", lambda *a, **k: replace(right(*a, grid=[0.5], **k), gap=1e-6))
+    seen = np.array([0.0, 2.0, 7.0]), np.full(3, 9.0), np.full(3, 1.0 / 3.0)
+    monkeypatch.setattr(attack, "draw", lambda rng, kind: seen)
+    assert all(attack.judge_fit(np.random.default_rng(seed)) for seed in range(3))

@@ -20,6 +20,8 @@ class Wrong(NamedTuple):
 
 SOLVE = "solve atoms.npy --objective squared-distance --target point.npy"
 EXPLAIN = "explain atoms.npy --target 1"
+MANY = "explain atoms.npy --targets other.npy"
+UNMIX = "unmix other.npy --library atoms.npy"
 HERD = "herd rows.csv -m 3"
 BUILD = "index build atoms.npy -o new --kind int8"
 MODEL = "policy solve atoms.npy --reward R.npy --transition P.npy"
@@ -51,10 +53,18 @@ OVERWRITTEN = [
     Wrong("herd row?.csv -m 3 -o rows.csv", "--out"),
     Wrong(f"{SOLVE} --out atoms.npy", "--out"),
     Wrong(f"{SOLVE} --out point.npy", "--out"),
+    Wrong(
+        "solve atoms.npy,part.npy --objective squared-distance --target point.npy --out atoms.npy", "--out"
+    ),
     Wrong(f"{SOLVE} --save .", "--save"),
     Wrong(f"{SOLVE} --save same.png --plot same.png", "--plot"),
     Wrong(f"{EXPLAIN} --out atoms.npy", "--out"),
     Wrong("explain rows.npz:a --target 1 --out other.npy --names other.npy", "--out"),
+    Wrong(f"{MANY} --summary other.npy", "--summary"),
+    Wrong(f"{MANY} --out all.csv --summary all.csv", "--summary"),
+    Wrong(f"{MANY} --save .", "--save"),
+    Wrong(f"{UNMIX} --out other.npy", "--out"),
+    Wrong(f"{UNMIX} --save atoms.npy", "--save"),
     Wrong("index build atoms.npy -o atoms.npy", "--out"),
     Wrong(f"{MODEL} --out P.npy", "--out"),
     Wrong("policy train rows.csv --log rows.csv", "--log"),
@@ -79,6 +89,14 @@ UNWRITABLE = [
     Wrong(f"{SOLVE} --save kept", "--save"),
     Wrong(f"{EXPLAIN} --out /proc/out.json", "--out"),
     Wrong(f"{EXPLAIN} --plot missing/gaps.png", "--plot"),
+    Wrong(f"{MANY} --save kept", "--save"),
+    Wrong(f"{MANY} --save /proc/run", "--save"),
+    Wrong(f"{MANY} --summary all.txt", "--summary"),
+    Wrong(f"{MANY} --summary missing/all.csv", "--summary"),
+    Wrong(f"{UNMIX} --save kept", "--save"),
+    Wrong(f"{UNMIX} --summary folder.csv", "--summary"),
+    Wrong(f"{UNMIX} --out fractions.png", "--out"),
+    Wrong(f"{UNMIX} --plot map.csv", "--plot"),
     Wrong("index build atoms.npy -o kept", "--out"),
     Wrong("index build atoms.npy -o /proc/index", "--out"),
     Wrong(f"{MODEL} --save kept", "--save"),
@@ -88,6 +106,37 @@ UNWRITABLE = [
     Wrong(f"{COMPARE} --plot run.csv", "--plot"),
     Wrong(f"{PLAN} --plot /proc/plan.png", "--plot"),
     Wrong("demo --plot folder.png", "--plot"),
+]
+
+DESIGNS = [
+    Wrong("design", "CANDIDATES"),
+    Wrong("design no.csv", "no.csv"),
+    Wrong("design atoms.npy --factor a=1,2", "--factor"),
+    Wrong("design --factor a", "--factor"),
+    Wrong("design --factor a=", "--factor"),
+    Wrong("design --factor a=1,2 --factor a=3,4", "--factor"),
+    Wrong("design --factor a=1,1,2", "levels of a"),
+    Wrong("design --factor a=1,2 --columns a", "--columns"),
+    Wrong("design atoms.npy --columns a", "columns"),
+    Wrong("design rows.csv --columns a,zz", "zz"),
+    Wrong("design atoms.npy --model cubic", "--model"),
+    Wrong("design atoms.npy --criterion e", "--criterion"),
+    Wrong("design atoms.npy --region atoms.npy", "--region"),
+    Wrong("design atoms.npy --runs 0", "--runs"),
+    Wrong("design atoms.npy --runs 3", "aliased terms"),
+    Wrong("design atoms.npy --given atoms.npy", "--runs"),
+    Wrong("design atoms.npy --given short.npy --runs 4", "--given"),
+    Wrong("design atoms.npy --exclude 99", "--exclude"),
+    Wrong("design atoms.npy --exclude x", "--exclude"),
+    Wrong("design atoms.npy --efficiency 1", "--efficiency"),
+    Wrong("design atoms.npy --max-passes -1", "--max-passes"),
+    Wrong("design atoms.npy --out atoms.npy", "--out"),
+    Wrong("design atoms.npy --out plan.txt", "--out"),
+    Wrong("design atoms.npy --plot plan.csv", "--plot"),
+    Wrong("design atoms.npy --save kept", "--save"),
+    Wrong("design hole.npy", "nan"),
+    Wrong("design --factor a=0,1 --factor b=0,1 --model quadratic", "a ~ a^2; b ~ b^2"),
+    Wrong("design --factor a=1 --model linear", "1 ~ a"),
 ]
 
 FILES = [
@@ -103,6 +152,22 @@ FILES = [
     Wrong("explain line.npy --target 1", "(3,)"),
     Wrong("explain hole.npy --target 1", "nan"),
     Wrong("explain rows.npz:b --target 1", "rows.npz"),
+    Wrong("explain atoms.npy --targets no.npy", "no.npy"),
+    Wrong("explain atoms.npy --targets empty.npy", "empty.npy"),
+    Wrong("explain atoms.npy --targets claims.npy", "claims.npy"),
+    Wrong("explain atoms.npy --targets text.npy", "text.npy"),
+    Wrong("explain atoms.npy --targets objects.npy", "objects.npy"),
+    Wrong("explain atoms.npy --targets line.npy", "(3,)"),
+    Wrong("explain atoms.npy --targets hole.npy", "nan"),
+    Wrong("explain atoms.npy --targets huge.npy", "--targets"),
+    Wrong("explain huge.npy --targets atoms.npy", "ATOMS"),
+    Wrong("unmix no.npy --library atoms.npy", "no.npy"),
+    Wrong("unmix claims.npy --library atoms.npy", "claims.npy"),
+    Wrong("unmix text.npy --library atoms.npy", "text.npy"),
+    Wrong("unmix objects.npy --library atoms.npy", "objects.npy"),
+    Wrong("unmix hole.npy --library atoms.npy", "--skip"),
+    Wrong("unmix other.npy --library no.npy", "no.npy"),
+    Wrong("unmix other.npy --library hole.npy", "--library"),
     Wrong("herd blank.csv -m 1", "'a' in line 2"),
     Wrong("herd twice.csv -m 1", "distinct"),
     Wrong("herd words.csv -m 1", "numeric"),
@@ -130,6 +195,9 @@ VALUES = [
     Wrong("solve atoms.npy --objective logistic --design R.npy", "--labels"),
     Wrong("solve atoms.npy --objective huber --design R.npy --response line.npy --delta 0", "--delta"),
     Wrong(f"{SOLVE} --labels point.npy", "--labels"),
+    Wrong(f"{SOLVE} --checkpoint kept", "--checkpoint"),
+    Wrong(f"{SOLVE} --checkpoint atoms.npy", "--checkpoint"),
+    Wrong("explain atoms.npy --target 1 --target 2 --checkpoint new", "--checkpoint"),
     Wrong(f"{SOLVE} --method newton", "--method"),
     Wrong(f"{SOLVE} --step short-step", "--step"),
     Wrong(f"{SOLVE} --lazy", "--lazy"),
@@ -154,6 +222,19 @@ VALUES = [
     Wrong("explain atoms.npy --targets atoms.npy --target 1", "--targets"),
     Wrong("explain atoms.npy --targets R.npy --exclude-self", "--exclude-self"),
     Wrong(f"{EXPLAIN} --rtol inf --max-seconds nan", "--max-seconds"),
+    Wrong(f"{EXPLAIN} --summary all.csv", "--summary"),
+    Wrong(f"{EXPLAIN} --save run", "--save"),
+    Wrong(f"{EXPLAIN} --skip", "--skip"),
+    Wrong(f"{MANY} --rtol -1", "--rtol"),
+    Wrong(f"{MANY} --max-seconds nan", "--max-seconds"),
+    Wrong(f"{MANY} --names rows.csv", "--names"),
+    Wrong("unmix other.npy", "--library"),
+    Wrong("unmix short.npy --library atoms.npy", "CUBE"),
+    Wrong("unmix line.npy --library atoms.npy", "CUBE"),
+    Wrong(f"{UNMIX} --max-atoms 0", "--max-atoms"),
+    Wrong(f"{UNMIX} --rtol nan", "--rtol"),
+    Wrong(f"{UNMIX} --max-seconds -1", "--max-seconds"),
+    Wrong(f"{UNMIX} --seed -1", "--seed"),
     Wrong("herd rows.csv", "--size"),
     Wrong("herd rows.csv -m 0", "--size"),
     Wrong("herd rows.csv -m 41", "--size"),
@@ -226,7 +307,7 @@ VALUES = [
     Wrong(f"{PLAN} --batch 0", "--batch"),
 ]
 
-COMMANDS = [*FRAME, *OVERWRITTEN, *UNWRITABLE, *FILES, *VALUES]
+COMMANDS = [*FRAME, *OVERWRITTEN, *UNWRITABLE, *DESIGNS, *FILES, *VALUES]
 
 IN_A_PROCESS = [
     FRAME[0],

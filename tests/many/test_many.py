@@ -262,11 +262,11 @@ def test_a_group_that_was_cut_off_is_solved_again(tmp_path: Path) -> None:
     [
         ({"rtol": 1e-3}, TARGETS, ATOMS, "Got rtol = 1e-06"),
         ({"max_atoms": 3}, TARGETS, ATOMS, "Got max_atoms = None"),
-        ({"exclude": [3]}, TARGETS, ATOMS, "Got exclude ="),
+        ({"exclude": [3]}, TARGETS, ATOMS, "Got other exclude"),
         ({"at_most_one": True}, TARGETS, ATOMS, "Got at_most_one = False"),
         ({"seed": 1}, TARGETS, ATOMS, "Got seed = 0"),
         ({}, TARGETS[:5], ATOMS, "Got total = 12"),
-        ({}, TARGETS + 1.0, ATOMS, "with the same targets"),
+        ({}, TARGETS + 1.0, ATOMS, "Got other targets"),
         ({}, TARGETS, ATOMS + 1.0, "Got other atoms"),
     ],
 )

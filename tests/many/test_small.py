@@ -50,6 +50,10 @@ def hostile() -> dict[str, tuple[Array, Array]]:
         "float32": (base.astype(np.float32), far.astype(np.float32)),
         "integers": (np.arange(40).reshape(10, 4) % 7, np.arange(12).reshape(3, 4)),
         "subnormal": (base * 5e-324 * 1e10, far * 5e-324 * 1e10),
+        "subnormal, targets at the centre": (
+            np.array([[0.0, 3e-323], [3e-323, 0.0], [0.0, 3e-323]]),
+            np.array([[1e-323, 2e-323], [0.0, 0.0]]),
+        ),
         "near ties": (np.eye(6)[:, :4] + 1e-12 * normal(6, 4), np.full((3, 4), 0.2)),
     }
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.problems import exact_minimum, rational
 from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Point, Vector
+from wolfhound.core import Atoms, Hits, Ids, Matrix, Point, Start, Vector
 from wolfhound.methods._ask import Asker, cutgap
 from wolfhound.objectives.custom import Custom
 from wolfhound.objectives.quadratic import SquaredDistance
@@ -239,3 +239,71 @@ def test_a_point_without_gradient_is_proved_at_once() -> None:
     ask(point)
     assert ask.lower == 0.0
     assert point.upper <= 1e-300
+
+
+# ---------------------------------------------------------------- a run that goes on
+
+
+def go_on(proof: Vector | None, lower: float = 0.1, goal: float = 0.0) -> tuple[Asker, Spy]:
+    rows = ROWS[:0]
+    start = Start(
+        ids=NONE,
+        weights=np.empty(0),
+        rows=rows,
+        pool_ids=NONE,
+        pool=rows,
+        exclude=NONE,
+        passes=3.0,
+        scored=12,
+        lower=lower,
+        proof=proof,
+    )
+    spy = Spy(ArrayAtoms(ROWS))
+    return Asker(TARGET, spy, NONE, goal=goal, start=start), spy
+
+
+def test_the_first_query_proves_the_old_bound_again() -> None:
+    good, poor = TARGET.at(np.array([0.95, 0.1])), TARGET.at(np.zeros(2))
+    before, _ = asker()
+    before(good)
+    ask, spy = go_on(good.x, lower=before.lower)
+    assert ask.lower == TARGET.floor
+    hits = ask(poor, k=2, wanted=0.5)
+    assert ask.lower == before.lower
+    assert ask.state(0, poor, NONE, np.empty(0), kind="pass").proof is good.x
+    assert (ask.passes, ask.scored) == (4.0, 20)  # one pass, of two queries
+    np.testing.assert_array_equal(spy.calls[0]["queries"], [-poor.grad, -good.grad])
+    assert spy.calls[0]["thresholds"] is None
+    alone = Scan(ROWS).query(-poor.grad[None], k=2)
+    np.testing.assert_array_equal(hits.ids, alone.ids)
+    np.testing.assert_array_equal(hits.bounds, alone.bounds)
+    np.testing.assert_array_equal(hits.rows[hits.slots[0]], ROWS[alone.ids[0]])
+    ask(poor, wanted=0.5)
+    assert spy.calls[1]["queries"].shape == (1, 2)
+    assert spy.calls[1]["thresholds"] is not None
+
+
+def test_a_better_proof_takes_the_place_of_the_old() -> None:
+    good, poor = TARGET.at(np.array([0.95, 0.1])), TARGET.at(np.zeros(2))
+    ask, _ = go_on(poor.x)
+    ask(good)
+    assert ask.state(0, good, NONE, np.empty(0), kind="pass").proof is good.x
+
+
+@pytest.mark.parametrize("junk", [np.full(2, 1e200), np.full(2, np.nan), np.full(2, np.inf)])
+def test_a_proof_that_is_none_is_left_out(junk: Vector) -> None:
+    ask, spy = go_on(junk)
+    ask(TARGET.at(np.array([0.9, 0.3])))
+    assert spy.calls[0]["queries"].shape == (1, 2)
+    assert ask.lower <= exact_minimum(rational(ROWS), rational(TARGET.target[None])[0])
+
+
+def test_a_bound_that_was_kept_steers_until_it_is_proved_or_would_end_the_run() -> None:
+    point = TARGET.at(np.array([0.9, 0.3]))
+    ask, _ = go_on(point.x, lower=point.value - 0.5, goal=0.1)
+    assert ask.expect(point) == point.value - 0.5
+    assert go_on(point.x, lower=point.value - 0.05, goal=0.1)[0].expect(point) == point.value
+    assert go_on(point.x, lower=1e9, goal=0.1)[0].expect(point) == point.value
+    ask(point)
+    assert ask.expect(point) == ask.lower
+    assert go_on(None, lower=2.0)[0].expect(point) == TARGET.floor

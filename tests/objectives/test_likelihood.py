@@ -116,3 +116,11 @@ def test_uncovered_are_the_observations_that_no_row_explains() -> None:
 
 def test_dimension_is_free() -> None:
     assert F.dim is None
+
+
+def test_atoms_in_float64_for_smaller_gaps() -> None:
+    logs = np.random.default_rng(0).normal(-3.0, 2.0, (6, 9))
+    atoms, offsets = likelihood_atoms(logs, dtype=np.float64)
+    np.testing.assert_allclose(np.log(atoms) + offsets, logs, atol=1e-14)
+    with pytest.raises(ValueError, match="dtype"):
+        likelihood_atoms(logs, dtype=np.float16)

@@ -20,6 +20,7 @@ from wolfhound.oracles._order_kernels import BINS, bin_of, descending, per_unit
 from wolfhound.oracles._scale import FAR, scale_rows, unit_of
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.hashes import SimHash
+from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.projected import Projected
@@ -46,6 +47,7 @@ def pq(rows: Matrix) -> Oracle:
 MAKERS: dict[str, Callable[[Matrix], Oracle]] = {
     "scan": Scan,
     "int8": Int8Scan.build,
+    "int8 on disk": Int8FileScan.build,
     "clusters": lambda rows: ClusterIndex.build(rows, budget=4, proof=True),
     "lsh": lambda rows: LshIndex.build(rows, bucket=2.0),
     "lsh with proof": lambda rows: LshIndex.build(rows, budget=4, tables=2, proof=True),

@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Exit, Typer, echo
 
 import wolfhound as wh
-from wolfhound.cli import bench, demo, explain, herd, index, plan, policy, solve, unmix
+from wolfhound.cli import bench, demo, design, explain, herd, index, npmle, plan, policy, solve, unmix
 from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli._options import option
 
@@ -24,7 +24,18 @@ app = Typer(
     "wolfhound explain atoms.npy --target 17 --exclude-self\n\n"
     "wolfhound solve --help",
 )
-for run in (demo.demo, explain.explain, solve.solve, unmix.unmix, herd.herd, plan.plan, bench.bench):
+COMMANDS = (
+    demo.demo,
+    explain.explain,
+    solve.solve,
+    unmix.unmix,
+    npmle.npmle,
+    herd.herd,
+    design.design,
+    plan.plan,
+    bench.bench,
+)
+for run in COMMANDS:
     app.command(cls=Command)(run)
 app.add_typer(policy.app, name="policy")
 app.add_typer(index.app, name="index")

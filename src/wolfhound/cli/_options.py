@@ -13,6 +13,7 @@ from typer import Argument, Option
 
 from wolfhound import readers
 from wolfhound.atoms import join
+from wolfhound.cli._progress import watch_reading
 from wolfhound.core import Atoms
 from wolfhound.tables import open_table
 from wolfhound.validate import require
@@ -35,7 +36,12 @@ output = in_panel("Output")
 file_output = in_panel("Output", metavar="FILE")
 
 AtomsFile = Annotated[
-    str, Argument(metavar="ATOMS", help="Atoms, one per row: .npy, .npz, .csv, .parquet or a quoted glob.")
+    str,
+    Argument(
+        metavar="ATOMS",
+        help="Atoms, one per row: .npy, .npz, .csv, .parquet, .h5, .zarr or .safetensors, "
+        "a quoted glob, several with commas between; file::name for one array of a file.",
+    ),
 ]
 Names = Annotated[
     str | None, option("Names, one per line; else the only text column of ATOMS, if any.", metavar="FILE")
@@ -45,9 +51,19 @@ Atol = Annotated[float, stopping("Wanted proved gap, absolute; the larger counts
 MaxSteps = Annotated[float, stopping("Stop after so many steps.", show_default=False)]
 MaxPasses = Annotated[float, stopping("Stop after so many passes over all atoms.", show_default=False)]
 MaxSeconds = Annotated[float, stopping("Stop after so long; the best stays.", show_default=False)]
+MaxMemory = Annotated[
+    str | None,
+    option("Bytes to work in, such as 500MB, besides Python's own; any if not given.", metavar="SIZE"),
+]
 Seed = Annotated[int, option("Seed of the random atoms that are read first.", min=0)]
+Checkpoint = Annotated[
+    Path | None, output("Kept after every pass: the same command goes on from there.", metavar="FOLDER")
+]
 Top = Annotated[int, output("Atoms to print, by weight.", min=0)]
 Out = Annotated[Path | None, file_output("Write all weights: .csv, .json, .npy or .parquet.")]
+Summary = Annotated[
+    Path | None, file_output("Write value, lower, gap, status per target: .csv, .json, .npy or .parquet.")
+]
 Save = Annotated[Path | None, output("Save the result, for wolfhound.load.", metavar="FOLDER")]
 Plot = Annotated[Path | None, file_output("Draw the convergence: .png, .svg or .pdf.", "--plot")]
 Json = Annotated[bool, output("Print one JSON document and nothing else.", "--json")]
@@ -72,6 +88,12 @@ def parse_count(value: float, option: str) -> int:
     return int(value)
 
 
+def open_atoms(path: str) -> Atoms:
+    """Read atoms, and show how far it is."""
+    with watch_reading():
+        return readers.read_atoms(path)
+
+
 def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | None]:
     """Read the atoms and their names.
 
@@ -81,8 +103,9 @@ def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | N
         table = open_table(path)
         only = table.texts[0] if len(table.texts) == 1 else None
         known = None if only is None else tuple(table.column(only, missing="None").tolist())
-        return join(table.parts(None)), known
-    atoms, read = readers.read_atoms(path), readers.read_names(names)
+        with watch_reading():
+            return join(table.parts(None)), known
+    atoms, read = open_atoms(path), readers.read_names(names)
     n = atoms.shape[0]
     if len(read) != n:
         raise ValueError(f"`--names` must hold {n:,} names, one per atom. Got {len(read):,} in {names}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, cast
@@ -17,9 +17,11 @@ from rich.table import Table
 
 from wolfhound import plot
 from wolfhound._parquet import import_arrow
+from wolfhound.checkpoint import KIND, Checkpoint
 from wolfhound.cli import _places as places
 from wolfhound.core import Status
 from wolfhound.result import Result
+from wolfhound.store import MANIFEST
 from wolfhound.writers import TABLES, as_json, write_file
 
 if TYPE_CHECKING:
@@ -126,18 +128,22 @@ def make_table(**settings: Any) -> Table:
 
 def print_atoms(console: Console, result: Result, top: int) -> None:
     """Print the largest weights, each with a bar."""
-    shown = result.top(top)
+    print_weights(console, result.top(top), result.support)
+
+
+def print_weights(console: Console, shown: Sequence[tuple[int, str | None, float]], support: int) -> None:
+    """Print ids, names and weights, the largest first, each with a bar; then how many there are besides."""
     table = make_table(show_header=False)
     table.add_column(min_width=12)
     table.add_column(justify="right")
     table.add_column(style="cyan")
     block = "#" if console.options.ascii_only else "█"
     for i, name, weight in shown:
-        length = max(1, round(_BAR * weight / shown[0].weight))
+        length = max(1, round(_BAR * weight / shown[0][2]))
         table.add_row(plain(name or f"#{i}"), f"{weight:.4f}", block * length)
-    if result.support > len(shown):
-        rest = 1.0 - sum(atom.weight for atom in shown)
-        table.add_row(f"[dim]{result.support - len(shown)} more[/]", f"[dim]{max(rest, 0.0):.4f}[/]", "")
+    if support > len(shown):
+        rest = 1.0 - sum(weight for _, _, weight in shown)
+        table.add_row(f"[dim]{support - len(shown)} more[/]", f"[dim]{max(rest, 0.0):.4f}[/]", "")
     console.print(table)
 
 
@@ -159,6 +165,19 @@ def plain(text: str) -> str:
 def print_plain(text: str) -> None:
     """Print a text on stdout as it stands: without markup, lines not folded."""
     stdout().print(text, markup=False, soft_wrap=True)
+
+
+def check_checkpoint(folder: Path | None) -> str:
+    """Refuse a folder that cannot serve as --checkpoint; return what to say of a run that goes on."""
+    places.check_folder(folder, "--checkpoint", "a checkpoint", (KIND,))
+    if folder is None or not (folder / MANIFEST).exists():
+        return ""
+    found = Checkpoint.load(folder)
+    if found.success:
+        notify(f"the run in {folder} has ended")
+        return ""
+    run = f"{found.objective} by {found.method}, gap {found.gap:.3g}, goal {found.goal:.3g}"
+    return f"resumed after pass {found.passes:.3g} of {run}"
 
 
 def notify(text: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wolfhound import store
-from wolfhound.tables import find_files
+from wolfhound.tables import find_files, split_paths
 from wolfhound.validate import require
 
 
@@ -50,7 +50,8 @@ def _files(value: Any) -> Iterator[str]:
     """Every file that a text, or one of several, may stand for."""
     for text in value if isinstance(value, list | tuple) else [value]:
         if isinstance(text, str):
-            yield from find_files(text)
+            for path in split_paths(text):
+                yield from find_files(path)
 
 
 def _same(output: Path, file: str) -> bool:

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from wolfhound.cli._output import notify, stderr
 from wolfhound.core import State
+from wolfhound.planning.text import bytes_text
 from wolfhound.pulse import on_pulse
 
 _TERMINAL_INTERVAL = 0.1
@@ -121,24 +122,34 @@ class GapMeter(Meter):
     rtol
         Wanted relative gap: a run is taken to be as far as its gap has fallen
         towards it, on a log scale.
+    row
+        Bytes of an atom: then the bytes of a pass are told, and when it will be over.
     jobs
         Runs.
-    clock
+    intent, clock
         As for `Meter`.
     """
 
     def __init__(
-        self, n: int, *, rtol: float, jobs: int = 1, clock: Callable[[], float] = time.monotonic
+        self,
+        n: int,
+        *,
+        rtol: float,
+        row: int = 0,
+        jobs: int = 1,
+        intent: str = "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(lambda _: self.read(), clock=clock)
-        self._n, self._rtol, self._jobs = n, rtol, jobs
-        self._first = math.inf
+        super().__init__(lambda _: self.read(), intent=intent, clock=clock)
+        self._n, self._rtol, self._row, self._jobs = n, rtol, row, jobs
+        self._first, self._heard = math.inf, 0.0
 
     def hear(self, state: State) -> None:
         """Remember the first gap that is known, too."""
         if self.state is None:
             self._first = math.inf
         super().hear(state)
+        self._heard = self.seconds
         self._first = state.gap if math.isinf(self._first) else self._first
 
     def read(self) -> Reading:
@@ -149,14 +160,30 @@ class GapMeter(Meter):
         seconds = self.seconds
         parts = [f"{self.done + 1} of {self._jobs}"] if self._jobs > 1 else []
         parts += [f"gap {gap:.1e}"] if math.isfinite(gap) else []
-        parts += [f"{passes:.2f} passes", f"{seconds:.0f} s"]
+        parts += [f"{passes:.2f} passes", *self._bytes(seconds - self._heard), f"{seconds:.0f} s"]
         parts += [f"about {seconds * (1.0 - share) / share:.0f} s left"] if share > _LEAST_SHARE else []
         return Reading(share, ", ".join(parts))
+
+    def _bytes(self, seconds: float) -> list[str]:
+        """How far the pass is that began so many seconds ago."""
+        swept = self.rows % self._n
+        if not (self._row and swept and seconds > 0.0):
+            return []
+        read, whole = bytes_text(swept * self._row), bytes_text(self._n * self._row)
+        left = (self._n - swept) * seconds / self.rows
+        return [f"{read} of {whole}, {left:.0f} s left of this pass"]
 
     def _share(self, gap: float) -> float:
         if not (0.0 < self._rtol < 1.0 and 0.0 < gap < self._first < math.inf):
             return 0.0
         return min(math.log(self._first / gap) / math.log(1.0 / self._rtol), 0.99)
+
+
+@contextlib.contextmanager
+def watch_reading() -> Iterator[None]:
+    """Show how many rows were read of files that are written anew before anything else is done."""
+    with Meter(lambda meter: Reading(0.0, f"reading, {meter.swept:,} rows, {meter.seconds:.0f} s")).job():
+        yield
 
 
 @contextlib.contextmanager

@@ -7,21 +7,27 @@ import difflib
 import math
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 from typer import Exit
 
 import wolfhound as wh
-from wolfhound import plot, readers
+from wolfhound import plot
+from wolfhound.cli import _many as many
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
+from wolfhound.cli._explain_many import explain_many
 from wolfhound.cli._options import option
+from wolfhound.cli._places import check_folder
 from wolfhound.cli._progress import GapMeter
 from wolfhound.core import Atoms, Status, Vector
+from wolfhound.many.result import RUN
 from wolfhound.result import Result
-from wolfhound.writers import Columns, write_table
+from wolfhound.validate import require
+from wolfhound.writers import TABLES, Columns, write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,8 +65,20 @@ def explain(
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     top: opt.Top = 10,
     seed: opt.Seed = 0,
+    skip: Annotated[bool, option("Pass over targets of the file that are not finite.", "--skip")] = False,
     out: opt.Out = None,
-    picture: opt.Plot = None,
+    summary: opt.Summary = None,
+    save: Annotated[
+        Path | None,
+        opt.output(
+            "With --targets: write answers there as they come; a run that was cut goes on.", metavar="FOLDER"
+        ),
+    ] = None,
+    checkpoint: opt.Checkpoint = None,
+    picture: Annotated[
+        Path | None,
+        opt.file_output("Draw the convergence, of --targets the distances: .png, .svg or .pdf.", "--plot"),
+    ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Explain points as sparse convex mixtures of atoms, with a proved gap.
@@ -75,22 +93,44 @@ def explain(
 
     wolfhound explain atoms.npy --targets points.npy --out mixtures.csv
 
-    wolfhound explain 'part-*.npy' --targets points.csv --plot gaps.png
+    wolfhound explain 'part-*.npy' --targets points.csv --summary gaps.csv --save run
+
+    wolfhound explain 'part-*.npy' --target 17 --exclude-self --checkpoint run
     """
     outputs = output.Outputs(out, None, picture).check()
+    output.check_path(summary, "--summary", TABLES)
+    check_folder(save, "--save", "a run of many targets", [RUN])
+    if (targets is None) == (not target):
+        raise ValueError("`--target` or `--targets` must be given, and not both.")
     rows, known = opt.read_atoms(atoms, names)
-    wanted = _targets(rows, targets, target or [], known, exclude_self)
+    goal: dict[str, Any] = {"rtol": rtol, "max_seconds": max_seconds, "seed": seed}
+    if targets is not None:
+        require(checkpoint is None, "--checkpoint", "given with one `--target`", "`--targets`; see --save")
+        found = explain_many(rows, targets, known, exclude_self=exclude_self, skip=skip, out=save, **goal)
+        found.deliver(outputs, summary, as_json=as_json, top=top)
+        raise Exit(many.exit_code(found.result, skip=skip))
+    for given, option_name in ((summary, "--summary"), (save, "--save"), (skip or None, "--skip")):
+        require(given is None, option_name, "given with `--targets` only", "`--target`")
+    wanted = _targets(rows, target or [], known, exclude_self)
     console = output.stdout()
     done = []
-    for explanation in _explain_all(rows, wanted, known, rtol=rtol, max_seconds=max_seconds, seed=seed):
+    kept: dict[str, Any] = {"checkpoint": checkpoint, "resumed": _check_checkpoint(checkpoint, len(wanted))}
+    for explanation in _explain_all(rows, wanted, known, **goal, **kept):
         done.append(explanation)
         if not as_json:
             print_explanation(console, explanation, top)
     outputs.write(lambda path: write_table(path, _join_weights(done)), figure=lambda: _draw(done))
-    summary = _summary(done, len(wanted))
-    output.show(as_json, lambda: {"targets": list(map(_document, done))}, lambda: console.print(summary))
+    ended = _summary(done, len(wanted))
+    output.show(as_json, lambda: {"targets": list(map(_document, done))}, lambda: console.print(ended))
     # A run that is cut short leaves targets out; its own status already says so.
     raise Exit(output.exit_code(*(explanation.result for explanation in done)))
+
+
+def _check_checkpoint(folder: Path | None, targets: int) -> str:
+    """As for solve, of one target: a folder keeps one run."""
+    one = folder is None or targets == 1
+    require(one, "--checkpoint", "given with one target", f"{targets} targets")
+    return output.check_checkpoint(folder)
 
 
 def find_atom(text: str, names: Sequence[str] | None, n: int) -> int:
@@ -106,22 +146,10 @@ def find_atom(text: str, names: Sequence[str] | None, n: int) -> int:
 
 
 def _targets(
-    atoms: Atoms, file: str | None, given: Sequence[str], names: Sequence[str] | None, exclude_self: bool
+    atoms: Atoms, given: Sequence[str], names: Sequence[str] | None, exclude_self: bool
 ) -> list[Target]:
-    if (file is None) == (not given):
-        raise ValueError("`--target` or `--targets` must be given, and not both.")
-    if file is None:
-        ids = [find_atom(text, names, atoms.shape[0]) for text in given]
-        points = atoms.take(np.array(ids, np.int64)).astype(np.float64)
-    else:
-        points = readers.read_matrix(file).astype(np.float64, copy=False)
-        (n, d), (m, got) = atoms.shape, points.shape
-        if got != d:
-            raise ValueError(f"`--targets` must have {d} columns, as the atoms. Got {got} in {file}.")
-        if exclude_self and m != n:
-            rule = f"come with {n:,} targets, row i being atom i"
-            raise ValueError(f"`--exclude-self` must {rule}. Got {m:,} in {file}.")
-        ids, names = list(range(m)), names if exclude_self else None
+    ids = [find_atom(text, names, atoms.shape[0]) for text in given]
+    points = atoms.take(np.array(ids, np.int64)).astype(np.float64)
     return [
         Target(names[i] if names else str(i), point, i if exclude_self else None)
         for i, point in zip(ids, points, strict=True)
@@ -136,11 +164,13 @@ def _explain_all(
     rtol: float,
     max_seconds: float,
     seed: int,
+    checkpoint: Path | None,
+    resumed: str,
 ) -> Iterator[Explanation]:
     # One oracle for all: what it learns of the atoms in a first pass is kept.
     oracle = wh.Scan(atoms)
     end = time.monotonic() + max_seconds
-    meter = GapMeter(atoms.shape[0], rtol=rtol, jobs=len(targets))
+    meter = GapMeter(atoms.shape[0], rtol=rtol, jobs=len(targets), intent=resumed)
     for target in targets:
         with meter.job() as callback:
             result = wh.minimize(
@@ -151,6 +181,7 @@ def _explain_all(
                 exclude=None if target.atom is None else [target.atom],
                 names=names,
                 callback=callback,
+                checkpoint=checkpoint,
                 seed=seed,
             )
         yield Explanation(target.name, result)

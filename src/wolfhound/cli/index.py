@@ -13,7 +13,7 @@ import numpy as np
 from typer import Argument, Exit, Typer
 
 import wolfhound as wh
-from wolfhound import readers, store
+from wolfhound import store
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
@@ -24,7 +24,7 @@ from wolfhound.core import Oracle
 from wolfhound.oracles.indexes import INDEXES, SAVED_AS, IndexKind, find_saved, load_index
 from wolfhound.planning.audit import find_faults, sample_queries
 from wolfhound.planning.text import bytes_text, seconds_text
-from wolfhound.validate import require
+from wolfhound.validate import memory, require
 
 if TYPE_CHECKING:
     from wolfhound.planning.choose import Choice
@@ -59,12 +59,17 @@ def build(
         ),
     ] = None,
     seed: Annotated[int, option("Seed of whatever is random in the index.", min=0)] = 0,
+    max_memory: Annotated[
+        str | None,
+        option("Bytes that the index may take in memory, such as 2GB; any if not given.", metavar="SIZE"),
+    ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Build an index of the atoms and save it, whole or not at all.
 
     auto takes the cheapest for so many queries, by the speeds that
-    wolfhound bench saved.
+    wolfhound bench saved. Atoms in files are read by blocks; only int8-file
+    keeps its codes on disk too.
 
     Examples
     --------
@@ -73,21 +78,34 @@ def build(
     wolfhound index build atoms.npy -o index --queries 1000000 --ratio 0.9
 
     wolfhound index build atoms.npy -o index --kind clusters --seed 1
+
+    wolfhound index build "part-*.npy" -o codes --kind int8-file
     """
     places.check_folder(out, "--out", "an index", [SAVED_AS])
     if kind != _AUTO:
         _check_kind(kind, queries, ratio)
-    rows, wish = readers.read_atoms(atoms), 1.0 if ratio is None else ratio
-    choice = wh.choose_oracle(rows, queries=queries or _QUERIES, ratio=wish, proof=False, savable=True)
+    rows, wish = opt.open_atoms(atoms), 1.0 if ratio is None else ratio
+    limit = None if max_memory is None else memory(max_memory, "--max-memory")
+    choice = wh.choose_oracle(
+        rows,
+        queries=queries or _QUERIES,
+        ratio=wish,
+        proof=False,
+        savable=True,
+        max_memory=limit if kind == _AUTO else None,
+    )
+    if kind != _AUTO and limit is not None:
+        _check_memory(choice, kind, limit)
     if kind == _AUTO and not as_json:
         output.print_plain(f"{choice}\n")
     if kind != _AUTO and ratio is not None:
         _check_ratio(choice, kind, ratio)
     chosen = INDEXES[choice.chosen.name if kind == _AUTO else kind]
     begin = time.monotonic()
-    with _watch_build(rows.shape[0] * chosen.passes).job():
-        index: Any = choice.build(chosen.name, seed=seed)
-    index.save(out)
+    with _watch_build(rows.shape[0] * chosen.passes, rows.shape[1] * rows.dtype.itemsize).job():
+        index: Any = chosen.build_in(rows, out) if chosen.build_in else choice.build(chosen.name, seed=seed)
+    if not chosen.build_in:
+        index.save(out)
     seconds = time.monotonic() - begin
     built = {"kind": chosen.name, "bytes": index.nbytes, "seconds": seconds, "folder": str(out)}
     text = f"{chosen.title}, {bytes_text(index.nbytes)}, {seconds_text(seconds)}: {out}"
@@ -104,6 +122,13 @@ def _check_kind(name: str, queries: int | None, ratio: float | None) -> None:
             raise ValueError(f"`--{given}` must not be given with --kind {name}. Got {value}.")
 
 
+def _check_memory(choice: Choice, name: str, limit: float) -> None:
+    """Refuse an index that takes more than it may."""
+    for each in choice.options:
+        rule = f"at least {bytes_text(each.nbytes)} for --kind {name} and these atoms; int8-file needs none"
+        require(each.name != name or each.nbytes <= limit, "--max-memory", rule, bytes_text(limit))
+
+
 def _check_ratio(choice: Choice, name: str, ratio: float) -> None:
     """Refuse a ratio that an index does not reach; 1 stands for its default settings."""
     for each in choice.options:
@@ -112,12 +137,14 @@ def _check_ratio(choice: Choice, name: str, ratio: float) -> None:
             raise ValueError(f"`--ratio` must be {reach}. Got {ratio}.")
 
 
-def _watch_build(sweeps: int) -> Meter:
-    """Show how many of the rows that a build reads it has read."""
+def _watch_build(sweeps: int, row: int) -> Meter:
+    """Show how many of the rows that a build reads it has read, and their bytes."""
 
     def show(meter: Meter) -> Reading:
-        share = min(meter.swept / sweeps, 1.0)
-        return Reading(share, f"building, {100 * share:.0f} %, {meter.seconds:.0f} s")
+        share, seconds = min(meter.swept / sweeps, 1.0), meter.seconds
+        read = f"{bytes_text(share * sweeps * row)} of {bytes_text(sweeps * row)}"
+        left = f", about {seconds * (1.0 - share) / share:.0f} s left" if share > 0.0 else ""
+        return Reading(share, f"building, {100 * share:.0f} %, {read}, {seconds:.0f} s{left}")
 
     return Meter(show)
 
@@ -197,7 +224,7 @@ def check(
     --------
     wolfhound index check codes atoms.npy --queries 1000
     """
-    rows = readers.read_atoms(atoms)
+    rows = opt.open_atoms(atoms)
     try:
         kind, index = find_saved(folder), load_index(folder, rows)
     except store.StoreError as error:

@@ -3,7 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
@@ -16,7 +18,7 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
 from wolfhound.cli._progress import GapMeter
-from wolfhound.core import Method, Objective, StepSize
+from wolfhound.core import Atoms, Method, Objective, Oracle, StepSize
 from wolfhound.methods.directions import Direction
 from wolfhound.result import Result
 from wolfhound.writers import write_table
@@ -98,10 +100,16 @@ def solve(
     max_steps: opt.MaxSteps = opt.UNLIMITED,
     max_passes: opt.MaxPasses = opt.UNLIMITED,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
+    max_memory: opt.MaxMemory = None,
     top: opt.Top = 10,
+    ray: Annotated[
+        str | None,
+        option("Read and search ATOMS in Ray actors: local, auto or an address.", metavar="ADDRESS"),
+    ] = None,
     seed: opt.Seed = 0,
     out: opt.Out = None,
     save: opt.Save = None,
+    checkpoint: opt.Checkpoint = None,
     picture: opt.Plot = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -113,28 +121,39 @@ def solve(
 
     wolfhound solve atoms.npy --objective logistic --design A.npy --labels y.npy
 
+    wolfhound solve "part-*.npy" --objective squared-distance --target point.npy --max-memory 500MB
+
     wolfhound solve likelihoods.npy --objective mixture --rtol 0 --atol 1e-6
 
     wolfhound solve atoms.npy --objective least-squares --design A.npy \
       --response b.npy --exclude 0,7 --save run --plot run.png
+
+    wolfhound solve 'part-*.npy' --objective squared-distance \
+      --target point.npy --checkpoint run
+
+    wolfhound solve atoms.npy --objective squared-distance --target point.npy --ray auto
     """
     outputs = output.Outputs(out, save, picture).check("a result", "result")
+    resumed = output.check_checkpoint(checkpoint)
     f = make_objective(objective, ObjectiveFiles(target, design, response, labels, delta))
     mover = make_method(method, step, lazy, smoothness=f.smoothness)
     rows, known = opt.read_atoms(atoms, names)
-    with GapMeter(rows.shape[0], rtol=rtol).job() as callback:
+    meter = GapMeter(rows.shape[0], rtol=rtol, row=rows.shape[1] * rows.dtype.itemsize, intent=resumed)
+    with _open_oracle(atoms, rows, ray) as oracle, meter.job() as callback:
         result = wh.minimize(
             f,
-            rows,
+            oracle,
             method=mover,
             rtol=rtol,
             atol=atol,
             max_steps=max_steps,
             max_passes=max_passes,
             max_seconds=max_seconds,
+            max_memory=max_memory,
             exclude=opt.parse_ids(opt.split(exclude or []), "--exclude", "ids with commas between"),
             names=known,
             callback=callback,
+            checkpoint=checkpoint,
             seed=seed,
         )
     weights = output.list_weights(result)
@@ -142,6 +161,18 @@ def solve(
     document = output.pick(result, "objective", "method") | output.document(result)
     output.show(as_json, lambda: document, lambda: _print(output.stdout(), result, top))
     raise Exit(output.exit_code(result))
+
+
+@contextlib.contextmanager
+def _open_oracle(path: str, atoms: Atoms, address: str | None) -> Iterator[Oracle | Atoms]:
+    """Give what is searched: the atoms here, or shards of them in a cluster."""
+    if address is None:
+        yield atoms
+        return
+    from wolfhound import cluster  # noqa: PLC0415 - ray is an extra, and slow to load
+
+    with cluster.shard(path, address=address) as oracle:
+        yield oracle
 
 
 def make_objective(name: ObjectiveName, given: ObjectiveFiles) -> Objective:

@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 from typer import Argument, Exit
 
 import wolfhound as wh
-from wolfhound import plot, readers
+from wolfhound import plot
+from wolfhound.cli import _many as many
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
 from wolfhound.cli._places import check_folder
-from wolfhound.cli._progress import Meter, Reading
-from wolfhound.core import Status
-from wolfhound.many.result import RUN, STATUSES, ManyResult
-from wolfhound.writers import npy_bytes, write_file, write_table
+from wolfhound.many.result import RUN, ManyResult
+from wolfhound.writers import TABLES, npy_bytes, write_file, write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,6 +50,7 @@ def unmix(
         Path | None,
         opt.output("Write answers there as they come; a run that was cut goes on.", metavar="FOLDER"),
     ] = None,
+    summary: opt.Summary = None,
     picture: Annotated[
         Path | None, opt.file_output("Draw a map of errors: .png, .svg or .pdf.", "--plot")
     ] = None,
@@ -64,13 +64,14 @@ def unmix(
 
     wolfhound unmix pixels.csv --library spectra.csv --shadow --max-atoms 4 --out fractions.csv
 
-    wolfhound unmix cube.npy --library spectra.npy --skip --save run
+    wolfhound unmix cube.npy --library spectra.npy --skip --save run --summary pixels.csv
     """
     outputs = output.Outputs(out, None, picture).check()
+    output.check_path(summary, "--summary", TABLES)
     check_folder(save, "--save", "a run of many targets", [RUN])
-    pixels = _read_pixels(cube)
+    pixels = many.read_points(cube)
     spectra, known = opt.read_atoms(library, names)
-    with Meter(_read_meter).job() as callback:
+    with many.watch_run(targets="CUBE", atoms="--library") as callback:
         result = wh.minimize_many(
             pixels,
             spectra,
@@ -83,28 +84,11 @@ def unmix(
             callback=callback,
             seed=seed,
         )
+    if summary is not None:
+        write_table(summary, many.list_targets(result, _places(result)))
     outputs.write(lambda path: _write_fractions(path, result, known), figure=lambda: _draw(result, cube))
     output.show(as_json, lambda: _document(result), lambda: output.print_plain(repr(result)))
-    raise Exit(_exit_code(result, skip=skip))
-
-
-def _read_pixels(file: str) -> NDArray[Any]:
-    """A cube as it is, or a table."""
-    if file.endswith(".npy") and Path(file).is_file():
-        cube: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-        return cube
-    return readers.read_matrix(file)
-
-
-def _read_meter(meter: Meter) -> Reading:
-    """How many targets are done, how fast, and what is left."""
-    state = meter.state
-    if state is None or not state.done:
-        return Reading(0.0, "starting")
-    speed = state.done / max(state.seconds, 1e-9)
-    left = (state.total - state.done) / speed
-    text = f"{state.done:,} of {state.total:,} targets, {speed:,.0f} per second, about {left:.0f} s left"
-    return Reading(state.done / state.total, text)
+    raise Exit(many.exit_code(result, skip=skip))
 
 
 def _write_fractions(path: Path, result: ManyResult, names: Sequence[str] | None) -> None:
@@ -112,13 +96,15 @@ def _write_fractions(path: Path, result: ManyResult, names: Sequence[str] | None
     if path.suffix.lower() == ".npy":
         write_file(path, npy_bytes(result.to_dense()))
         return
-    pixels = np.repeat(np.arange(len(result)), result.support)
-    columns: dict[str, NDArray[Any]] = {"pixel": pixels}
-    if len(result.shape) == 2:
-        columns = dict(zip(("row", "column"), np.unravel_index(pixels, result.shape), strict=True))
-    labels = np.array([""] if names is None else names, np.str_)
-    columns |= {"id": result.ids, "name": labels[result.ids if names is not None else 0 * result.ids]}
-    write_table(path, columns | {"fraction": result.weights})
+    write_table(path, many.list_mixtures(result, _places(result), names, "fraction"))
+
+
+def _places(result: ManyResult) -> dict[str, NDArray[Any]]:
+    """Which pixel each target is."""
+    pixels = np.arange(len(result))
+    if len(result.shape) != 2:
+        return {"pixel": pixels}
+    return dict(zip(("row", "column"), np.unravel_index(pixels, result.shape), strict=True))
 
 
 def _draw(result: ManyResult, title: str) -> Figure:
@@ -130,22 +116,13 @@ def _draw(result: ManyResult, title: str) -> Figure:
 
 def _document(result: ManyResult) -> dict[str, object]:
     solved = np.isfinite(result.value)
-    counts = np.bincount(result.codes, minlength=len(STATUSES)).tolist()
     return {
         "targets": len(result),
         "shape": list(result.shape),
         "success": result.success,
-        "status": {status.name: n for status, n in zip(STATUSES, counts, strict=True) if n},
+        "status": many.count_statuses(result),
         "largest_gap": float(result.gap[solved].max(initial=0.0)),
         "mean_distance": float(result.distance[solved].mean()) if solved.any() else math.nan,
         "mean_support": float(result.support.mean()) if len(result) else math.nan,
         "seconds": result.seconds,
     }
-
-
-def _exit_code(result: ManyResult, *, skip: bool) -> int:
-    """130 if it was interrupted; 0 if all was done, but for what was to be passed over."""
-    found = {STATUSES[code] for code in np.unique(result.codes)}
-    if Status.INTERRUPTED in found:
-        return 130
-    return 0 if all(status.success or (skip and status is Status.SKIPPED) for status in found) else 1

@@ -4,9 +4,11 @@ A ladder of random subsets brings every point near its place. Then a pass lists,
 the query q of each target, about 750 atoms of largest key <q, a> + rho |a|. The target
 is solved on its list; for its new query p every atom outside has, with any s >= 0,
 
-    <p, a> <= s (level + error) + max(|p - s q| - s rho, 0) max |a|,
+    <p, a> <= s (level + error) + (|p - s q| - s rho) |a|,
 
-so that most targets are proved without a pass of their own.
+where |a| is the largest or the least length, so that most targets are proved without a
+pass of their own. Passes read int8 codes; a target that gets no further by them is asked
+again in float32.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -17,29 +19,20 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wolfhound.atoms import finite_rows
 from wolfhound.core import Atoms, Ids, Ints, Vector
-from wolfhound.many import _pool_kernels as pool_kernels
-from wolfhound.many._answers import (
-    LIMITED,
-    OUT_OF_TIME,
-    PROVED,
-    ROUNDING,
-    STALLED,
-    Answers,
-    Rules,
-    make_answers,
-    write_sorted,
-)
-from wolfhound.many._pool_kernels import Ask, Points, PoolAnswer, Pools, Source
+from wolfhound.gram._answers import OUT_OF_TIME, PROVED, ROUNDING, STALLED, Answers, Rules
+from wolfhound.gram._small import fit_chunk
+from wolfhound.gram._tableau import Singles
+from wolfhound.gram._units import Units, measure_norms
+from wolfhound.many._codes import CodeSheet, encode_sheet, encode_some
+from wolfhound.many._fit import JOIN, Fitter, prove
+from wolfhound.many._pool_kernels import Ask
 from wolfhound.many._rows import gather
 from wolfhound.many._scale import ScalePool, measure_scales
-from wolfhound.many._sheet import TILE, Banned, Sheet, build_sheet, measure_sheet, order_banned, scan
-from wolfhound.many._small import fit_chunk
-from wolfhound.many._tableau import Singles
-from wolfhound.many._units import Units, measure_norms
+from wolfhound.many._sheet import TILE, Banned, Sheet, measure_atoms, order_banned
+from wolfhound.many._state import FLAT, ChunkState, begin_state, choose_room, pool_size
 from wolfhound.rounding import UNIT, gamma
 from wolfhound.validate import require_moderate
 
@@ -52,10 +45,10 @@ LEAST_STEP = 2048
 LIST = 1024
 """Most atoms that a pass lists for a target; a level lets about three quarters of it pass."""
 
-JOIN = 32
-"""Most atoms that join a pool at once."""
+CODED = 1 << 20
+"""Entries of atoms from which on a pass over codes is faster than one over float32 rows."""
 
-RHO = (0.1, 0.04, 0.02)
+RHO = (0.1, 0.04, 0.01, 0.001, 0.0)
 """How far the query of a target may turn, relative to its length, after the first pass, the second, ..."""
 
 CHUNK = 1024
@@ -67,47 +60,12 @@ READ_CHUNK = 4096
 PASSES = 40
 """Most passes."""
 
-FLAT = 3
-"""Passes in a row without progress after which a target is given up."""
-
 
 class Step(NamedTuple):
     """A subset of the atoms: their sheet and ids."""
 
-    sheet: Sheet
+    sheet: Sheet | CodeSheet
     ids: Ids
-
-
-_COLUMNS = ("value", "lower", "slack", "passes", "best", "flat")
-
-
-@dataclass(slots=True)
-class _State:
-    """Where the targets of a chunk are."""
-
-    ask: Ask
-    pools: Pools
-    points: Points
-    value: Vector
-    lower: Vector
-    slack: Vector
-    passes: Ints
-    best: Vector
-    flat: Ints
-
-    def pick(self, rows: Ints) -> _State:
-        """Copy some targets."""
-        ask = Ask(self.ask.targets[rows], self.ask.norms[rows], self.ask.goals[rows], self.ask.limit)
-        pools, points = Pools._make(c[rows] for c in self.pools), Points._make(c[rows] for c in self.points)
-        return _State(ask, pools, points, **{name: getattr(self, name)[rows] for name in _COLUMNS})
-
-    def put(self, rows: Ints, part: _State) -> None:
-        """Write some targets back."""
-        for mine, theirs in ((self.pools, part.pools), (self.points, part.points)):
-            for column, other in zip(mine, theirs, strict=True):
-                column[rows] = other
-        for name in _COLUMNS:
-            getattr(self, name)[rows] = getattr(part, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,28 +74,38 @@ class Large:
 
     Attributes
     ----------
-    units, cap
-        As in `Small`.
-    sheet, steps
-        All atoms, and the ladder.
+    fitter : Fitter
+    sheet, codes, steps
+        All atoms, the same as codes if there is room for them, and the ladder.
     pool : ScalePool
         Random atoms that give the scale of rtol.
-    shift : float
-        What `measure` adds.
+    least : float
+        At most the length of every atom.
     most : int
         Most targets per chunk.
     over
         Tells whether time is over.
     """
 
-    units: Units
-    cap: int
+    fitter: Fitter
     sheet: Sheet
+    codes: CodeSheet | None
     steps: tuple[Step, ...]
     pool: ScalePool
-    shift: float
+    least: float
     most: int
     over: Callable[[], bool]
+    alone = False
+
+    @property
+    def units(self) -> Units:
+        """Units of targets and rules."""
+        return self.fitter.units
+
+    @property
+    def cap(self) -> int:
+        """Most atoms that an answer can have."""
+        return self.fitter.cap
 
     def chunk(self, m: int) -> int:
         """How many of m targets share a pass: many, but some chunks for the threads."""
@@ -146,156 +114,111 @@ class Large:
     def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
         """Solve a chunk of targets in these units; arguments are those of `Small.solve`."""
         goals = np.maximum(rules.atol, rules.rtol * measure_scales(self.pool, targets, starts, banned))
-        state = self._begin(Ask(targets, measure_norms(targets), goals, self.cap + 1))
+        room = choose_room(rules.limit, self.cap, targets.shape[1])
+        state = begin_state(Ask(targets, measure_norms(targets), goals, self.cap + 1, room), self.cap)
         pairs = order_banned(starts, banned)
-        left = np.arange(len(targets))
-        late = False
-        for step in self.steps:
-            late = late or not self._climb(state, step, pairs)
-        left = np.flatnonzero(~_settle(state))
+        late = not all(self._climb(state, step, pairs) for step in self.steps)
         for turn in range(PASSES):
+            left = np.flatnonzero(~state.settled())
             if late or not len(left):
                 break
-            part = state.pick(left)
-            late = not self._pass(part, _only(pairs, left, len(targets)), turn)
-            state.put(left, part)
-            left = np.flatnonzero(~_settle(state))
-        return self._limit(state, rules.limit, self._answers(state, late))
+            # Where codes did not help, or how far queries may turn hides the rest, float32 rows may.
+            stuck, rho = state.flat[left] > 0, float(np.float32(RHO[min(turn, len(RHO) - 1)]))
+            ways = (self.codes or self.sheet, left[~stuck], rho), (self.sheet, left[stuck], 0.0)
+            for sheet, rows, turned in ways:
+                if len(rows) and not late:
+                    part = state.pick(rows)
+                    late = not self._pass(sheet, part, _only(pairs, rows, len(targets)), turned)
+                    state.put(rows, part)
+        out, m = self._answers(state, late), len(targets)
+        nothing = np.zeros((m, 1), np.int64), np.zeros(m, np.int64)
+        table = gather(self.sheet.atoms, *nothing, state.pools)
+        return self.fitter.limit(state, table, rules.limit, out)
 
-    # ------------------------------------------------ begin and end
-
-    def _begin(self, ask: Ask) -> _State:
-        m, d = ask.targets.shape
-        pools = Pools(
-            np.zeros((m, pool_size(d)), np.int64),
-            np.zeros(m, np.int64),
-            np.zeros(m, np.int64),
-            np.zeros((m, self.cap)),
-        )
-        points = Points(ask.targets.copy(), np.full(m, -np.inf), np.zeros((m, 6)))
-        return _State(
-            ask,
-            pools,
-            points,
-            np.full(m, np.inf),
-            np.zeros(m),
-            np.zeros(m),
-            np.zeros(m, np.int64),
-            np.full(m, np.inf),
-            np.zeros(m, np.int64),
-        )
-
-    def _answers(self, state: _State, late: bool) -> Answers:
-        m, wide = len(state.value), state.pools.weights.shape[1]
-        out = make_answers(m, wide)
-        gap = state.value - state.lower
-        _write(state, out, np.arange(m))
-        out.value[:], out.lower[:], out.goal[:] = state.value, state.lower, state.ask.goals
-        out.passes[:] = state.passes
-        rounding = gap <= np.maximum(
-            8.0 * state.slack, 128.0 * UNIT * self.sheet.radius * (self.sheet.radius + state.ask.norms)
-        )
+    def _answers(self, state: ChunkState, late: bool) -> Answers:
+        out, radius = state.answers(), self.sheet.radius
+        least = 128.0 * UNIT * radius * (radius + state.ask.norms)
+        rounding = state.gap <= np.maximum(8.0 * state.slack, least)
         open_ = np.where(rounding, ROUNDING, np.where(late & (state.flat < FLAT), OUT_OF_TIME, STALLED))
-        out.code[:] = np.where(gap <= state.ask.goals, PROVED, open_)
+        out.code[:] = np.where(state.gap <= state.ask.goals, PROVED, open_)
         return out
 
     # ------------------------------------------------ passes
 
-    def _climb(self, state: _State, step: Step, banned: Banned) -> bool:
+    def _climb(self, state: ChunkState, step: Step, banned: Banned) -> bool:
         """One look at a subset; False if time is over."""
-        queries = _as_single(state.points.query, np.zeros(len(state.value)))[0]
-        lists = scan(step.sheet, queries, _inside(banned, step.ids), 2 * JOIN, over=self.over)
-        if lists is None:
+        queries = _round(state.points.query)
+        found = step.sheet.list_atoms(queries, 0.0, _inside(banned, step.ids), 2 * JOIN, over=self.over)
+        if found is None:
             return False
-        best = self._work(state, step.ids[lists.ids], lists.fill)
-        self._prove(state, best, np.full(len(state.value), np.inf))
+        best = self._work(state, step.ids[found.ids], found.fill)
+        prove(state, best, np.full(len(best), np.inf), self.sheet.radius)
         return True
 
-    def _pass(self, state: _State, banned: Banned, turn: int) -> bool:
+    def _pass(self, sheet: Sheet | CodeSheet, state: ChunkState, banned: Banned, rho: float) -> bool:
         """One pass over all atoms, then each target on its list; False if time is over."""
-        m = len(state.value)
-        rho = np.full(m, RHO[min(turn, len(RHO) - 1)])
-        queries, exact, rho = _as_single(state.points.query, rho)
-        level = self._level(queries, banned)
-        lists = scan(self.sheet, queries, banned, self._list, level=level, over=self.over)
-        if lists is None:
+        queries, before = _round(state.points.query), state.value.copy()
+        # Levels of codes are too high for rows: their keys hold errors.
+        level = self._level(queries, rho, banned) if sheet is (self.codes or self.sheet) else None
+        found = sheet.list_atoms(queries, rho, banned, self._list, level=level, over=self.over)
+        if found is None:
             return False
-        best = self._work(state, lists.ids, lists.fill)
+        best = self._work(state, found.ids, found.fill)
         state.passes += 1
-        self._prove(state, best, self._bound_rest(state.points.query, exact, rho, lists.level))
-        gap = state.value - state.lower
-        state.flat = np.where(gap < 0.99 * state.best, 0, state.flat + 1)
-        state.best = np.minimum(state.best, gap)
+        lengths = self.least, self.sheet.radius
+        rest = bound_rest(state.points.query, queries, rho, found.edge, lengths)
+        prove(state, best, rest, self.sheet.radius)
+        state.note_progress(before)
         return True
+
+    def _work(self, state: ChunkState, ids: Ids, fill: Ints) -> Vector:
+        table = gather(self.sheet.atoms, ids, fill, state.pools)
+        return self.fitter.work(state, table, ids, fill)
 
     @property
     def _list(self) -> int:
         """Atoms per list: fewer where there are few."""
         return min(LIST, max(LIST // 4, self.sheet.atoms.shape[0] // 64))
 
-    def _level(self, queries: Singles, banned: Banned) -> Singles | None:
+    def _level(self, queries: Vector, rho: float, banned: Banned) -> Singles | None:
         """Level that about three quarters of a list pass, from the smallest subset."""
         if not self.steps:
             return None
         step = self.steps[0]
         share = self.sheet.atoms.shape[0] // len(step.ids)
-        lists = scan(step.sheet, queries, _inside(banned, step.ids), max(8, 3 * self._list // (4 * share)))
-        return None if lists is None else lists.level
+        h = max(8, 3 * self._list // (4 * share))
+        found = step.sheet.list_atoms(queries, rho, _inside(banned, step.ids), h)
+        return None if found is None else found.level
 
-    def _limit(self, state: _State, limit: int, out: Answers) -> Answers:
-        """Solve again, greedily with few atoms of its pool, what has more; its bound stays."""
-        many = np.flatnonzero(out.support > limit)
-        if not len(many):
-            return out
-        part = state.pick(many)
-        part.ask = part.ask._replace(limit=limit)
-        self._work(part, np.zeros((len(many), 1), np.int64), np.zeros(len(many), np.int64))
-        full = out.value[many]
-        self._prove(part, np.full(len(many), np.inf), np.full(len(many), np.inf))
-        _write(part, out, many)
-        out.price[many], out.value[many] = part.value - full, part.value
-        open_ = many[part.value - out.lower[many] > out.goal[many]]
-        out.code[open_] = LIMITED
-        return out
 
-    def _work(self, state: _State, ids: Ids, fill: Ints) -> Vector:
-        """Solve every target on its list, or again with few atoms; return the best score of each list."""
-        pools, (m, d) = state.pools, state.ask.targets.shape
-        table = gather(self.sheet.atoms, ids, fill, pools)
-        source = Source(table.rows, self.units.centre, 2.0**-self.units.exponent, self.shift)
-        inside = pools._replace(ids=table.find(pools.ids))
-        bench = pool_kernels.make_bench(self.cap, pools.ids.shape[1], d)
-        found = PoolAnswer(table.find(ids), fill, JOIN, np.empty(m), np.empty(JOIN, np.int64), np.empty(JOIN))
-        if state.ask.limit <= self.cap:
-            pool_kernels.limit_all(source, bench, inside, state.ask, state.points)
-        else:
-            pool_kernels.work_lists(source, bench, inside, state.ask, found, state.points)
-        pools.ids[:] = table.name(inside.ids)
-        return found.best
+def bound_rest(
+    queries: Vector, asked: Vector, rho: float, edge: Vector, lengths: tuple[float, float]
+) -> Vector:
+    """Bound on <query, a> for all atoms outside the lists of the queries that were asked.
 
-    def _prove(self, state: _State, best: Vector, rest: Vector) -> None:
-        """Note what the scores of the lists and the bound on all others prove."""
-        proved = np.zeros((3, len(best)))
-        pool_kernels.certify_all(state.points, best, rest, self.sheet.radius, proved)
-        state.value[:], state.slack[:] = proved[0], proved[2]
-        state.lower[:] = np.minimum(np.maximum(state.lower, proved[1]), state.value)
-
-    def _bound_rest(self, queries: Vector, asked: Vector, rho: Vector, level: Singles) -> Vector:
-        """Bound on <query, a> for all atoms outside the lists of the queries that were asked."""
-        d = queries.shape[1]
-        share = np.einsum("ij,ij->i", queries, asked) / np.einsum("ij,ij->i", asked, asked).clip(min=0.5)
-        share = np.maximum(share, 0.0)
-        turn = queries - share[:, None] * asked
-        up = 1.0 + gamma(d + 8)
-        size = np.sqrt(np.einsum("ij,ij->i", queries, queries)) * up
-        turned = np.sqrt(np.einsum("ij,ij->i", turn, turn)) * up + 4.0 * UNIT * (size + 2.0 * share)
-        listed = level > -np.inf
-        edge = np.where(listed, level, 0.0).astype(np.float64) + self.sheet.error(rho)
-        more = np.maximum(turned - share * rho * (1.0 - 4.0 * UNIT), 0.0)
-        out = share * edge + more * self.sheet.radius
-        out += 8.0 * UNIT * (np.abs(out) + size * self.sheet.radius)
-        # Without a level every atom was listed that may be.
-        return np.where(listed, out, -np.inf)
+    Parameters
+    ----------
+    queries, asked : (m, d)
+        The queries, and what was asked, of norm up to 1.
+    rho, edge
+        Atoms outside have <asked, a> + rho |a| <= edge; -inf: there are none.
+    lengths
+        At most and at least every |a|.
+    """
+    least, radius = lengths
+    d = queries.shape[1]
+    share = np.einsum("ij,ij->i", queries, asked) / np.einsum("ij,ij->i", asked, asked).clip(min=0.5)
+    share = np.maximum(share, 0.0)
+    turn = queries - share[:, None] * asked
+    up = 1.0 + gamma(d + 8)
+    size = np.sqrt(np.einsum("ij,ij->i", queries, queries)) * up
+    turned = np.sqrt(np.einsum("ij,ij->i", turn, turn)) * up + 4.0 * UNIT * (size + 2.0 * share)
+    listed, known = edge > -np.inf, edge < np.inf
+    more = turned - share * rho * (1.0 - 4.0 * UNIT)
+    out = share * np.where(listed & known, edge, 0.0) + more * np.where(more > 0.0, radius, least)
+    out += 8.0 * UNIT * (np.abs(out) + size * radius)
+    # Without a level every atom was listed that may be.
+    return np.where(listed, np.where(known, out, np.inf), -np.inf)
 
 
 def build_large(
@@ -320,52 +243,44 @@ def build_large(
     zero
         Whether the last atom is the origin, whose weight is left out of the answer.
     memory
-        Bytes to work in. The float32 rows, n (d + 1) 4 bytes, are kept if they take up to half of it,
-        else made anew in each pass.
+        Bytes to work in. Codes, n (d + 12) bytes, or float32 rows of few atoms are kept if they take
+        up to half of it, else float32 rows are made anew in each pass.
     over
         Tells whether time is over.
     """
     n, d = atoms.shape
     rows = finite_rows(atoms, pool_ids).astype(np.float64)
     require_moderate(rows, "atoms")
-    units = measure_sheet(atoms, rows.mean(axis=0))
-    sheet = build_sheet(atoms, units, keep=4 * n * (d + 1) <= memory / 2)
+    measured = measure_atoms(atoms, rows.mean(axis=0))
+    units = measured.units
+    coded = n * d >= CODED and n * (d + 12) <= memory / 2
+    keep = not coded and 4 * n * (d + 1) <= memory / 2
+    sheet = Sheet(units, float(measured.lengths.max()), np.empty((0, d + 1), np.float32), atoms)
+    sheet = sheet.take(np.arange(n)) if keep else sheet
     steps: list[Step] = []
     for share, times in LADDER:
         if n // share >= LEAST_STEP:
             ids = np.sort(rng.choice(n, n // share, replace=False).astype(np.int64))
-            steps += [Step(sheet.take(ids), ids)] * times
+            steps += [Step(encode_some(atoms, ids, measured) if coded else sheet.take(ids), ids)] * times
     shift = float(measure_norms(units.convert(np.zeros((1, d))))[0]) if zero else 0.0
-    cap = min(n, d + 1) + 1
-    each = 12 * (2 * LIST + 64) + 4 * TILE + 8 * (pool_size(d) + cap + 8 * d + 2 * len(pool_ids))
-    most = fit_chunk(CHUNK if len(sheet.kept) else READ_CHUNK, each, memory)
-    return Large(units, cap, sheet, tuple(steps), ScalePool(pool_ids, units.convert(rows)), shift, most, over)
-
-
-def pool_size(d: int) -> int:
-    """Most atoms in the pool of a target: three times as many as can be active."""
-    return max(384, 3 * (d + 2))
-
-
-def _write(state: _State, out: Answers, where: Ints) -> None:
-    """Write atoms by decreasing weight, equal weights by id."""
-    for t, place in enumerate(where):
-        k = int(state.pools.active[t])
-        write_sorted(state.pools.ids[t], state.pools.weights[t], k, out.ids[place], out.weights[place])
-        out.support[place] = k
+    fitter = Fitter(units, min(n, d + 1) + 1, shift)
+    each = 12 * (2 * LIST + 64) + 4 * TILE + 8 * (pool_size(d) + fitter.cap + 8 * d + 2 * len(pool_ids))
+    most = fit_chunk(CHUNK if keep or coded else READ_CHUNK, each, memory)
+    codes = encode_sheet(atoms, measured) if coded else None
+    pool = ScalePool(pool_ids, units.convert(rows))
+    # Lengths are rounded up by far less.
+    least = float(measured.lengths.min()) * (1.0 - 2.0**-20)
+    return Large(fitter, sheet, codes, tuple(steps), pool, least, most, over)
 
 
 # ---------------------------------------------------------------- queries and bans
 
 
-def _as_single(queries: Vector, rho: Vector) -> tuple[Singles, Vector, Vector]:
-    """Queries scaled to norm 1 with their rho, as float32; and what that is in float64."""
-    m, d = queries.shape
+def _round(queries: Vector) -> Vector:
+    """Queries scaled to norm 1, but not more, and rounded to float32."""
     size = np.sqrt(np.einsum("ij,ij->i", queries, queries))
-    out = np.zeros((m, d + 1), np.float32)
-    out[:, :d] = queries / np.where(size > 0.0, size, 1.0)[:, None] * (1.0 - 2.0**-20)
-    out[:, d] = rho
-    return out, out[:, :d].astype(np.float64), out[:, d].astype(np.float64)
+    unit = queries / np.where(size > 0.0, size, 1.0)[:, None] * (1.0 - 2.0**-20)
+    return unit.astype(np.float32).astype(np.float64)
 
 
 def _inside(banned: Banned, ids: Ids) -> Banned:
@@ -381,8 +296,3 @@ def _only(banned: Banned, rows: Ints, m: int) -> Banned:
     new[rows] = np.arange(len(rows))
     targets = new[banned.targets]
     return Banned(targets[targets >= 0], banned.places[targets >= 0])
-
-
-def _settle(state: _State) -> NDArray[np.bool_]:
-    """Which targets need no more passes."""
-    return np.asarray((state.value - state.lower <= state.ask.goals) | (state.flat >= FLAT))

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.core import Ids, Ints
+from wolfhound.gram._tableau import Singles
 from wolfhound.jit import kernel
-from wolfhound.many._tableau import Singles
 
 STRIDE = 64
 """Scores that are looked at at once: most strides hold none that counts."""

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.core import Ids, Ints, Matrix, Vector
+from wolfhound.gram import _moves as moves
+from wolfhound.gram import _proof_kernels as proofs
+from wolfhound.gram import _tableau as table
+from wolfhound.gram._proof_kernels import Residual
+from wolfhound.gram._tableau import ALPHA, GAIN, LEAST, LINEAR, PIVOT, SIZE, WEIGHT, Tableau
 from wolfhound.jit import fast_kernel, kernel
-from wolfhound.many import _moves as moves
-from wolfhound.many import _proof_kernels as proofs
-from wolfhound.many import _tableau as table
-from wolfhound.many._proof_kernels import Residual
-from wolfhound.many._tableau import ALPHA, GAIN, LEAST, LINEAR, PIVOT, SIZE, WEIGHT, Tableau
 from wolfhound.rounding import TINY
 
 INNER = 0.25
@@ -68,12 +68,16 @@ class Points(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """What is asked of each target: (m, d) targets, (m,) norms rounded up and goals; most atoms."""
+    """What is asked of each target: (m, d) targets, (m,) norms rounded up and goals; most atoms.
+
+    Pools larger than `room` lose atoms that promise little.
+    """
 
     targets: Vector
     norms: Vector
     goals: Vector
     limit: int
+    room: int
 
 
 class PoolAnswer(NamedTuple):
@@ -213,6 +217,9 @@ def _walk(bench: Bench, q: int, goal: float, limit: int) -> None:
         best = min(best, value)
         if not (fell and proofs.cut_gap(gap, 2.0 * value + TINY) > goal) or tab.sizes[SIZE] >= limit:
             return
+        for i in range(tab.sizes[SIZE]):
+            if tab.at[i] == b:  # only its weight is wrong: rounding hides by how much
+                return
         _set_gram(bench, b, q)
         if not moves.step_to(tab, b, bench.gram, bench.gram, gap):
             return
@@ -236,8 +243,8 @@ def _price(bench: Bench, q: int) -> tuple[int, float, float]:
 
 
 @kernel
-def _leave_pool(bench: Bench, pools: Pools, t: int) -> None:
-    """Write back the pool, active atoms first; of a full one, the half of larger slopes goes."""
+def _leave_pool(bench: Bench, pools: Pools, t: int, room: int) -> None:
+    """Write back the pool, active atoms first; of one beyond its room, the larger slopes go."""
     tab, q, k = bench.tab, pools.size[t], bench.tab.sizes[SIZE]
     ids, old, kept = pools.ids[t], bench.old, bench.kept
     for j in range(q):
@@ -249,7 +256,7 @@ def _leave_pool(bench: Bench, pools: Pools, t: int) -> None:
         bench.gram[j] = proofs.dot(bench.rows[j], bench.point.r)
         mean += bench.gram[j] / q
     here = proofs.dot(bench.point.r, bench.point.r)
-    full = 4 * q >= 3 * len(ids)
+    full = q > room
     end = k
     for j in range(q):
         if kept[j] == 1 and (not full or bench.gram[j] < here + 0.3 * (mean - here)):
@@ -282,7 +289,7 @@ def improve(source: Source, bench: Bench, pools: Pools, t: int, ask: Ask, out: P
     tab = bench.tab
     proofs.normalise(tab.active[WEIGHT], tab.sizes[SIZE])
     _price(bench, q)
-    _leave_pool(bench, pools, t)
+    _leave_pool(bench, pools, t, ask.room)
     k = pools.active[t]
     _evaluate(source, bench, pools.ids[t, :k], pools.weights[t], target, ask.norms[t])
     point = bench.point

@@ -10,16 +10,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Ints, Status, Vector
-from wolfhound.many._answers import LIMITED, OUT_OF_TIME, PROVED, ROUNDING, STALLED, Answers, Rules
-from wolfhound.many._units import Units
+from wolfhound.gram._answers import (
+    LIMITED,
+    LOST,
+    OUT_OF_TIME,
+    PROVED,
+    ROUNDING,
+    STALLED,
+    UNFOUND,
+    Answers,
+    Rules,
+)
+from wolfhound.gram._units import Units
 from wolfhound.many.result import CODES
 
-_CODES = np.zeros(5, np.int8)
+_CODES = np.zeros(7, np.int8)
 _CODES[PROVED] = CODES[Status.GAP_REACHED]
 _CODES[ROUNDING] = CODES[Status.ROUNDING]
 _CODES[STALLED] = CODES[Status.STALLED]
 _CODES[OUT_OF_TIME] = CODES[Status.MAX_SECONDS]
 _CODES[LIMITED] = CODES[Status.FINISHED]
+_CODES[UNFOUND] = CODES[Status.NOT_FOUND]
+_CODES[LOST] = CODES[Status.LOST]
 
 
 class Portion(NamedTuple):
@@ -46,6 +58,10 @@ class TargetSolver(Protocol):
     @property
     def cap(self) -> int:
         """Most atoms that an answer can have."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether chunks are solved one after the other, each by all threads."""
 
     def chunk(self, m: int) -> int:
         """How many of m targets are solved in one go, whatever the threads."""
@@ -84,8 +100,9 @@ def solve_portion(regime: TargetSolver, rows: Vector, starts: Ints, banned: Ids,
 
 
 def _convert(units: Units, found: Answers, over: Ints, rows: Vector, wanted: Goals) -> Portion:
-    held = (np.arange(found.ids.shape[1]) < found.support[:, None]) & (found.weights > 0.0)
-    held &= found.ids != wanted.zero
+    wide = int(found.support.max(initial=0))
+    ids, weights = found.ids[:, :wide], found.weights[:, :wide]
+    held = (np.arange(wide) < found.support[:, None]) & (weights > 0.0) & (ids != wanted.zero)
     value, lower = units.square_up(found.value), units.square_down(found.lower)
     goal = units.square_up(found.goal)
     codes = _CODES[found.code]
@@ -94,8 +111,8 @@ def _convert(units: Units, found: Answers, over: Ints, rows: Vector, wanted: Goa
         codes[over > 0] = CODES[Status.ROUNDING]
     return Portion(
         np.concatenate([[0], np.cumsum(held.sum(axis=1))]),
-        found.ids[held],
-        found.weights[held],
+        ids[held],
+        weights[held],
         value,
         np.minimum(lower, value),
         goal,
@@ -153,6 +170,7 @@ def mark_skipped(portion: Portion, skipped: NDArray[np.bool_]) -> Portion:
 
 def join_portions(portions: Sequence[Portion]) -> Portion:
     """Put answers for consecutive targets together."""
+    portions = portions or [make_unsolved(0, Status.SKIPPED)]
     sizes = np.concatenate([np.diff(portion.indptr) for portion in portions])
     rest = (np.concatenate(column) for column in zip(*(p[1:] for p in portions), strict=True))
     return Portion(np.concatenate([[0], np.cumsum(sizes)]), *rest)

@@ -30,6 +30,21 @@ class RowTable(NamedTuple):
         """Atoms at these places."""
         return places if self.ids is None else self.ids[places]
 
+    def keep(self, pools: Pools, zero: int) -> RowTable:
+        """Rows that pools name, and that of the origin."""
+        if self.ids is None:
+            return self
+        named = np.isin(self.ids, pools.ids[np.arange(pools.ids.shape[1]) < pools.size[:, None]])
+        here = named | (self.ids == zero)
+        return RowTable(self.rows[here], self.ids[here])
+
+    def add(self, rows: NDArray[Any], ids: Ids) -> RowTable:
+        """With the rows of these atoms, which may be here already."""
+        if self.ids is None:
+            return self
+        wanted, first = np.unique(np.concatenate([self.ids, ids]), return_index=True)
+        return RowTable(lock(np.concatenate([self.rows, rows])[first]), wanted)
+
 
 def gather(atoms: Atoms, ids: Ids, fill: Ints, pools: Pools) -> RowTable:
     """Rows in memory as they are; of others, those that lists and pools name."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Ints, Vector
-from wolfhound.many._small_kernels import SAMPLE, TRIED
+from wolfhound.gram._small_kernels import SAMPLE, TRIED
 
 
 class ScalePool(NamedTuple):
@@ -31,7 +31,7 @@ def measure_scales(pool: ScalePool, targets: Vector, starts: Ints, banned: Ids) 
     starts, banned
         Atoms that target i must not use are ``banned[starts[i]:starts[i + 1]]``.
     """
-    out = _locate(pool.ids, starts, banned)
+    out = locate_banned(pool.ids, starts, banned)
     squares = np.einsum("ij,ij->i", pool.rows, pool.rows)
     values = 0.5 * squares - targets @ pool.rows.T
     values[out] = np.inf
@@ -49,7 +49,7 @@ def measure_scales(pool: ScalePool, targets: Vector, starts: Ints, banned: Ids) 
     return np.asarray(np.maximum(np.where(known, gap, 0.0), spread))
 
 
-def _locate(pool: Ids, starts: Ints, banned: Ids) -> tuple[Ints, Ints]:
+def locate_banned(pool: Ids, starts: Ints, banned: Ids) -> tuple[Ints, Ints]:
     """Pairs (target, place in the pool) of atoms that must not be used."""
     order = np.argsort(pool)
     at = np.minimum(np.searchsorted(pool, banned, sorter=order), len(order) - 1)

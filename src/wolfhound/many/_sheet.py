@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.atoms import block_rows, check_finite
-from wolfhound.core import Atoms, Ids, Ints, Vector
+from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
+from wolfhound.gram._tableau import Singles
+from wolfhound.gram._units import Units, exponent_of, measure_norms
 from wolfhound.many import _pass_kernels as kernels
-from wolfhound.many._pass_kernels import Lists
-from wolfhound.many._tableau import Singles
-from wolfhound.many._units import Units, exponent_of, measure_norms
-from wolfhound.rounding import gamma
+from wolfhound.rounding import TINY, UNIT, gamma
+from wolfhound.threads import map_ordered
 from wolfhound.validate import require_moderate
 
 SINGLE = 2.0**-24
@@ -31,6 +31,32 @@ TILE = 512
 """Atoms per product."""
 
 _ROWS = 8192
+
+
+class Banned(NamedTuple):
+    """Pairs (target, place in the sheet) that must not be listed, by rising place."""
+
+    targets: Ints
+    places: Ints
+
+
+class Listing(NamedTuple):
+    """Per target the atoms of largest key, and what bounds the keys of all others.
+
+    Attributes
+    ----------
+    ids, fill : (m, l) and (m,)
+        Places of the atoms, of which `fill`.
+    level : (m,) float32
+        What the keys of others do not exceed, as computed.
+    edge : (m,)
+        What they do not exceed, as proved; -inf if every atom is listed that may be.
+    """
+
+    ids: Ids
+    fill: Ints
+    level: Singles
+    edge: Vector
 
 
 class Sheet(NamedTuple):
@@ -63,10 +89,55 @@ class Sheet(NamedTuple):
 
     def take(self, ids: Ids) -> Sheet:
         """Return a sheet of some atoms, kept."""
-        rows = self.kept[ids] if len(self.kept) else lay_rows(self.units.convert(self.atoms.take(ids)))
-        return self._replace(kept=rows)
+        return self._replace(kept=lay_rows(self.units.convert(self.atoms.take(ids))))
 
-    def error(self, rho: Vector) -> Vector:
+    def list_atoms(
+        self,
+        queries: Vector,
+        rho: float,
+        banned: Banned,
+        h: int,
+        *,
+        level: Singles | None = None,
+        over: Callable[[], bool] = lambda: False,
+    ) -> Listing | None:
+        """List the atoms of largest key for every query, in one pass; None if time is over.
+
+        Parameters
+        ----------
+        queries : (m, d)
+            Float32 numbers, of norm up to 1.
+        rho
+            How far a query may turn, a float32 number.
+        banned
+            What must not be listed.
+        h
+            About how many atoms per list.
+        level : (m,), optional
+            What a key must exceed.
+        over
+            Asked now and then whether to give up.
+        """
+        m, d = queries.shape
+        asked = np.full((m, d + 1), rho, np.float32)
+        asked[:, :d] = queries
+        lists = kernels.make_lists(m, h, level)
+        room = np.empty(m * TILE, np.float32)
+        for start, block in self.blocks():
+            if over():
+                return None
+            for at in range(0, len(block), TILE):
+                part, first = block[at : at + TILE], start + at
+                scores = room[: m * len(part)].reshape(m, len(part))
+                np.matmul(asked, part.T, out=scores)
+                low, high = np.searchsorted(banned.places, (first, first + len(part)))
+                scores[banned.targets[low:high], banned.places[low:high] - first] = -np.inf
+                kernels.select(scores, first, lists, h)
+        kernels.finish(lists, h)
+        edge = lists.level.astype(np.float64) + self._error(rho)
+        return Listing(lists.ids, lists.fill, lists.level, edge)
+
+    def _error(self, rho: float) -> float:
         """At most how far a computed key is below a true one, for queries of norm up to 1."""
         d = len(self.units.centre)
         lost = gamma(d + 2, SINGLE) * (1.0 + rho) + 1.01 * SINGLE
@@ -82,37 +153,33 @@ def lay_rows(rows: Vector) -> Singles:
     return out
 
 
-def measure_sheet(atoms: Atoms, centre: Vector) -> Units:
-    """Read all atoms once: they must be finite and not too large; the largest entry becomes 1."""
-    top = 0.0
-    for first, block in atoms.blocks(block_rows(atoms)):
+class Measured(NamedTuple):
+    """The units of some atoms, and at least the length of each in them, (n,)."""
+
+    units: Units
+    lengths: Vector
+
+
+def measure_atoms(atoms: Atoms, centre: Vector) -> Measured:
+    """Read all atoms once: they must be finite and not too large; the largest entry becomes 1.
+
+    The centre is rounded to the type of the atoms.
+    """
+    middle = centre.astype(atoms.dtype).astype(np.float64)
+
+    def measure(task: tuple[int, Matrix]) -> tuple[float, Vector]:
+        first, block = task
         check_finite(block, first)
         require_moderate(block, "atoms")
-        top = max(top, float(np.abs(block - centre).max()))
-    return Units(centre, exponent_of(top))
+        away = block - middle
+        top = float(np.abs(away).max())
+        exponent = exponent_of(top)
+        return top, np.ldexp(measure_norms(np.ldexp(away, -exponent)), exponent)
 
-
-def build_sheet(atoms: Atoms, units: Units, *, keep: bool) -> Sheet:
-    """Lay out all atoms, and measure the largest."""
-    n, d = atoms.shape
-    kept = np.empty((n if keep else 0, d + 1), np.float32)
-    radius = 0.0
-    for first, block in atoms.blocks(_ROWS):
-        rows = lay_rows(units.convert(block))
-        radius = max(radius, float(rows[:, d].max()))
-        if keep:
-            kept[first : first + len(rows)] = rows
-    return Sheet(units, radius, kept, atoms)
-
-
-# ---------------------------------------------------------------- passes
-
-
-class Banned(NamedTuple):
-    """Pairs (target, place in the sheet) that must not be listed, by rising place."""
-
-    targets: Ints
-    places: Ints
+    found = list(map_ordered(measure, atoms.blocks(block_rows(atoms))))
+    units = Units(middle, exponent_of(max(top for top, _ in found)))
+    norms = np.ldexp(np.concatenate([each for _, each in found]), -units.exponent)
+    return Measured(units, norms * (1.0 + 4.0 * UNIT) + TINY)
 
 
 def order_banned(starts: Ints, ids: Ids) -> Banned:
@@ -120,48 +187,3 @@ def order_banned(starts: Ints, ids: Ids) -> Banned:
     targets = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     order = np.argsort(ids, kind="stable")
     return Banned(targets[order], ids[order])
-
-
-def scan(
-    sheet: Sheet,
-    queries: Singles,
-    banned: Banned,
-    h: int,
-    *,
-    level: Singles | None = None,
-    over: Callable[[], bool] = lambda: False,
-) -> Lists | None:
-    """List the atoms of largest key for every query, in one pass; None if time is over.
-
-    Parameters
-    ----------
-    sheet
-        The atoms.
-    queries : (m, d + 1)
-        Queries and their rho.
-    banned
-        What must not be listed.
-    h
-        About how many atoms per list.
-    level : (m,), optional
-        What a key must exceed.
-    over
-        Asked now and then whether to give up.
-    """
-    m = len(queries)
-    lists = kernels.make_lists(m, h, level)
-    room = np.empty(m * TILE, np.float32)
-    for start, block in sheet.blocks():
-        if over():
-            return None
-        for at in range(0, len(block), TILE):
-            part = block[at : at + TILE]
-            scores = room[: m * len(part)].reshape(m, len(part))
-            np.matmul(queries, part.T, out=scores)
-            first = start + at
-            low, high = np.searchsorted(banned.places, (first, first + len(part)))
-            if high > low:
-                scores[banned.targets[low:high], banned.places[low:high] - first] = -np.inf
-            kernels.select(scores, first, lists, h)
-    kernels.finish(lists, h)
-    return lists

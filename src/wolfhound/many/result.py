@@ -29,6 +29,8 @@ STATUSES = (
     Status.FINISHED,
     Status.MAX_PASSES,
     Status.LOST,
+    Status.NOT_FOUND,
+    Status.STATIONARY,
 )
 """What a code stands for. Saved folders rely on the order: add at the end only."""
 
@@ -61,7 +63,7 @@ class ManyResult:
     codes : (m,) int8
         Why each ended; `status` says it in full.
     passes : (m,) int64
-        How often all atoms were priced for it.
+        How often all atoms were priced for it, or an oracle was asked.
     seconds : float
         Time that all took.
     shape : tuple of int
@@ -122,7 +124,7 @@ class ManyResult:
     @property
     def distance(self) -> Vector:
         """(m,) upper bound on the distance of each target from its point: a map of errors."""
-        return np.sqrt(2.0 * self.value)
+        return np.sqrt(np.maximum(2.0 * self.value, 0.0))
 
     def x(self, i: int) -> Vector:
         """(d,) the point of target i; nan if it has none."""
@@ -240,8 +242,8 @@ CODEC = Codec(
         "indptr": Array(shape=("m1",), dtype=np.int64, low=0),
         "ids": Array(shape=("k",), dtype=np.int64, low=0, below="n"),
         "weights": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
-        "value": Array(shape=("m",), low=0.0),
-        "lower": Array(shape=("m",), low=0.0),
+        "value": Array(shape=("m",)),
+        "lower": Array(shape=("m",)),
         "goal": Array(shape=("m",), low=0.0),
         "codes": Array(shape=("m",), dtype=np.int8, low=0, high=len(STATUSES) - 1),
         "passes": Array(shape=("m",), dtype=np.int64, low=0),

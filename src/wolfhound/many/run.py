@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import NamedTuple
 
 import numpy as np
 
 from wolfhound.atoms import Fingerprint
-from wolfhound.core import Status
+from wolfhound.core import Objective, Oracle, Status
 from wolfhound.many._given import Excluded, Targets
+from wolfhound.many._objectives import TOGETHER, ObjectiveGoals, solve_objectives
 from wolfhound.many._portion import (
     Goals,
     Portion,
@@ -31,6 +32,9 @@ from wolfhound.threads import map_ordered
 GROUPED = 16384
 """About so many targets over a small dictionary are written at once."""
 
+_CUT = [CODES[status] for status in (Status.MAX_SECONDS, Status.LOST, Status.INTERRUPTED, Status.STOPPED)]
+"""How targets end that are to be solved again."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManyState:
@@ -44,12 +48,15 @@ class ManyState:
         Those whose gap is at most the goal.
     seconds : float
         Since the start.
+    before : int
+        Targets that an earlier run had finished.
     """
 
     done: int
     total: int
     proved: int
     seconds: float
+    before: int = 0
 
 
 @dataclass(slots=True)
@@ -100,17 +107,20 @@ class ManyJob:
         rows, good = self.targets.read(*here), self.targets.good[slice(*here)]
         return mark_skipped(solve_portion(self.regime, rows, starts, banned, self.wanted), ~good)
 
+    def size(self, start: int) -> int:
+        """Targets of the group that begins at a target."""
+        return min(self.group, len(self.targets.rows) - start)
+
     def read(self, start: int) -> Portion | None:
-        """Return a group that an earlier run has written."""
-        return None if self.stream is None else self.stream.read(start, self._rows(start))
+        """Return a group that was written, now or by an earlier run."""
+        return None if self.stream is None else self.stream.read(start, self.size(start))
 
-    def write(self, start: int, portion: Portion) -> None:
-        """Keep a group, unless time was over for a part of it."""
-        if self.stream is not None and not (portion.codes == CODES[Status.MAX_SECONDS]).any():
-            self.stream.write(start, portion, self._rows(start))
-
-    def _rows(self, start: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-        return self.targets.read(start, min(start + self.group, len(self.targets.rows)))
+    def write(self, start: int, portion: Portion) -> bool:
+        """Write a group, if there is where, unless a part of it was cut short; return whether it was."""
+        if self.stream is None or np.isin(portion.codes, _CUT).any():
+            return False
+        self.stream.write(start, portion)
+        return True
 
 
 def group_size(regime: TargetSolver, m: int) -> int:
@@ -122,7 +132,7 @@ def group_size(regime: TargetSolver, m: int) -> int:
 def open_out(
     out: str | PathLike[str] | None,
     job: tuple[Targets, Excluded, Goals, TargetSolver],
-    seed: object,
+    seed: int | str,
     source: Fingerprint,
 ) -> Stream | None:
     """Open the folder that answers are written to, if any."""
@@ -138,39 +148,87 @@ def open_out(
         "atol": wanted.atol,
         "max_atoms": wanted.max_atoms,
         "at_most_one": wanted.zero >= 0,
-        "exclude": digest(np.concatenate([excluded.starts, excluded.ids])),
-        "seed": seed if isinstance(seed, int) else "a generator",
+        "exclude": digest(excluded.starts, excluded.ids),
+        "seed": seed,
+        "targets": digest(targets.rows),
     }
     return open_stream(out, params, source)
 
 
-def run(job: ManyJob, clock: Clock, callback: Callable[[ManyState], bool | None] | None) -> list[Portion]:
-    """Solve the chunks in order; those that there is no time for come back unsolved."""
+@dataclass(slots=True)
+class _Log:
+    """What is finished: groups that are written are counted, others kept."""
+
+    job: ManyJob
+    done: int = 0
+    proved: int = 0
+    written: set[int] = field(default_factory=set)
+    parts: dict[int, list[Portion]] = field(default_factory=dict)
+
+    def read(self, start: int) -> None:
+        """Look for a group that an earlier run has written."""
+        portion = self.job.read(start)
+        if portion is not None:
+            self.written.add(start)
+            self._count(portion)
+
+    def add(self, span: Span, portion: Portion) -> None:
+        """Note a chunk; a group that is whole is written."""
+        self._count(portion)
+        mine = self.parts.setdefault(span.group, [])
+        mine.append(portion)
+        if span == self.job.spans(span.group)[-1]:
+            whole = join_portions(mine)
+            mine[:] = [whole]
+            if self.job.write(span.group, whole):
+                self.written.add(span.group)
+                del self.parts[span.group]
+
+    def _count(self, portion: Portion) -> None:
+        self.done += len(portion.value)
+        self.proved += int((portion.codes == CODES[Status.GAP_REACHED]).sum())
+
+    def portions(self, starts: range, status: Status) -> Iterator[Portion]:
+        """All groups in order; chunks that were not solved end with the status."""
+        for start in starts:
+            found = self.job.read(start) if start in self.written else None
+            if found is not None:
+                yield found
+                continue
+            parts = self.parts.get(start, [])
+            missing = self.job.size(start) - sum(len(part.value) for part in parts)
+            yield join_portions([*parts, make_unsolved(missing, status)])
+
+
+def run(job: ManyJob, clock: Clock, callback: Callable[[ManyState], bool | None] | None) -> Iterator[Portion]:
+    """Solve the chunks in order; give all groups, those that there is no time for unsolved."""
     began, total = time.perf_counter(), len(job.targets.rows)
     starts = range(0, total, job.group)
-    groups = {start: portion for start in starts if (portion := job.read(start)) is not None}
-    spans = [span for start in starts if start not in groups for span in job.spans(start)]
-    parts: dict[int, list[Portion]] = {start: [] for start in starts if start not in groups}
-    done = sum(len(portion.value) for portion in groups.values())
-    proved = sum(int((portion.codes == 0).sum()) for portion in groups.values())
+    log = _Log(job)
+    for start in starts:
+        log.read(start)
+    before = log.done
+    spans = [span for start in starts if start not in log.written for span in job.spans(start)]
     status = Status.INTERRUPTED
-    with contextlib.suppress(KeyboardInterrupt), _stop(map_ordered(job.solve, spans), clock) as solved:
+    with contextlib.suppress(KeyboardInterrupt), _stop(_solve_all(job, spans), clock) as solved:
         for span, portion in zip(spans, solved, strict=False):
-            parts[span.group].append(portion)
-            if span == job.spans(span.group)[-1]:
-                groups[span.group] = join_portions(parts[span.group])
-                job.write(span.group, groups[span.group])
-            done, proved = done + len(portion.value), proved + int((portion.codes == 0).sum())
+            log.add(span, portion)
             now = time.perf_counter() - began
-            if callback is not None and callback(
-                ManyState(done=done, total=total, proved=proved, seconds=now)
-            ):
+            state = ManyState(done=log.done, total=total, proved=log.proved, seconds=now, before=before)
+            if callback is not None and callback(state):
                 status = Status.STOPPED
                 break
             if clock.over():
                 status = Status.MAX_SECONDS
                 break
-    return [groups[start] if start in groups else _fill(job, start, parts[start], status) for start in starts]
+    return log.portions(starts, status)
+
+
+def _solve_all(job: ManyJob, spans: list[Span]) -> Iterator[Portion]:
+    """Solve chunks in order, on all threads."""
+    if job.regime.alone:
+        return (job.solve(span) for span in spans)
+    return map_ordered(job.solve, spans)
 
 
 @contextlib.contextmanager
@@ -183,7 +241,28 @@ def _stop(solved: Iterator[Portion], clock: Clock) -> Iterator[Iterator[Portion]
         solved.close()  # type: ignore[attr-defined] # a generator
 
 
-def _fill(job: ManyJob, start: int, parts: list[Portion], status: Status) -> Portion:
-    """A group of which some chunks were not solved."""
-    missing = job.spans(start)[len(parts) :]
-    return join_portions([*parts, *(make_unsolved(span.stop - span.start, status) for span in missing)])
+def run_objectives(
+    objectives: Sequence[Objective],
+    oracle: Oracle,
+    excluded: Excluded,
+    wanted: ObjectiveGoals,
+    callback: Callable[[ManyState], bool | None] | None,
+) -> Portion:
+    """Minimise objectives, some at a time; those that there is no time for come back unsolved."""
+    began, total = time.perf_counter(), len(objectives)
+    parts: list[Portion] = []
+    done, proved, status = 0, 0, Status.INTERRUPTED
+    with contextlib.suppress(KeyboardInterrupt):
+        while done < total:
+            here = objectives[done : done + TOGETHER]
+            parts.append(solve_objectives(here, oracle, excluded, wanted, done))
+            done += len(here)
+            proved += int((parts[-1].codes == CODES[Status.GAP_REACHED]).sum())
+            state = ManyState(done=done, total=total, proved=proved, seconds=time.perf_counter() - began)
+            if callback is not None and callback(state):
+                status = Status.STOPPED
+                break
+            if wanted.over():
+                status = Status.MAX_SECONDS
+                break
+    return join_portions([*parts, make_unsolved(total - done, status)])

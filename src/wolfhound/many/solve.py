@@ -6,20 +6,32 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from os import PathLike
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, fingerprint, finite_rows
-from wolfhound.core import Atoms, AtomsLike, Ids, Oracle, Status
+from wolfhound.core import Atoms, AtomsLike, Ids, Objective, Oracle
+from wolfhound.gram._small import build_small
 from wolfhound.many._given import Excluded, Targets, read_exclude, read_targets
-from wolfhound.many._portion import Goals, Portion, TargetSolver, join_portions, make_unsolved
-from wolfhound.many._small import build_small
+from wolfhound.many._objectives import (
+    ObjectiveGoals,
+    as_points,
+    is_list_of_objectives,
+    lift_shared,
+    read_objectives,
+    widen,
+)
+from wolfhound.many._portion import Goals, Portion, TargetSolver, join_portions
 from wolfhound.many.result import ManyResult
-from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, run
+from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, run, run_objectives
+from wolfhound.many.stream import join_on_disk
+from wolfhound.oracles.int8.scan import Int8Scan
+from wolfhound.oracles.scan import Scan
 from wolfhound.threads import one_blas_thread
 
 SMALL = 1024
@@ -28,12 +40,15 @@ SMALL = 1024
 MEMORY = 4.0 * 2**30
 """Bytes to work in, unless the caller says otherwise."""
 
+EXACT = (Scan, Int8Scan)
+"""Oracles that do what passes of our own do faster: their atoms are used."""
+
 POOL = 1300
 """Least number of random atoms that give the scale of rtol, as in `minimize`."""
 
 
 def minimize_many(
-    targets: ArrayLike | Sequence[ArrayLike],
+    targets: ArrayLike | Sequence[ArrayLike] | Sequence[Objective],
     atoms: Oracle | AtomsLike,
     *,
     rtol: float = 1e-6,
@@ -41,7 +56,7 @@ def minimize_many(
     exclude: ArrayLike | Sequence[ArrayLike] | None = None,
     at_most_one: bool = False,
     max_atoms: int | None = None,
-    max_memory: float | None = None,
+    max_memory: float | str | None = None,
     max_seconds: float = math.inf,
     skip: bool = False,
     out: str | PathLike[str] | None = None,
@@ -56,9 +71,13 @@ def minimize_many(
     Parameters
     ----------
     targets : (m, d) or (rows, columns, d) array, table, or list of vectors
-        The points t.
+        The points t. Or a list of objectives: `SquaredDistance`, or `LeastSquares` of one
+        design that is not tall, are solved as points are; others by `FullyCorrective`,
+        some at a time, which share their passes.
     atoms : atoms, (n, d) array, path, a list of paths, or an oracle
-        Of an oracle, the atoms are used.
+        An oracle is asked once per pass for all unfinished targets. Of one that proves
+        nothing, nothing is proved but that f >= 0, and targets end with `Status.NOT_FOUND`.
+        `Scan` and `Int8Scan` stand for their atoms.
     rtol, atol
         The goal of each target is that of `minimize`: a gap of at most
         ``max(rtol * scale, atol)``.
@@ -72,8 +91,8 @@ def minimize_many(
         `ManyResult.price` says what that costs; gaps still are to the minimum over the hull.
         With `at_most_one` the origin counts as one.
     max_memory
-        Bytes to work in, besides atoms, targets and the answer; 4 GiB by default. Other
-        sizes may change last bits.
+        Bytes, or a text such as "1GB", to work in, besides atoms, targets and the answer; 4 GiB
+        by default. Other sizes may change last bits.
     max_seconds
         What is not finished then is returned as it is, with its status.
     skip
@@ -103,12 +122,21 @@ def minimize_many(
     began = time.perf_counter()
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
     clock = Clock(began + validate.number(max_seconds, "max_seconds", low=0.0))
-    memory = MEMORY if max_memory is None else validate.number(max_memory, "max_memory", low=0.0, strict=True)
+    memory = MEMORY if max_memory is None else validate.memory(max_memory, "max_memory")
     if callback is not None:
         validate.function(callback, "callback", "a function of a ManyState")
     most = None if max_atoms is None else validate.count(max_atoms, "max_atoms", low=1)
-    source = atoms.atoms if validate.is_oracle(atoms) else as_atoms(cast(AtomsLike, atoms))
+    oracle = atoms if validate.is_oracle(atoms) else Scan(as_atoms(cast(AtomsLike, atoms)))
+    source = oracle.atoms
     n, d = source.shape
+    if is_list_of_objectives(targets):
+        found = read_objectives(cast(Sequence[Objective], targets), d)
+        points = as_points(found)
+        if points is None:
+            options = {"rtol": rtol, "atol": atol, "exclude": exclude, "seed": seed, "callback": callback}
+            options |= {"at_most_one": at_most_one, "max_atoms": max_atoms, "max_memory": memory}
+            return _minimize_list(found, oracle, out, clock, options)
+        targets = points
     given = read_targets(targets, d, skip=validate.flag(skip, "skip"))
     excluded = read_exclude(exclude, len(given.rows), n)
     origin = validate.flag(at_most_one, "at_most_one")
@@ -116,13 +144,45 @@ def minimize_many(
     # Before the run: afterwards the atoms may no longer be readable.
     identity = fingerprint(source)
     rng = validate.rng(seed)
+    begun = seed if isinstance(seed, int) else str(rng.bit_generator.state)
     with one_blas_thread():
-        regime = _choose(source, rng, origin=origin, memory=memory, clock=clock)
+        regime = _choose(oracle, rng, origin=origin, memory=memory, clock=clock)
     wanted = Goals(rtol, atol, most, n if origin else -1)
-    stream = open_out(out, (given, excluded, wanted, regime), seed, identity)
+    stream = open_out(out, (given, excluded, wanted, regime), begun, identity)
     job = ManyJob(regime, given, excluded, wanted, stream)
     portions = run(job, clock, callback)
-    return _result(portions, given, source, identity, began, priced=most is not None)
+    whole = join_portions(list(portions)) if stream is None else join_on_disk(stream.folder, portions)
+    return _result(whole, given, source, identity, began, priced=most is not None)
+
+
+def _minimize_list(
+    objectives: list[Objective], oracle: Oracle, out: object, clock: Clock, options: dict[str, Any]
+) -> ManyResult:
+    """Objectives that are not all distances: as distances where they can be, else in shared passes."""
+    validate.require(out is None, "out", "None with objectives other than SquaredDistance", out)
+    identity, source = fingerprint(oracle.atoms), oracle.atoms
+    lifted = None
+    if isinstance(oracle, EXACT):
+        lifted = lift_shared(objectives, source, options["max_memory"])
+    if lifted is not None:
+        left = max(clock.deadline - time.perf_counter(), 0.0)
+        result = minimize_many(lifted.targets, lifted.atoms, max_seconds=left, **options)
+        return replace(result, **widen(result, lifted.off), atoms=source, fingerprint=identity)
+    for name in ("at_most_one", "max_atoms"):
+        validate.require(not options[name], name, "left out with objectives of this kind", options[name])
+    began, m = time.perf_counter(), len(objectives)
+    n, d = source.shape
+    excluded = read_exclude(options["exclude"], m, n)
+    pool = _draw_pool(n, d, validate.rng(options["seed"]))
+    wanted = ObjectiveGoals(options["rtol"], options["atol"], pool, clock.over)
+    whole = run_objectives(objectives, oracle, excluded, wanted, options["callback"])
+    return ManyResult(
+        **(whole._asdict() | {"price": None}),
+        seconds=time.perf_counter() - began,
+        shape=(m,),
+        fingerprint=identity,
+        atoms=source,
+    )
 
 
 def _draw_pool(n: int, d: int, rng: np.random.Generator) -> Ids:
@@ -143,33 +203,31 @@ def _drop_hopeless(given: Targets, excluded: Excluded, n: int, *, skip: bool, or
 
 
 def _choose(
-    source: Atoms, rng: np.random.Generator, *, origin: bool, memory: float, clock: Clock
+    oracle: Oracle, rng: np.random.Generator, *, origin: bool, memory: float, clock: Clock
 ) -> TargetSolver:
-    """Few atoms by their Gram matrix, many by passes."""
+    """Few atoms by their Gram matrix, many by passes; any oracle but one that reads all atoms is asked."""
+    source = oracle.atoms
     n, d = source.shape
     pool = _draw_pool(n, d, rng)
+    if not isinstance(oracle, EXACT):
+        from wolfhound.many._asked import build_asked  # noqa: PLC0415 - compiles only what is used
+
+        return build_asked(oracle, pool, zero=origin, memory=memory, over=clock.over)
     if n <= SMALL and 16 * n * n <= memory:
         rows = finite_rows(source, np.arange(n))
         validate.require_moderate(rows, "atoms")
         if origin:
             rows = np.concatenate([rows, np.zeros((1, d), rows.dtype)])
         return build_small(rows, pool, zero=origin, memory=memory)
-    from wolfhound.many._large import build_large  # noqa: PLC0415 - compiles only what is used
+    from wolfhound.many._large import build_large  # noqa: PLC0415 - likewise
 
     atoms = ConcatAtoms([source, np.zeros((1, d), source.dtype)]) if origin else source
     return build_large(atoms, pool, rng, zero=origin, memory=memory, over=clock.over)
 
 
 def _result(
-    portions: list[Portion],
-    given: Targets,
-    source: Atoms,
-    identity: Fingerprint,
-    began: float,
-    *,
-    priced: bool,
+    whole: Portion, given: Targets, source: Atoms, identity: Fingerprint, began: float, *, priced: bool
 ) -> ManyResult:
-    whole = join_portions([*portions, make_unsolved(0, Status.SKIPPED)])
     return ManyResult(
         **(whole._asdict() | ({} if priced else {"price": None})),
         seconds=time.perf_counter() - began,

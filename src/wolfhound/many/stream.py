@@ -2,29 +2,36 @@
 
 `out` holds a manifest that says what is run, and folders ``targets-0000000000`` named
 for the first target of each. What is there is complete, so a folder can be read at any
-time, and a run that was cut short goes on with the groups that are missing.
+time, and a run that was cut short goes on with the groups that are missing. Answers are
+joined in files without a name beside them, never in memory.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfhound import store
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS
-from wolfhound.core import AtomsLike, Status, Vector
-from wolfhound.many._portion import Portion, join_portions, make_unsolved
+from wolfhound.core import AtomsLike, Status
+from wolfhound.many._portion import Portion, make_unsolved
 from wolfhound.many.result import RUN, STATUSES, ManyResult
 from wolfhound.validate import count, path, require
 
 GROUP = "many targets"
+
+_DIGESTED = 1 << 24
 
 
 class Stream(NamedTuple):
@@ -37,30 +44,77 @@ class Stream(NamedTuple):
         """Where the group that begins at a target is kept."""
         return self.folder / f"targets-{start:010d}"
 
-    def write(self, start: int, portion: Portion, rows: Vector) -> None:
-        """Keep the answers of a group, and of which targets they are."""
-        params = {"start": start, "count": len(portion.value), "targets": digest(rows)}
-        store.save(self.place(start), GROUP, portion._asdict(), params, self.fingerprint)
+    def write(self, start: int, portion: Portion) -> None:
+        """Keep the answers of a group.
 
-    def read(self, start: int, rows: Vector) -> Portion | None:
-        """Answers of a group that is there; None if it is not. StoreError if it is of other targets."""
-        portion, params = read_group(self.place(start))
-        if portion is None:
+        Raises
+        ------
+        OSError
+            If that cannot be done, as on a full disk. Groups that were written stay.
+        """
+        if not (self.folder / "manifest.json").exists():
+            text = "`out` must stay where it is during the run. It is gone"
+            raise FileNotFoundError(errno.ENOENT, text, str(self.folder))
+        params = {"start": start, "count": len(portion.value)}
+        try:
+            store.save(self.place(start), GROUP, portion._asdict(), params, self.fingerprint)
+        except OSError as error:
+            text = f"`out` must be writable, with room: {error.strerror}. What is finished stays"
+            raise OSError(error.errno, f"{text}, and the same call goes on", str(self.folder)) from None
+
+    def read(self, start: int, size: int) -> Portion | None:
+        """Answers of a group of so many targets; None if it is not there or was cut off."""
+        folder = self.place(start)
+        if not (folder / "manifest.json").exists():
             return None
-        if params.get("targets") != digest(rows):
-            raise store.StoreError(
-                f"`out` must be new, or hold a run with the same targets. Got others in {self.place(start)}."
-            )
-        return portion
+        stored = store.load(folder, GROUP, mmap=False)
+        with stored.reading():
+            m = count(stored.params["count"], "count")
+            require(m == size, "count", f"{size} targets", m)
+            return _read_portion(stored, m)
 
 
-def digest(rows: Vector) -> str:
-    """What tells targets apart."""
-    return hashlib.blake2b(np.ascontiguousarray(rows).tobytes(), digest_size=16).hexdigest()
+def _read_portion(stored: store.Stored, m: int) -> Portion:
+    n = stored.shape[0]
+    ends = stored.array("indptr", np.int64, (m + 1,), low=0)
+    size = int(ends[-1])
+    require(ends[0] == 0 and bool((np.diff(ends) >= 0).all()), "indptr", "rising from 0", "not")
+    columns = {name: stored.array(name, np.float64, (m,)) for name in ("value", "lower")}
+    columns |= {name: stored.array(name, np.float64, (m,), low=0.0) for name in ("goal", "price")}
+    portion = Portion(
+        indptr=ends,
+        ids=stored.array("ids", np.int64, (size,), low=0, high=n - 1),
+        weights=stored.array("weights", np.float64, (size,), low=0.0, high=1.0 + WEIGHTS),
+        codes=stored.array("codes", np.int8, (m,), low=0, high=len(STATUSES) - 1),
+        passes=stored.array("passes", np.int64, (m,), low=0),
+        **columns,
+    )
+    require(bool((portion.lower <= portion.value).all()), "lower", "<= value", "more")
+    return portion
+
+
+def digest(*arrays: NDArray[Any]) -> str:
+    """What tells arrays apart, read block by block."""
+    found = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        found.update(f"{array.dtype} {array.shape}".encode())
+        step = max(1, _DIGESTED // max(array[:1].nbytes, 1))
+        for start in range(0, len(array), step):
+            found.update(np.ascontiguousarray(array[start : start + step]).tobytes())
+    return found.hexdigest()
 
 
 def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: Fingerprint) -> Stream:
     """Begin a run in a new or empty folder, or go on with one of the same settings and atoms.
+
+    Parameters
+    ----------
+    folder
+        Where.
+    params
+        What is run.
+    source
+        Of the atoms.
 
     Raises
     ------
@@ -68,43 +122,53 @@ def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: 
         If the folder holds anything else; the message names what differs.
     """
     root = path(folder, "out")
-    if not (root.is_dir() and any(root.iterdir())):
+    require(root.is_dir() or not root.exists(), "out", "a folder", f"a file, {root}")
+    if not (root / "manifest.json").exists():  # also if a run was cut off before it was written
         store.save(root, RUN, {}, params, source)
         return Stream(root, source)
     stored = store.load(root, RUN)
-    rule = "`out` must be new, or hold a run with the same settings and atoms."
+    rule = "`out` must be new, or hold a run with the same targets, settings and atoms."
     for name, value in params.items():
-        if stored.params.get(name) != value:
-            raise store.StoreError(f"{rule} Got {name} = {stored.params.get(name)} in {root}, not {value}.")
+        held = stored.params.get(name)
+        if held != value:
+            got = f"other {name}" if name in ("targets", "exclude") else f"{name} = {held}"
+            raise store.StoreError(f"{rule} Got {got} in {root}{'' if 'other' in got else f', not {value}'}.")
     if stored.fingerprint != source:
         raise store.StoreError(f"{rule} Got other atoms in {root}.")
     return Stream(root, source)
 
 
-def read_group(folder: Path) -> tuple[Portion | None, Mapping[str, Any]]:
-    """Answers of one group and what is said of them; None if it is not there or was cut off."""
-    if not (folder / "manifest.json").exists():
-        return None, {}
-    stored = store.load(folder, GROUP, mmap=False)
-    with stored.reading():
-        m, n = count(stored.params["count"], "count"), stored.shape[0]
-        ends = stored.array("indptr", np.int64, (m + 1,), low=0)
-        size = int(ends[-1])
-        require(ends[0] == 0 and bool((np.diff(ends) >= 0).all()), "indptr", "rising from 0", "not")
-        columns = {
-            name: stored.array(name, np.float64, (m,), low=0.0)
-            for name in ("value", "lower", "goal", "price")
-        }
-        portion = Portion(
-            indptr=ends,
-            ids=stored.array("ids", np.int64, (size,), low=0, high=n - 1),
-            weights=stored.array("weights", np.float64, (size,), low=0.0, high=1.0 + WEIGHTS),
-            codes=stored.array("codes", np.int8, (m,), low=0, high=len(STATUSES) - 1),
-            passes=stored.array("passes", np.int64, (m,), low=0),
-            **columns,
-        )
-        require(bool((portion.lower <= portion.value).all()), "lower", "<= value", "more")
-    return portion, stored.params
+# ---------------------------------------------------------------- reading all groups
+
+
+def join_on_disk(folder: Path, portions: Iterable[Portion]) -> Portion:
+    """Put answers for consecutive targets together, in files that vanish with the answer."""
+    names = Portion._fields
+    with contextlib.ExitStack() as stack:
+        files = {name: stack.enter_context(_open_nameless(folder)) for name in names}
+        kinds = {name: column.dtype for name, column in make_unsolved(0, Status.SKIPPED)._asdict().items()}
+        end = np.zeros(1, np.int64)
+        files["indptr"].write(end.tobytes())
+        for portion in portions:
+            for name, column in portion._asdict().items():
+                part = end + column[1:] if name == "indptr" else column
+                files[name].write(np.ascontiguousarray(part, kinds[name]).tobytes())
+            end = end + portion.indptr[-1]
+        return Portion(**{name: _map(files[name], kinds[name]) for name in names})
+
+
+def _open_nameless(folder: Path) -> IO[bytes]:
+    try:
+        return tempfile.TemporaryFile(dir=folder)
+    except OSError:  # a folder that may only be read
+        return tempfile.TemporaryFile()
+
+
+def _map(file: IO[bytes], kind: np.dtype[Any]) -> NDArray[Any]:
+    file.flush()
+    if not file.tell():
+        return np.empty(0, kind)
+    return np.asarray(np.memmap(file, kind, "r"))
 
 
 def read_stream(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> ManyResult:
@@ -127,14 +191,13 @@ def read_stream(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> 
         require(int(np.prod(shape, dtype=object)) == total, "shape", f"of {total} targets", shape)
         priced = stored.params["max_atoms"] is not None
     stream = Stream(Path(folder), stored.fingerprint)
-    portions = []
-    for start in range(0, total, step):
-        size = min(step, total - start)
-        portion, _ = read_group(stream.place(start))
-        portions.append(make_unsolved(size, Status.INTERRUPTED) if portion is None else portion)
-        if len(portions[-1].value) != size:
-            raise stored.wrong(f"{stream.place(start).name} holds {len(portions[-1].value)} targets")
-    whole = join_portions([*portions, make_unsolved(0, Status.INTERRUPTED)])
-    columns = whole._asdict() | ({} if priced else {"price": None})
+
+    def read() -> Iterator[Portion]:
+        for start in range(0, total, step):
+            size = min(step, total - start)
+            portion = stream.read(start, size)
+            yield make_unsolved(size, Status.INTERRUPTED) if portion is None else portion
+
+    columns = join_on_disk(stream.folder, read())._asdict() | ({} if priced else {"price": None})
     known = None if atoms is None else as_atoms(atoms)
     return ManyResult(**columns, seconds=0.0, shape=shape, fingerprint=stored.fingerprint, atoms=known)

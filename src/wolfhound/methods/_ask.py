@@ -8,10 +8,11 @@ this is the only place that knows it.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from wolfhound.core import INNER, Hits, Ids, Objective, Oracle, Point, State, Status, Vector
+from wolfhound.core import INNER, Hits, Ids, Objective, Oracle, Point, Start, State, Status, Vector
 from wolfhound.rounding import TINY, UNIT, gamma, norm
 
 _TRUSTED = 1e-12
@@ -70,9 +71,20 @@ class Asker:
         Atoms that must not be answered.
     goal
         Wanted gap; where f is not convex, the Frank-Wolfe gap that ends the run.
+    start
+        Of a run that goes on. Its counters go on too; its lower bound is not believed, but
+        proved again: the first query is joined by that of its proof, in the same pass.
     """
 
-    def __init__(self, objective: Objective, oracle: Oracle, exclude: Ids, *, goal: float = 0.0) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        oracle: Oracle,
+        exclude: Ids,
+        *,
+        goal: float = 0.0,
+        start: Start | None = None,
+    ) -> None:
         self.objective = objective
         self.oracle = oracle
         self.exclude = exclude
@@ -82,10 +94,13 @@ class Asker:
         self._rounding = 0.0
         self._still: Point | None = None
         self._last: Point | None = None
-        self.passes = 0.0
-        self.scored = 0
+        self.passes = 0.0 if start is None else start.passes
+        self.scored = 0 if start is None else start.scored
         self.ratio = math.nan
         self.slack = math.inf
+        self._proof = None if start is None else start.proof
+        self._again = self._proof
+        self._hint = -math.inf if start is None else start.lower
 
     def __call__(self, point: Point, *, k: int = 1, wanted: float | None = None) -> Hits:
         """Find atoms of largest gap <-grad, s - x>; raise `lower` if proved.
@@ -99,11 +114,44 @@ class Asker:
         wanted
             Any atom with at least this gap will do.
         """
+        if self._again is not None:
+            return self._prove_again(point, k)
         here = -float(point.grad @ point.x)
         thresholds = None if wanted is None else np.array([here + wanted])
         hits = self.query(-point.grad[None], k=k, thresholds=thresholds)
-        self._certify(point, hits, here)
+        self._certify(point, hits)
         return hits
+
+    def expect(self, point: Point) -> float:
+        """Lower bound to move by: that of a run that goes on counts until it is proved again.
+
+        Where by it the goal is reached, the value: nothing but a query is left to do.
+        """
+        if self._again is None:
+            return self.lower
+        hint = max(self.lower, self._hint)
+        return hint if point.upper - hint > self.goal else point.value
+
+    def _prove_again(self, point: Point, k: int) -> Hits:
+        """Ask here, and where the run that goes on had its proof: no threshold, so whoever can prove does."""
+        with np.errstate(all="ignore"):  # what was kept may be anything
+            known = self.objective.at(np.asarray(self._again, np.float64))
+        self._again = None
+        usable = math.isfinite(known.value) and bool(np.isfinite(known.grad).all())
+        points = [point, known] if usable else [point]
+        hits = self.query(np.stack([-each.grad for each in points]), k=k)
+        for i, each in reversed(list(enumerate(points))):
+            one = slice(i, i + 1)
+            answer = replace(
+                hits,
+                ids=hits.ids[one],
+                scores=hits.scores[one],
+                bounds=hits.bounds[one],
+                slots=hits.slots[one],
+                scored=hits.scored[one],
+            )
+            self._certify(each, answer)
+        return answer
 
     def query(self, queries: Vector, *, k: int = 1, thresholds: Vector | None = None) -> Hits:
         """Ask for atoms without a certificate; counted like any other query."""
@@ -116,8 +164,8 @@ class Asker:
         self.ratio = math.nan
         return hits
 
-    def _certify(self, point: Point, hits: Hits, here: float) -> None:
-        bound = float(hits.bounds[0])
+    def _certify(self, point: Point, hits: Hits) -> None:
+        here, bound = -float(point.grad @ point.x), float(hits.bounds[0])
         length = norm(point.x)
         radius = max(hits.radius, length)
         if not (math.isfinite(bound) and math.isfinite(radius)):
@@ -134,7 +182,9 @@ class Asker:
         if self.objective.convex:
             cut = cutgap(max(gap + rounding, 0.0), point.excess)
             proved = point.value - point.value_error - cut
-            self.lower = max(self.lower, proved - 4.0 * UNIT * abs(proved) - TINY)
+            proved = proved - 4.0 * UNIT * abs(proved) - TINY
+            if proved > self.lower:
+                self.lower, self._proof = proved, point.x
         elif gap + rounding <= max(self.goal, 2.0 * self.slack):
             self._still = point
 
@@ -167,6 +217,8 @@ class Asker:
         kind: str,
         hit: int = -1,
         end: Status | None = None,
+        pool_ids: Ids | None = None,
+        estimate: float | None = None,
     ) -> State:
         """Snapshot the run; the end of one that has reached a stationary point is set here."""
         if kind != INNER:  # on the way nothing is proved
@@ -186,4 +238,7 @@ class Asker:
             kind=kind,
             hit=hit,
             end=end,
+            pool_ids=None if pool_ids is None else pool_ids.copy(),
+            estimate=estimate,
+            proof=self._proof,
         )

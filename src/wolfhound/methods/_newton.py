@@ -157,10 +157,19 @@ class NewtonInner:
         Shared with the caller, who may add atoms; see `renumber`.
     point
         The start, whose `positions` in the pool carry `weights`.
+    most
+        Atoms that there are: no model holds more, however many dimensions they have.
     """
 
     def __init__(
-        self, objective: Objective, pool: AtomPool, point: Point, positions: Ints, weights: Vector
+        self,
+        objective: Objective,
+        pool: AtomPool,
+        point: Point,
+        positions: Ints,
+        weights: Vector,
+        *,
+        most: int = 1 << 62,
     ) -> None:
         self._objective = objective
         self._pool = pool
@@ -170,7 +179,7 @@ class NewtonInner:
         lifted = self._curved.lift(point.x[None])
         self._lifts = PoolLifts(pool, self._curved, lifted.shape[1])
         self._near = NearAtoms(pool, point, care=1 if self._curved.diagonal else CAREFUL)
-        self._corral = Corral(min(len(point.x), lifted.shape[1]) + 2 + BLOCK, 1.0)
+        self._corral = Corral(min(len(point.x), lifted.shape[1], most) + 2 + BLOCK, 1.0)
         # Several atoms start as one virtual atom: the first models choose among the pool.
         single = len(positions) == 1
         self._virtual = None if single else (positions.copy(), weights.copy())

@@ -6,11 +6,12 @@ Stopping, timing and printing are the driver's; asking and proving the asker's.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -107,7 +108,8 @@ class FrankWolfe:
         self, objective: Objective, oracle: Oracle, start: Start, *, goal: float, rng: np.random.Generator
     ) -> Iterator[State]:
         """Yield the start, then a state per step, null steps included."""
-        return self.walk(_HalfOfWhatIsLeft(Asker(objective, oracle, start.exclude, goal=goal)), start)
+        ask = Asker(objective, oracle, start.exclude, goal=goal, start=start)
+        return self.walk(_HalfOfWhatIsLeft(ask), start)
 
     def walk(self, seek: Seeker, start: Start) -> Iterator[State]:
         """Yield the states of a run to the atoms that `seek` finds.
@@ -120,12 +122,13 @@ class FrankWolfe:
         point = _start(objective, active)
         # The origin need not lie in the hull: there f bounds nothing.
         first = point if len(active) else replace(point, value_error=math.inf)
-        yield ask.state(start.t, first, active.ids, active.weights, kind="start")
-        estimate, tries = self.step.begin(), _Tries(self.patience)
+        estimate = self.step.begin() if start.estimate is None else start.estimate
+        show, tries = functools.partial(_state, ask, active), _Tries(self.patience)
+        yield show(start.t, first, estimate, kind="start")
         for t in itertools.count(start.t):
             move, hit, proved = None, -1, False
             if self.lazy and not tries.tired and len(active):
-                move = self._inside(active, point, ask.lower)
+                move = self._inside(active, point, ask.expect(point))
             asked = move is None
             if move is None:
                 if active.age:
@@ -135,7 +138,7 @@ class FrankWolfe:
                 # be answered, and lead nowhere, again and again.
                 while (hits := seek(point, best=tries.tired or not len(active))) is None:
                     end = seek.over(t)
-                    yield ask.state(t, point, active.ids, active.weights, kind="none", end=end)
+                    yield show(t, point, estimate, kind="none", end=end)
                     if end is not None:
                         return
                 move, hit, proved = self._towards(hits, ask, active, point)
@@ -150,7 +153,7 @@ class FrankWolfe:
             else:
                 active.drop()
             kind, end = move.kind if s > 0.0 else "null", seek.over(t + 1)
-            yield ask.state(t + 1, point, active.ids, active.weights, kind=kind, hit=hit, end=end)
+            yield show(t + 1, point, estimate, kind=kind, hit=hit, end=end)
             if end is not None or tries.over(proved, objective.convex):
                 return
 
@@ -193,6 +196,11 @@ class FrankWolfe:
         if not 0.0 <= s <= end:
             require(False, "step", f"a rule that answers in [0, {end:g}]", s)
         return step_back(line, s), estimate
+
+
+def _state(ask: Asker, active: ActiveSet, t: int, point: Point, estimate: float, **more: Any) -> State:
+    """As `Asker.state`, at the weights of the active set."""
+    return ask.state(t, point, active.ids, active.weights, estimate=estimate, **more)
 
 
 @dataclass(slots=True)

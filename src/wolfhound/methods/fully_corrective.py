@@ -103,16 +103,16 @@ class FullyCorrective:
     ) -> Iterator[State]:
         """Yield the start, then a state after every inner solve and every pass, and some on the way."""
         n, d = oracle.atoms.shape
-        ask = Asker(objective, oracle, start.exclude, goal=goal)
+        ask = Asker(objective, oracle, start.exclude, goal=goal, start=start)
         pool = AtomPool(start.ids, start.rows.astype(oracle.atoms.dtype))
         pool.add(start.pool_ids, start.pool, np.arange(len(start.pool_ids)))
-        ask.scored = pool.size
+        ask.scored += 0 if start.scored else pool.size
         positions, weights = np.arange(len(start.ids)), start.weights
         point = _evaluate(objective, pool, positions, weights)
-        yield ask.state(0, point, start.ids, weights, kind="start")
+        yield ask.state(start.t, point, start.ids, weights, kind="start", pool_ids=pool.ids)
         inner = _enter(objective, ask, pool, Spot(positions, weights, point))
         show = functools.partial(_state, ask, pool, inner)
-        steps, progress, budget = 0, _Progress(), self.effort * max(n, 16 * d) * d
+        steps, progress, budget = start.t, _Progress(), self.effort * max(n, 16 * d) * d
         while True:
             held = Spot(inner.positions.copy(), inner.weights / inner.weights.sum(), point)
             end, shown = None, 0.0
@@ -160,7 +160,7 @@ class FullyCorrective:
 def _state(ask: Asker, pool: AtomPool, inner: Inner, steps: int, point: Point, **more: Any) -> State:
     """As `Asker.state`, at the weights of the inner solve."""
     weights = inner.weights / inner.weights.sum()
-    return ask.state(steps, point, pool.ids[inner.positions], weights, **more)
+    return ask.state(steps, point, pool.ids[inner.positions], weights, pool_ids=pool.ids, **more)
 
 
 class Spot(NamedTuple):
@@ -182,17 +182,17 @@ def _enter(objective: Objective, ask: Asker, pool: AtomPool, start: Spot) -> Inn
         raise FloatingPointError(
             "f must be finite at the start. Got inf: no atom that was found is inside the domain of f."
         )
-    return _choose(objective, pool, start.point, start.positions, start.weights)
+    return _choose(objective, pool, start, most=ask.oracle.atoms.shape[0])
 
 
-def _choose(objective: Objective, pool: AtomPool, point: Point, positions: Ints, weights: Vector) -> Inner:
+def _choose(objective: Objective, pool: AtomPool, start: Spot, *, most: int) -> Inner:
     if objective.quadratic:
         from wolfhound.methods._quadratic import QuadraticInner  # noqa: PLC0415 - compiles only what is used
 
-        return QuadraticInner(objective, pool, point, positions, weights)
+        return QuadraticInner(objective, pool, start.point, start.positions, start.weights)
     from wolfhound.methods._newton import NewtonInner  # noqa: PLC0415 - likewise
 
-    return NewtonInner(objective, pool, point, positions, weights)
+    return NewtonInner(objective, pool, start.point, start.positions, start.weights, most=most)
 
 
 @dataclass(slots=True)

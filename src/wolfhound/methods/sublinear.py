@@ -137,7 +137,7 @@ class SublinearFrankWolfe:
         """Yield the start, then a state per step and per "none"."""
         if self.confirm:
             oracle = Confirmed(oracle, self.exact)
-        ask = Asker(objective, oracle, start.exclude, goal=goal)
+        ask = Asker(objective, oracle, start.exclude, goal=goal, start=start)
         loop = FrankWolfe(Vanilla(), OpenLoop(2.0 / self.ratio) if self.schedule is None else self.schedule)
         wanted = self._choose_gap(start, goal)
         return loop.walk(Separation(ask, wanted, ratio=self.ratio, confirm=self.confirm), start)

@@ -24,7 +24,7 @@ _STALE = 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
-class LinearModel(PlainObjective, abc.ABC):
+class LinearObjective(PlainObjective, abc.ABC):
     """A sum of losses of the image z = A x; subclasses give the loss.
 
     Error analysis. The computed image has |z - A x| <= e = gamma_d |A|_F |x| in
@@ -163,7 +163,7 @@ class LinearModel(PlainObjective, abc.ABC):
 class _ImageLine:
     """phi(s) from the images of the start and of the direction."""
 
-    def __init__(self, model: LinearModel, start: Point, direction: Vector) -> None:
+    def __init__(self, model: LinearObjective, start: Point, direction: Vector) -> None:
         self.start = start
         self.sq_length = float(direction @ direction)
         self._model = model

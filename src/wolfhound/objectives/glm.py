@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core import Matrix, Point, Vector
-from wolfhound.objectives._linear import LinearModel
+from wolfhound.objectives._linear import LinearObjective
 from wolfhound.validate import number, require, require_moderate, vector
 
 _LEAST_CURVATURE = 1e-6
@@ -18,7 +18,7 @@ _TAIL_CURVATURE = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
-class _MeanLoss(LinearModel):
+class _MeanLoss(LinearObjective):
     """A mean of losses >= 0, lifted to z = A x."""
 
     floor = 0.0

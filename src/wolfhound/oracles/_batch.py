@@ -7,6 +7,7 @@ bound on its score; a heap per query keeps the highest keys.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,9 +78,9 @@ def _empty_heaps(floors: Matrix, size: int) -> kernels.Heaps:
     return kernels.Heaps(keys, ids, np.zeros(m, np.int64), floors)
 
 
-def group_size(atoms: Atoms, size: int) -> int:
+def group_size(atoms: Atoms, size: int, memory: float = math.inf) -> int:
     """How many queries one pass can serve within the memory."""
-    return max(1, _MEMORY // ((8 + atoms.dtype.itemsize) * size * _AHEAD))
+    return max(1, int(min(_MEMORY, memory / 4)) // ((8 + atoms.dtype.itemsize) * size * _AHEAD))
 
 
 def candidates(atoms: Atoms, k: int) -> int:
@@ -88,9 +89,9 @@ def candidates(atoms: Atoms, k: int) -> int:
 
 
 def product_pass(
-    atoms: Atoms, gauge: Gauge, question: Question, size: int
+    atoms: Atoms, gauge: Gauge, question: Question, size: int, *, block: int = 16 << 20
 ) -> tuple[Ids, Vector, Vector, Norms]:
-    """Read all atoms once; return the candidates of every query.
+    """Read all atoms once, blocks of so many bytes; return the candidates of every query.
 
     Returns
     -------
@@ -110,7 +111,7 @@ def product_pass(
         _multiply(block, first, gauge.measure(first, block), low, question.exclude, part)
         return len(block), part
 
-    for rows, part in map_ordered(work, atoms.blocks(block_rows(atoms))):
+    for rows, part in map_ordered(work, atoms.blocks(block_rows(atoms, block))):
         pulse(rows)
         kernels.merge_best(heaps, part)
 

@@ -272,3 +272,52 @@ def join(parts: Sequence[Hits], which: Ints | None = None) -> Hits:
         passes=sum(part.passes for part in parts),
         radius=min(part.radius for part in parts),
     )
+
+
+def merge(parts: Sequence[Hits], sizes: Sequence[int], question: Question) -> Hits:
+    """Put the answers of parts of the atoms together: the k best of all, rows of these alone.
+
+    The bounds are those of the parts, raised to what one proof over all atoms would
+    give: of exact parts, the same bits as of one exact oracle.
+
+    Parameters
+    ----------
+    parts
+        Answers to the same question, ids counted within each part.
+    sizes
+        Atoms of each part.
+    question
+        What was asked, of all atoms together.
+    """
+    n, starts = sum(sizes), np.cumsum([0, *sizes])
+    ids = np.concatenate(
+        [np.where(part.ids >= 0, part.ids + s, -1) for part, s in zip(parts, starts, strict=False)], 1
+    )
+    order = np.lexsort((ids, -np.concatenate([part.scores for part in parts], 1)), axis=1)[:, : question.k]
+    scores = np.take_along_axis(np.concatenate([part.scores for part in parts], 1), order, 1)
+    firsts = np.cumsum([0, *(len(part.rows) for part in parts)])
+    slots = np.concatenate([part.slots + first for part, first in zip(parts, firsts, strict=False)], 1)
+    ids, slots = np.take_along_axis(ids, order, 1), np.take_along_axis(slots, order, 1)
+    used, places = np.unique(slots[ids >= 0], return_inverse=True)
+    slots = np.zeros_like(slots)
+    slots[ids >= 0] = places
+    bounds, radius = np.max([part.bounds for part in parts], 0), max(part.radius for part in parts)
+    if math.isfinite(radius):
+        bounds = prove(question, scores, bounds, radius)
+    return Hits(
+        ids=pad(ids, question.k, -1),
+        scores=pad(scores, question.k, -np.inf),
+        bounds=bounds,
+        rows=_gather(parts, firsts, used),
+        slots=pad(slots, question.k, 0),
+        scored=np.sum([part.scored for part in parts], 0),
+        passes=sum(part.passes * size for part, size in zip(parts, sizes, strict=True)) / n,
+        radius=radius,
+    )
+
+
+def _gather(parts: Sequence[Hits], firsts: Ints, used: Ints) -> Matrix:
+    """Rows of all parts, counted through and ascending, without a copy of those that are not used."""
+    cuts = np.searchsorted(used, firsts)
+    mine = [used[a:b] - first for a, b, first in zip(cuts[:-1], cuts[1:], firsts, strict=False)]
+    return np.concatenate([part.rows[places] for part, places in zip(parts, mine, strict=True)])

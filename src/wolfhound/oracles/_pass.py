@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,14 +18,67 @@ from wolfhound.core import Atoms, Ids, Matrix, Singles, Vector
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._best import Best
 from wolfhound.oracles._norms import Gauge, Norms
+from wolfhound.oracles.indexes import in_files
 from wolfhound.pulse import pulse
-from wolfhound.threads import map_ordered
+from wolfhound.threads import get_threads, map_ordered
+from wolfhound.validate import require
 
-BLOCK = 32 << 20
+_BLOCK = 32 << 20
 """Bytes of a block: with smaller ones too much time goes between two blocks."""
+
+_FILE_BLOCK = 16 << 20
+"""Bytes of a block that is read: memory for larger ones is given back to the system each time."""
+
+_LEAST_BLOCK = 64 << 10
+
+_BESIDE = 40
+"""Bytes per row of a block that a pass takes beside it: scores, ids, squares, and what it picks."""
+
+_SCREEN = 12
+"""Bytes per atom that screening takes during a pass."""
 
 _NOTHING: Vector = np.empty(0)
 _NO_COPY: Singles = np.empty(0, np.float32)
+
+
+class PassPlan(NamedTuple):
+    """How passes are done within a memory.
+
+    Attributes
+    ----------
+    block : int
+        Bytes of a block.
+    screen : bool
+        Whether a pass is kept, to answer later queries from it.
+    """
+
+    block: int
+    screen: bool
+
+
+def least_memory(atoms: Atoms) -> int:
+    """Bytes that a pass takes at least."""
+    return _blocks_memory(atoms, _LEAST_BLOCK)
+
+
+def _blocks_memory(atoms: Atoms, nbytes: int) -> int:
+    """Bytes of all blocks that are under way: two per thread, those read ahead, and one in another type."""
+    row = atoms.shape[1] * atoms.dtype.itemsize + _BESIDE
+    return (2 * get_threads() + 4) * row * block_rows(atoms, nbytes)
+
+
+def plan_pass(atoms: Atoms, max_memory: float, screen: bool | None) -> PassPlan:
+    """Choose blocks, and whether to screen if that is not said, so that a memory is kept."""
+    kept = _SCREEN * atoms.shape[0]
+    least = least_memory(atoms) + (kept if screen else 0)
+    rule = f"at least {least:,} bytes, for {get_threads()} threads and these atoms"
+    require(max_memory >= least, "max_memory", rule, f"{max_memory:,.0f}")
+    screened = kept <= max_memory / 2 and least + kept <= max_memory if screen is None else screen
+    left = max_memory - (kept if screened else 0)
+    block = _FILE_BLOCK if in_files(atoms) else _BLOCK
+    while block > _LEAST_BLOCK and _blocks_memory(atoms, block) > left:
+        block //= 2
+    return PassPlan(block, screened)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,9 +124,9 @@ class Watch:
         return scores.copy(), ids
 
 
-def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch]) -> Norms:
-    """Read all atoms once and let every watch keep its part; return what was measured."""
-    rows = block_rows(atoms, BLOCK)
+def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch], block: int) -> Norms:
+    """Read all atoms once, by blocks of so many bytes; let every watch keep its part. Return the norms."""
+    rows = block_rows(atoms, block)
     spare: list[kernels.Room] = []
 
     def work(task: tuple[int, Matrix]) -> tuple[int, list[tuple[Vector, Ids]]]:

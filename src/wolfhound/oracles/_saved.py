@@ -13,7 +13,7 @@ from wolfhound import store
 from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Atoms, AtomsLike
 from wolfhound.oracles.indexes import SAVED_AS
-from wolfhound.oracles.int8.codes import Codes
+from wolfhound.oracles.int8.codes import Codes, CodeStore
 from wolfhound.oracles.int8.encoding import find_wrong_row
 from wolfhound.validate import count, require
 
@@ -41,9 +41,9 @@ def open_index(folder: Folder, atoms: AtomsLike, names: Collection[str]) -> tupl
     return rows, stored
 
 
-def check_codes(stored: store.Stored, codes: Codes, atoms: Atoms) -> None:
+def check_codes(stored: store.Stored, codes: CodeStore, atoms: Atoms) -> None:
     """Raise StoreError unless all codes are proved to be those of the atoms; one pass."""
-    if codes.errors.max() > codes.error:
+    if isinstance(codes, Codes) and codes.errors.max() > codes.error:
         raise stored.wrong(f"errors must be <= {codes.error:g}")
     row = find_wrong_row(codes, atoms)
     if row is not None:

@@ -129,6 +129,7 @@ class BuildTime(NamedTuple):
 
 
 Load: TypeAlias = Callable[[str | os.PathLike[str], AtomsLike], Oracle]
+BuildIn: TypeAlias = Callable[[AtomsLike, str | os.PathLike[str]], Oracle]
 Model: TypeAlias = Callable[[Workload], Estimate]
 Calibrate: TypeAlias = Callable[[Speed, BuildTime, BuildTime], dict[str, Any]]
 
@@ -147,6 +148,9 @@ class IndexKind:
         What tables call it: the name of its class.
     build
         Makes it with default settings. None: it is not made from atoms alone.
+    build_in
+        Makes it, likewise, straight in the folder where it is to be saved. None: it is
+        built, then saved.
     load
         Opens a folder that its `save` wrote, with the atoms. None: it has no `save`.
     expected
@@ -167,6 +171,7 @@ class IndexKind:
     name: str
     title: str
     build: Make | None = None
+    build_in: BuildIn | None = None
     load: Load | None = None
     expected: Model | None = None
     passes: int = 0
@@ -189,6 +194,7 @@ INDEXES: Registry[IndexKind] = Registry(
         "ivfpq": "wolfhound.oracles.faiss_kinds:IVF_PQ",
         "hnsw": "wolfhound.oracles.faiss_kinds:HNSW",
         "faiss": "wolfhound.oracles.faiss_kinds:WRAPPED",
+        "int8-file": "wolfhound.oracles.int8.file_scan:INT8_FILE",
     },
 )
 """In the order of preference where seconds are equal; the first is what all others must beat."""

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import final
@@ -28,12 +29,12 @@ from wolfhound.oracles._hits import (
 )
 from wolfhound.oracles._norms import Gauge, Norms
 from wolfhound.oracles._one import empty_top, make_hits
-from wolfhound.oracles._pass import BLOCK, Watch, full_pass
+from wolfhound.oracles._pass import Watch, full_pass, plan_pass
 from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one
 from wolfhound.oracles._screen import WORTH, ReferencePass, Screen, fits, scale_of
 from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
 from wolfhound.pulse import pulse
-from wolfhound.validate import flag
+from wolfhound.validate import flag, memory
 
 _FEW = 4
 """So many queries are faster one by one than as a product of matrices."""
@@ -65,7 +66,11 @@ class Scan(CheckedOracle):
     screen
         Whether to keep the scores of the last full pass, so that a query close
         to it is answered from the few atoms that can still win. Takes 8n
-        bytes, and 4n more during a pass; default: where 8n is at most 1 GiB.
+        bytes, and 4n more during a pass; default: where 8n is at most 1 GiB, and 12n at
+        most half of `max_memory`.
+    max_memory
+        Bytes, or a text such as "1GB", that passes may take, beside atoms in memory and the
+        answer; default: any, blocks are of 32 MiB, 16 in files.
 
     Examples
     --------
@@ -74,9 +79,15 @@ class Scan(CheckedOracle):
     (array([[1, 2]]), array([[3., 2.]]))
     """
 
-    def __init__(self, atoms: AtomsLike, *, screen: bool | None = None) -> None:
+    def __init__(
+        self, atoms: AtomsLike, *, screen: bool | None = None, max_memory: float | str | None = None
+    ) -> None:
         self._atoms = as_atoms(atoms)
-        self._screen = 8 * self._atoms.shape[0] <= SCREEN_MEMORY if screen is None else flag(screen, "screen")
+        self._memory = math.inf if max_memory is None else memory(max_memory, "max_memory")
+        wish = None if screen is None else flag(screen, "screen")
+        if wish is None and 8 * self._atoms.shape[0] > SCREEN_MEMORY:
+            wish = False
+        self._plan = plan_pass(self._atoms, self._memory, wish)
         # Both are replaced whole, never changed: a query of another thread may hold them.
         self._norms: Norms | None = None
         self._reference: ReferencePass | None = None
@@ -87,27 +98,27 @@ class Scan(CheckedOracle):
             near = self._answer_at_once(question)
             return near or self._answer_near(question) or self._loop(question, keep=True)
         if len(question.queries) <= _FEW:
-            return self._loop(question)
+            return self._loop(question, keep=True)
         size = candidates(self._atoms, question.k)
-        step = group_size(self._atoms, size)
+        step = group_size(self._atoms, size, self._memory)
         starts = range(0, len(question.queries), step)
         return join([self._many(question.only(slice(start, start + step)), size) for start in starts])
 
     def __repr__(self) -> str:
         """The atoms and the options."""
-        return f"Scan({self._atoms!r}, screen={self._screen})"
+        return f"Scan({self._atoms!r}, screen={self._plan.screen})"
 
     # ------------------------------------------------------------ one query
 
     def _answer_at_once(self, question: Question) -> Hits | None:
         """Answer from rows in memory that were measured, in one block; None if they are not."""
         norms, rows = self._norms, in_memory(self._atoms)
-        if norms is None or rows is None or rows.nbytes > BLOCK:
+        if norms is None or rows is None or rows.nbytes > self._plan.block:
             return None
         n, d = rows.shape
         query, size, exclude = question.queries[0], float(question.sizes[0]), question.exclude
         slack, top = slack_of_one(size, d, norms.radius), empty_top(rows, question.k)
-        screened = n >= WORTH and self._screen and fits(size, norms.radius)
+        screened = n >= WORTH and self._plan.screen and fits(size, norms.radius)
         if screened and self._reference is not None:
             found = kernels.best_of_near(rows, query, size, exclude, self._reference.pack(), slack, top)
             if found != kernels.TOO_MANY:
@@ -135,13 +146,15 @@ class Scan(CheckedOracle):
         return _prove_all(take_from(ids, rows), question, scores, best, cost)
 
     def _gauge(self) -> Gauge:
-        return Gauge(self._atoms, self._norms, keep=self._screen)
+        return Gauge(self._atoms, self._norms, keep=self._plan.screen)
 
     # ------------------------------------------------------------ several queries
 
     def _many(self, question: Question, size: int) -> Hits:
         """Answer by products; what they cannot decide, by the float64 loop."""
-        ids, uppers, rest, norms = product_pass(self._atoms, self._gauge(), question, size)
+        ids, uppers, rest, norms = product_pass(
+            self._atoms, self._gauge(), question, size, block=min(self._plan.block, 16 << 20)
+        )
         self._norms = norms
         cost = Cost(np.full(len(ids), self._atoms.shape[0]), 1.0, norms.radius)
         hits = settle(self._atoms, question, ids, uppers, rest=rest, cost=cost)
@@ -151,20 +164,20 @@ class Scan(CheckedOracle):
     def _loop(self, question: Question, *, keep: bool = False) -> Hits:
         """Answer by the float64 loop, in one pass: the k best, proved.
 
-        With `keep`, the pass of one query becomes the reference of screening.
+        With `keep`, the pass of the first query becomes the reference of screening.
         """
         watches = [
             Watch(query=query, banned=question.exclusions(i), best=Best(question.k))
             for i, query in enumerate(question.queries)
         ]
         first, size = watches[0], float(question.sizes[0])
-        if keep and self._screen and self._atoms.shape[0] >= WORTH and fits(size, 1.0):
+        if keep and self._plan.screen and self._atoms.shape[0] >= WORTH and fits(size, 1.0):
             first.copy, first.scale = np.empty(self._atoms.shape[0], np.float32), scale_of(size)
-        self._norms = norms = full_pass(self._atoms, self._gauge(), watches)
+        self._norms = norms = full_pass(self._atoms, self._gauge(), watches, self._plan.block)
         if first.copy is not None and fits(size, norms.radius):
             self._reference = ReferencePass(first.query.copy(), size, first.scale, first.copy, norms)
         ranked = [rank_one(*watch.best.entries(), question.k) for watch in watches]
-        scores, ids = ranked[0] if keep else map(np.concatenate, zip(*ranked, strict=True))
+        scores, ids = map(np.concatenate, zip(*ranked, strict=True))
         cost = Cost(np.full(len(watches), self._atoms.shape[0]), 1.0, norms.radius)
         return _prove_all(self._atoms.take, question, scores, ids, cost)
 

@@ -16,7 +16,7 @@ from wolfhound.machine import Calibration, as_calibration
 from wolfhound.oracles.indexes import INDEXES, Make, Workload, in_files
 from wolfhound.planning.options import Option, basis_lines, cheapest, options_table, weigh
 from wolfhound.planning.text import about_text, bytes_text, count_text, queries_text
-from wolfhound.validate import count, flag, number, require, within
+from wolfhound.validate import count, flag, memory, require, within
 
 
 @final
@@ -106,7 +106,7 @@ def choose_oracle(
     proof: bool = True,
     interior: bool = False,
     batch: int = 1,
-    max_memory: float | None = None,
+    max_memory: float | str | None = None,
     savable: bool = False,
     calibration: Calibration | None = None,
 ) -> Choice:
@@ -170,7 +170,7 @@ def choose_oracle(
         ratio=within(ratio, "ratio", "(0, 1]"),
         interior=interior,
         batch=count(batch, "batch", low=1),
-        max_memory=math.inf if max_memory is None else number(max_memory, "max_memory", low=0.0),
+        max_memory=math.inf if max_memory is None else memory(max_memory, "max_memory", strict=False),
         speeds=as_calibration(calibration),
     )
     found = weigh(work, lambda ratio: many, proof=proof, savable=savable)

@@ -95,10 +95,17 @@ class ActionSet:
         """The oracle and the size of the cache."""
         return f"ActionSet({self.oracle!r}, cache={self.winners.room})"
 
-    def fresh(self) -> ActionSet:
-        """Return the same set with a cache of its own, in which nothing has won yet."""
+    def fresh(self, room: int = 0) -> ActionSet:
+        """Return the same set with a cache of its own, in which nothing has won yet.
+
+        Parameters
+        ----------
+        room
+            Least size of the cache; a set without one stays without.
+        """
         other = copy.copy(self)
-        other.winners = Winners(self.atoms, self.winners.room)
+        own = self.winners.room
+        other.winners = Winners(self.atoms, max(own, room) if own else 0)
         return other
 
     def frozen(self) -> ActionSet:

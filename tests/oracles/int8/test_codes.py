@@ -22,9 +22,10 @@ from wolfhound.oracles._hits import rescore
 from wolfhound.oracles._question import Question, check_question
 from wolfhound.oracles.int8 import codes as _codes
 from wolfhound.oracles.int8 import encoding as _encoding
-from wolfhound.oracles.int8.codes import CodedQueries, Codes, encode_queries, sweep_codes
+from wolfhound.oracles.int8.codes import CodedQueries, Codes, encode_queries
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.layout import ROWS, allocate
+from wolfhound.oracles.int8.sweep import sweep_codes
 from wolfhound.store import Stored
 
 Long = NDArray[np.longdouble]

@@ -20,6 +20,7 @@ from wolfhound.oracles._question import lengths
 from wolfhound.oracles.int8 import codes as _codes
 from wolfhound.oracles.int8 import encoding as _encoding
 from wolfhound.oracles.int8 import scan as int8
+from wolfhound.oracles.int8 import sweep as _sweep
 from wolfhound.oracles.int8.layout import GROUP
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
@@ -212,7 +213,7 @@ def late(n: int, m: int, spread: float) -> tuple[Matrix, Matrix]:
 
 @pytest.mark.parametrize("m", [2, 3, GROUP + 4])
 def test_codes_that_tell_little_are_given_up_early(monkeypatch: pytest.MonkeyPatch, m: int) -> None:
-    monkeypatch.setattr(_codes, "_LARGE", 0)
+    monkeypatch.setattr(_sweep, "_LARGE", 0)
     rows, queries = late(20_000, m, spread=0.001)
     hits = check_like_scan(Int8Scan.build(rows), queries, 2)
     alone = Scan(rows, screen=False).query(queries, k=2)
@@ -221,14 +222,14 @@ def test_codes_that_tell_little_are_given_up_early(monkeypatch: pytest.MonkeyPat
 
 
 def test_one_query_reads_the_codes_before_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_codes, "_LARGE", 0)
+    monkeypatch.setattr(_sweep, "_LARGE", 0)
     rows, queries = late(20_000, 1, spread=0.001)
     hits = check_like_scan(Int8Scan.build(rows), queries, 2)
     assert hits.passes == 2.0  # a sample would cost every other query more than this one loses
 
 
 def test_codes_are_given_up_query_by_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_codes, "_LARGE", 0)
+    monkeypatch.setattr(_sweep, "_LARGE", 0)
     rows, queries = late(20_000, 2 * GROUP + 1, spread=0.001)
     queries[::2, 0] = 10.0
     hits = check_like_scan(Int8Scan.build(rows), queries, 3)
@@ -237,7 +238,7 @@ def test_codes_are_given_up_query_by_query(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_codes_that_tell_enough_are_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_codes, "_LARGE", 0)
+    monkeypatch.setattr(_sweep, "_LARGE", 0)
     rows, queries = late(20_000, GROUP + 1, spread=0.1)
     exclude = np.argsort(-(queries @ rows.T), axis=1)[:, :50]
     hits = check_like_scan(Int8Scan.build(rows), queries, 40, exclude)
@@ -326,7 +327,7 @@ def test_groups_of_queries_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, queries = rng.standard_normal((900, 6)), rng.standard_normal((10, 6))
     oracle = Int8Scan.build(rows)
     whole = oracle.query(queries, k=2)
-    monkeypatch.setattr(int8, "_MEMORY", 3 * 32 * _codes.room(2))
+    monkeypatch.setattr(int8, "_MEMORY", 3 * 32 * _sweep.room(2))
     parts = oracle.query(queries, k=2)
     check_hits(parts, queries, rows, 2)
     assert parts.passes == 4.0

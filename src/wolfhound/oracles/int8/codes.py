@@ -15,42 +15,103 @@ rounded once. `CodedQueries.slack` pays for the rest.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Ints, Singles, Vector
 from wolfhound.oracles._question import Question, lengths
-from wolfhound.oracles.int8 import _encode_kernels, _sweep_kernels
+from wolfhound.oracles.int8 import _encode_kernels
 from wolfhound.oracles.int8._encode_kernels import BareScale, CodeScale
 from wolfhound.oracles.int8.layout import ROWS, BareRows, PackedQueries, PackedRows, Shorts, shape_of
-from wolfhound.pulse import pulse
 from wolfhound.rounding import TINY
 from wolfhound.store import Stored
-from wolfhound.threads import map_ordered
 from wolfhound.validate import count, number, require
 
 CHUNK = 40 << 20
 """Bytes of codes that are swept between two pulses."""
 
-_ROOM = 8192
-
-_LARGE = 16 << 20
-"""Bytes of codes from which on a sample costs little beside a pass."""
-
-_SAMPLE = 64
-"""Blocks of a sample."""
-
-_MANY = 0.25
-"""Share of a sample from which on scoring what is left takes longer than a pass over the atoms."""
-
 LARGEST = 2.0**90
 """Bounds scales, heights and errors, which are about 1: float32 sums of products stay far below inf."""
 
 _FARTHEST = 1000
+
+
+class Chunk(NamedTuple):
+    """Codes that are swept together.
+
+    Attributes
+    ----------
+    packed : PackedRows
+    span : (int, int)
+        Blocks of them.
+    first : int
+        Place of the first row of `packed` among all.
+    """
+
+    packed: PackedRows
+    span: tuple[int, int]
+    first: int = 0
+
+    @property
+    def rows(self) -> int:
+        """How many they are."""
+        return min(ROWS * self.span[1], self.packed.n) - ROWS * self.span[0]
+
+
+Window: TypeAlias = Callable[[int, int], tuple[PackedRows, Ids]]
+"""Of so many atoms from the first on: codes, and the places in them."""
+
+
+class CodeStore(Protocol):
+    """The codes of atoms, wherever they are; the properties are those of `Codes`, which are in memory."""
+
+    @property
+    def ids(self) -> Ids:
+        """Atom at each place; empty if atom i is at place i."""
+
+    @property
+    def centre(self) -> Vector:
+        """(d,) what was subtracted."""
+
+    @property
+    def zero(self) -> int:
+        """128 or 0."""
+
+    @property
+    def exponent(self) -> int:
+        """Of the units."""
+
+    @property
+    def height(self) -> float:
+        """The largest size of a code."""
+
+    @property
+    def error(self) -> float:
+        """The largest error."""
+
+    @property
+    def radius(self) -> float:
+        """At least the largest norm of an atom."""
+
+    @property
+    def n(self) -> int:
+        """How many atoms."""
+
+    def scale(self) -> CodeScale:
+        """What decides how a query is rounded; see `bare_scale`."""
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield all codes once, in order; the same chunks each time."""
+
+    def sample(self, which: Ints) -> PackedRows:
+        """Return some blocks, all of them full."""
+
+    def windows(self) -> Window:
+        """Return a function that gives codes, and the places in them of some atoms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,14 +151,31 @@ class Codes:
     def __post_init__(self) -> None:
         """Put together, once, what kernels read."""
         packed = self.blocks, self.scales, self.errors, self.ids, self.n
-        most = min(32767, (2**31 - 1) // ((127 + self.zero) * len(self.centre)))
-        middle, radius = np.ldexp(self.centre, -self.exponent), math.ldexp(self.radius, -self.exponent)
-        scale = middle, self.zero, self.exponent, self.height, self.error, radius, most
-        object.__setattr__(self, "bare", (packed, scale))
+        object.__setattr__(self, "bare", (packed, bare_scale(self)))
 
     def pack(self) -> PackedRows:
         """What kernels read."""
         return PackedRows(*self.bare[0])
+
+    def scale(self) -> CodeScale:
+        """What decides how a query is rounded."""
+        return CodeScale(*self.bare[1])
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield all codes once, in order; the same chunks each time."""
+        packed, blocks = self.pack(), len(self.blocks)
+        step = max(1, CHUNK // self.blocks[0].nbytes)
+        for start in range(0, blocks, step):
+            yield Chunk(packed, (start, min(start + step, blocks)))
+
+    def sample(self, which: Ints) -> PackedRows:
+        """Return some blocks, all of them full."""
+        return self.pack().take_blocks(which)
+
+    def windows(self) -> Window:
+        """Return a function that gives all codes, and the places in them of some atoms."""
+        places, packed = places_of(self.ids, self.n), self.pack()
+        return lambda first, rows: (packed, places[first : first + rows])
 
     @property
     def nbytes(self) -> int:
@@ -110,7 +188,7 @@ class Codes:
 
     def numbers(self) -> dict[str, float]:
         """What is to be saved, with `arrays`."""
-        return {name: getattr(self, name) for name in _NUMBERS}
+        return {name: getattr(self, name) for name in NUMBERS}
 
     @classmethod
     def of(
@@ -134,14 +212,9 @@ class Codes:
         """
         (n, d), array = shape, stored.array
         blocks = shape_of(n, d)
-        height, error = (number(numbers[name], name, low=0.0) for name in ("height", "error"))
-        exponent = count(numbers["exponent"], "exponent", low=-_FARTHEST)
         centre = array(f"{prefix}_centre", np.float64, (d,))
         ids = array(f"{prefix}_ids", np.int64, (None,))
-        require(max(height, error) <= LARGEST, "height", f"<= {LARGEST:g}", max(height, error))
-        require(exponent <= _FARTHEST, "exponent", f"<= {_FARTHEST}", exponent)
-        require(numbers["zero"] in (0, 128), "zero", "0 or 128", numbers["zero"])
-        require(bool(np.abs(centre).max() <= math.ldexp(1.0, exponent + 400)), "centre", "near", "a far one")
+        checked = check_numbers(numbers, centre)
         require(len(ids) in (0, n) and is_permutation(ids), "ids", f"a permutation of {n} ids", "others")
         return cls(
             blocks=array(f"{prefix}_blocks", np.int16, blocks),
@@ -149,13 +222,40 @@ class Codes:
             errors=array(f"{prefix}_errors", np.float32, (ROWS * blocks[0],), low=0.0, high=LARGEST),
             ids=ids,
             centre=centre,
-            zero=int(numbers["zero"]),
-            exponent=exponent,
-            height=height,
-            error=error,
-            radius=reach(centre, height + error, exponent),
+            **checked,
             n=n,
         )
+
+
+def bare_scale(codes: CodeStore) -> BareScale:
+    """Compute the fields of the `CodeScale` of some codes."""
+    most = min(32767, (2**31 - 1) // ((127 + codes.zero) * len(codes.centre)))
+    middle, radius = np.ldexp(codes.centre, -codes.exponent), math.ldexp(codes.radius, -codes.exponent)
+    return middle, codes.zero, codes.exponent, codes.height, codes.error, radius, most
+
+
+def check_numbers(numbers: Mapping[str, Any], centre: Vector) -> dict[str, Any]:
+    """Check numbers that were saved; return them with the radius that follows."""
+    height, error = (number(numbers[name], name, low=0.0) for name in ("height", "error"))
+    exponent = count(numbers["exponent"], "exponent", low=-_FARTHEST)
+    require(max(height, error) <= LARGEST, "height", f"<= {LARGEST:g}", max(height, error))
+    require(exponent <= _FARTHEST, "exponent", f"<= {_FARTHEST}", exponent)
+    require(numbers["zero"] in (0, 128), "zero", "0 or 128", numbers["zero"])
+    require(bool(np.abs(centre).max() <= math.ldexp(1.0, exponent + 400)), "centre", "near", "a far one")
+    return {
+        "zero": int(numbers["zero"]),
+        "exponent": exponent,
+        "height": height,
+        "error": error,
+        "radius": reach(centre, height + error, exponent),
+    }
+
+
+def places_of(ids: Ids, n: int) -> Ids:
+    """Place of each of n atoms; ids: atom at each place, none if in order."""
+    places = np.arange(n)
+    places[ids] = np.arange(len(ids))
+    return places
 
 
 def is_permutation(ids: Ids) -> bool:
@@ -173,7 +273,7 @@ def reach(centre: Vector, size: float, exponent: int) -> float:
 
 
 _ARRAYS = ("blocks", "scales", "errors", "ids", "centre")
-_NUMBERS = ("zero", "exponent", "height", "error", "radius", "n")
+NUMBERS = ("zero", "exponent", "height", "error", "radius", "n")
 
 
 # ---------------------------------------------------------------- queries
@@ -220,112 +320,11 @@ class CodedQueries:
         return np.asarray(scores + TINY)
 
 
-def encode_queries(codes: Codes, question: Question) -> CodedQueries:
+def encode_queries(codes: CodeStore, question: Question) -> CodedQueries:
     """Round queries to integers, and bound what that loses; see `code_queries`."""
-    out = _encode_kernels.empty_coded(len(question.queries), 2 * codes.blocks.shape[1])
-    _encode_kernels.code_queries(question.queries, question.sizes, CodeScale(*codes.bare[1]), out)
+    m, d = question.queries.shape
+    out = _encode_kernels.empty_coded(m, 2 * shape_of(1, d)[1])
+    _encode_kernels.code_queries(question.queries, question.sizes, codes.scale(), out)
     return CodedQueries(
         out.levels, out.rules, question.exclude, out.base, out.slack, out.exponents, out.hopeless
     )
-
-
-# ---------------------------------------------------------------- a pass
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CodeCandidates:
-    """Rows that can be among the best of m queries.
-
-    Attributes
-    ----------
-    keys, lows, places : (m, c)
-        Upper bounds of the kernel, what a row surely reaches, and places in the codes;
-        -inf and -1 where padded.
-    floors : (m,) float32
-        Rows that are no candidates have keys below; inf: there were too many.
-    """
-
-    keys: Singles
-    lows: Singles
-    places: Ids
-    floors: Singles
-
-
-def room(k: int) -> int:
-    """How many candidates a query may have in a chunk."""
-    return max(8 * k, _ROOM) + ROWS
-
-
-def try_sample(codes: Codes, queries: CodedQueries, k: int) -> tuple[NDArray[np.bool_], int]:
-    """See in a sample whether codes tell rows apart; where that costs little anyway, hope for it.
-
-    That is so of few codes, and of one query: what it loses is a read of the codes, a
-    quarter of a read of the rows. The sample is read from far apart, as neighbours may be alike.
-
-    Returns
-    -------
-    hopeless : (m,) bool
-        Queries of which codes decide too little.
-    rows : int
-        Rows of the sample.
-    """
-    blocks = len(codes.blocks)
-    if codes.blocks.nbytes < _LARGE or blocks <= _SAMPLE or len(queries.hopeless) == 1:
-        return queries.hopeless, 0
-    # Without the last block, which may have gaps.
-    sample = codes.pack().take_blocks(np.arange(_SAMPLE) * ((blocks - 1) // _SAMPLE))
-    found = _sweep(sample, queries, (0, _SAMPLE), max(1, k * sample.n // codes.n), _lowest(queries))
-    left = (found.places >= 0).sum(axis=1)
-    return queries.hopeless | (left > _MANY * sample.n), sample.n
-
-
-def sweep_codes(codes: Codes, queries: CodedQueries, k: int) -> CodeCandidates:
-    """Read all codes once; keep all rows that can be among the k best.
-
-    The chunks, and the floors that they begin with, do not depend on the threads.
-    """
-    blocks, packed = len(codes.blocks), codes.pack()
-    step = max(1, CHUNK // codes.blocks[0].nbytes)
-    spans = [(start, min(start + step, blocks)) for start in range(0, blocks, step)]
-    lowest = _lowest(queries)
-    parts = [_sweep(packed, queries, spans[0], k, lowest)]
-    pulse(min(ROWS * step, codes.n))
-    # What the first chunk tells of the k best holds for all.
-    floors = np.where(parts[0].floors == np.inf, lowest, parts[0].floors)
-
-    def work(span: tuple[int, int]) -> CodeCandidates:
-        return _sweep(packed, queries, span, k, floors)
-
-    for span, part in zip(spans[1:], map_ordered(work, spans[1:], blas=False), strict=True):
-        pulse(min(ROWS * span[1], codes.n) - ROWS * span[0])
-        parts.append(part)
-    keys, lows, places = (
-        np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("keys", "lows", "places")
-    )
-    return CodeCandidates(keys, lows, places, np.max([part.floors for part in parts], axis=0))
-
-
-def _lowest(queries: CodedQueries) -> Singles:
-    """Floors to begin with: of hopeless queries nothing is kept."""
-    return np.where(queries.hopeless, np.inf, -np.inf).astype(np.float32)
-
-
-def _sweep(
-    packed: PackedRows, queries: CodedQueries, span: tuple[int, int], k: int, floors: Singles
-) -> CodeCandidates:
-    """Sweep the blocks of a span; rows below the floors are not wanted."""
-    m = len(queries.levels)
-    shape = (m, room(k))
-    keys, lows, places = np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(shape, np.int64)
-    fill, rules = np.zeros(m, np.int64), queries.rules.copy()
-    rules["floor"] = floors
-    found = _sweep_kernels.Found(keys, lows, places, fill)
-    asked = PackedQueries(queries.levels, rules, queries.slack, queries.exclude)
-    _sweep_kernels.sweep(packed, span, asked, k, found)
-    width = max(0, int(fill.max()))
-    if m == 1:
-        return CodeCandidates(keys[:, :width], lows[:, :width], places[:, :width], rules["floor"])
-    padded = np.arange(width) >= fill[:, None]
-    keys, lows, places = keys[:, :width].copy(), lows[:, :width].copy(), places[:, :width].copy()
-    keys[padded], lows[padded], places[padded] = -np.inf, -np.inf, -1
-    return CodeCandidates(keys, lows, places, rules["floor"])

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wolfhound.atoms import block_rows, check_finite
 from wolfhound.core import Atoms, Ids, Matrix, Vector
 from wolfhound.oracles.int8 import _encode_kernels as kernels
-from wolfhound.oracles.int8.codes import Codes, reach
+from wolfhound.oracles.int8.codes import Codes, CodeStore, places_of, reach
 from wolfhound.oracles.int8.layout import PackedRows, empty_rows
 from wolfhound.pulse import pulse
 from wolfhound.threads import map_ordered
@@ -39,81 +41,113 @@ def encode_atoms(atoms: Atoms, *, ids: Ids | None = None, centre: Vector | None 
         atoms small makes the errors small.
     """
     n, d = atoms.shape
+    packed = empty_rows(n, d, np.empty(0, np.int64) if ids is None else ids)
+    places = places_of(packed.ids, n)
+
+    def put(encoder: Encoder) -> Iterator[Extent]:
+        def work(task: tuple[int, Matrix]) -> tuple[int, Extent]:
+            first, block = task
+            return len(block), encoder.encode(first, block, places[first : first + len(block)], packed)
+
+        for rows, extent in map_ordered(work, atoms.blocks(block_rows(atoms))):
+            pulse(rows)
+            yield extent
+
+    return Codes(**packed._asdict(), **encode_twice(atoms, centre, put))
+
+
+class Extent(NamedTuple):
+    """How large some rows are: their largest entry in the caller's units, height and error."""
+
+    top: float
+    height: float
+    error: float
+
+
+def encode_twice(
+    atoms: Atoms, centre: Vector | None, put: Callable[[Encoder], Iterable[Extent]]
+) -> dict[str, Any]:
+    """Have all atoms encoded, again if the first scale was wrong; return what `Codes` has of all.
+
+    Parameters
+    ----------
+    atoms, centre
+        As of `encode_atoms`.
+    put
+        Encodes all atoms, over what is there.
+    """
+    n, d = atoms.shape
     require(d <= _WIDEST, "atoms", f"of dimension <= {_WIDEST:,}", d)
     rows = atoms.take(np.unique(np.random.default_rng(0).integers(0, n, min(n, _SAMPLE))))
     rows = np.where(np.isfinite(rows), rows, 0.0)  # the pass names the row that is not finite
     middle = np.zeros(d) if centre is None else centre.astype(atoms.dtype).astype(np.float64)
     zero = 128 if centre is None and rows.min() >= 0.0 and rows.max() > 0.0 else 0
-    packed = empty_rows(n, d, np.empty(0, np.int64) if ids is None else ids)
     guess = float(np.abs(rows - middle).max())
-    top, exponent, height, error = _fill(packed, atoms, middle, zero, guess)
-    if top > 0.0 and not (top / _RANGE < guess < top * _RANGE and error < math.inf):
+    encoder = Encoder.near(guess, middle, zero, atoms.dtype)
+    extent = _join(put(encoder))
+    apart = not (extent.top / _RANGE < guess < extent.top * _RANGE and extent.error < math.inf)
+    if extent.top > 0.0 and apart:
         # The sample did not tell the scale of the rest: float32 would lose too much.
-        _, exponent, height, error = _fill(packed, atoms, middle, zero, top)
-    return Codes(
-        **packed._asdict(),
-        centre=middle,
-        zero=zero,
-        exponent=exponent,
-        height=height,
-        error=error,
-        radius=reach(middle, height + error, exponent),
-    )
+        encoder = Encoder.near(extent.top, middle, zero, atoms.dtype)
+        extent = _join(put(encoder))
+    return {
+        "centre": middle,
+        "zero": zero,
+        "exponent": encoder.exponent,
+        "height": extent.height,
+        "error": extent.error,
+        "radius": reach(middle, extent.height + extent.error, encoder.exponent),
+    }
 
 
-def _fill(
-    packed: PackedRows, atoms: Atoms, centre: Vector, zero: int, near: float
-) -> tuple[float, int, float, float]:
-    """Encode all rows, best if the largest entry is near `near`; return it, exponent, height and error."""
-    kind, size, places = atoms.dtype.type, atoms.dtype.itemsize, _places_of(packed.ids, packed.n)
-    far = float(np.abs(centre).max())
-    least = max(math.frexp(far)[1] - _APART[size] if far > 0.0 else -math.inf, -_EXTREME[size])
-    # Rows that all are the centre have no scale of their own: errors are far below the centre's.
-    wanted = math.frexp(near)[1] if near > 0.0 or far == 0.0 else math.frexp(far)[1] - _APART[4]
-    exponent = int(min(max(wanted, least), _EXTREME[size]))
-    unit = kind(math.ldexp(1.0, -exponent))
-    frame = kernels.CodeFrame(np.asarray(unit * centre.astype(kind)), unit, zero)
+def _join(extents: Iterable[Extent]) -> Extent:
+    return Extent(*(float(max(column)) for column in zip(*extents, strict=True)))
 
-    def work(task: tuple[int, Matrix]) -> tuple[int, float, float, float]:
-        first, block = task
+
+class Encoder(NamedTuple):
+    """Encodes rows about a centre, in units of ``2**exponent``."""
+
+    frame: kernels.CodeFrame
+    exponent: int
+
+    @classmethod
+    def near(cls, top: float, centre: Vector, zero: int, dtype: np.dtype[Any]) -> Encoder:
+        """Return the one that is best if the largest entry of what is encoded is near `top`."""
+        kind, size = dtype.type, dtype.itemsize
+        far = float(np.abs(centre).max())
+        least = max(math.frexp(far)[1] - _APART[size] if far > 0.0 else -math.inf, -_EXTREME[size])
+        # Rows that all are the centre have no scale of their own: errors are far below the centre's.
+        wanted = math.frexp(top)[1] if top > 0.0 or far == 0.0 else math.frexp(far)[1] - _APART[4]
+        exponent = int(min(max(wanted, least), _EXTREME[size]))
+        unit = kind(math.ldexp(1.0, -exponent))
+        return cls(kernels.CodeFrame(np.asarray(unit * centre.astype(kind)), unit, zero), exponent)
+
+    def encode(self, first: int, block: Matrix, places: Ids, packed: PackedRows) -> Extent:
+        """Encode a block, whose first atom is `first`, to places; on any thread."""
+        kind, size, exponent = block.dtype.type, block.dtype.itemsize, self.exponent
         y = np.empty(block.shape[1] + 1, kind)
         scratch = kernels.Scratch(y, y.view(np.int32 if size == 4 else np.int64))
-        mine = places[first : first + len(block)]
-        top, height, error = kernels.encode(block, mine, frame, scratch, packed)
+        top, height, error = kernels.encode(block, places, self.frame, scratch, packed)
         if math.isnan(error) or height > math.ldexp(_LARGEST, -max(exponent, -500)):
             check_norms(block, first)
         if math.isnan(error):  # only its scale is out of range
-            return len(block), float(np.abs(block).max()), 0.0, math.inf
-        return len(block), math.ldexp(top, exponent), height, error
-
-    found = []
-    for rows, *tops in map_ordered(work, atoms.blocks(block_rows(atoms))):
-        pulse(rows)
-        found.append(tops)
-    top, height, error = (float(max(column)) for column in zip(*found, strict=True))
-    return top, exponent, height, error
+            return Extent(float(np.abs(block).max()), 0.0, math.inf)
+        return Extent(math.ldexp(top, exponent), height, error)
 
 
-def _places_of(ids: Ids, n: int) -> Ids:
-    """Place of each of n atoms; ids: atom at each place, none if in order."""
-    places = np.arange(n)
-    places[ids] = np.arange(len(ids))
-    return places
-
-
-def find_wrong_row(codes: Codes, atoms: Atoms) -> int | None:
+def find_wrong_row(codes: CodeStore, atoms: Atoms) -> int | None:
     """Prove that codes are those of the atoms, in one pass; return a row that is not, if there is.
 
     For every row, its error is shown to be at least the distance from what its code
     stands for, and the height at least the size of that: all that bounds rest on.
     """
-    places, packed = _places_of(codes.ids, codes.n), codes.pack()
+    window = codes.windows()
     centre = np.ldexp(codes.centre, -codes.exponent)
     frame = kernels.CodeFrame(centre, math.ldexp(1.0, -codes.exponent), codes.zero)
 
     def work(task: tuple[int, Matrix]) -> tuple[int, int]:
         first, block = task
-        mine = places[first : first + len(block)]
+        packed, mine = window(first, len(block))
         wrong = kernels.verify(block, mine, frame, codes.height, packed)
         return len(block), first + wrong if wrong >= 0 else -1
 

@@ -17,21 +17,16 @@ from wolfhound.oracles._one import empty_top, make_hits
 from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one, slacks
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8._one_kernels import UNDECIDED, best_by_codes
-from wolfhound.oracles.int8.codes import (
-    CHUNK,
-    CodeCandidates,
-    CodedQueries,
-    Codes,
-    encode_queries,
-    room,
-    sweep_codes,
-    try_sample,
-)
+from wolfhound.oracles.int8.codes import CHUNK, CodedQueries, Codes, CodeStore, encode_queries
 from wolfhound.oracles.int8.encoding import encode_atoms
+from wolfhound.oracles.int8.sweep import CodeCandidates, room, sweep_codes, try_sample
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import pulse
 
 NAME = "int8"
+
+ON_DISK = "int8-file"
+"""The name of `Int8FileScan`, whose folders hold the same."""
 
 _MEMORY = 128 << 20
 _PER_ENTRY = 32
@@ -88,7 +83,7 @@ class Int8Scan(CheckedOracle):
 
     @classmethod
     def load(cls, folder: saved.Folder, atoms: AtomsLike) -> Int8Scan:
-        """Map codes that `save` wrote, and prove in one pass that they are those of the atoms.
+        """Map codes that were saved, by `Int8FileScan` too; prove in one pass that they are of the atoms.
 
         So bounds rest on the atoms, not on the folder: one that was forged, or made
         from other atoms, is refused, also where rows changed that no fingerprint reads.
@@ -98,7 +93,7 @@ class Int8Scan(CheckedOracle):
         StoreError
             If the folder is damaged, or was made from other atoms.
         """
-        rows, stored = saved.open_index(folder, atoms, [NAME])
+        rows, stored = saved.open_index(folder, atoms, [NAME, ON_DISK])
         with stored.reading():
             codes = Codes.of(stored, stored.params, rows.shape)
         saved.check_codes(stored, codes, rows)
@@ -109,7 +104,7 @@ class Int8Scan(CheckedOracle):
         return f"Int8Scan({self._atoms!r}, {self.nbytes / 2**20:.1f} MiB)"
 
 
-def answer_by_codes(atoms: Atoms, codes: Codes, scan: Scan, question: Question) -> Hits:
+def answer_by_codes(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question) -> Hits:
     """Answer from one pass over the codes per group of queries.
 
     Parameters
@@ -129,10 +124,10 @@ def answer_by_codes(atoms: Atoms, codes: Codes, scan: Scan, question: Question) 
     return join([_answer_group(atoms, codes, scan, part) for part in parts])
 
 
-def _answer_at_once(atoms: Atoms, codes: Codes, question: Question) -> Hits | None:
-    """Answer one query from rows in memory and one chunk of codes; None if these decide too little."""
+def _answer_at_once(atoms: Atoms, codes: CodeStore, question: Question) -> Hits | None:
+    """Answer one query from rows and one chunk of codes in memory; None if these decide too little."""
     rows = in_memory(atoms)
-    if rows is None or codes.blocks.nbytes > CHUNK:
+    if rows is None or not isinstance(codes, Codes) or codes.blocks.nbytes > CHUNK:
         return None
     slack = slack_of_one(float(question.sizes[0]), rows.shape[1], codes.radius)
     query, sizes, exclude, k = question.queries, question.sizes, question.exclude, question.k
@@ -144,7 +139,7 @@ def _answer_at_once(atoms: Atoms, codes: Codes, question: Question) -> Hits | No
     return make_hits(top, found, 1.0, codes.radius)
 
 
-def _answer_group(atoms: Atoms, codes: Codes, scan: Scan, question: Question) -> Hits:
+def _answer_group(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question) -> Hits:
     """Answer by the codes, except for queries of which a sample says that they decide little."""
     queries = encode_queries(codes, question)
     hopeless, tried = try_sample(codes, queries, question.k)
@@ -157,7 +152,7 @@ def _answer_group(atoms: Atoms, codes: Codes, scan: Scan, question: Question) ->
     return replace(hits, scored=hits.scored + tried) if tried else hits
 
 
-def _decide(atoms: Atoms, codes: Codes, scan: Scan, question: Question, queries: CodedQueries) -> Hits:
+def _decide(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question, queries: CodedQueries) -> Hits:
     """Answer from a pass over the codes; of what has too many candidates, from one over the atoms."""
     found = sweep_codes(codes, queries, question.k)
     keys, places = _rank(found)

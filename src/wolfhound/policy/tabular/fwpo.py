@@ -26,6 +26,9 @@ from wolfhound.solve import Limits, drive
 
 Callback = Callable[[PolicyState], bool | None]
 
+_ROOM = 32  # past winners kept per state: the corners that a state's action is a mixture of
+_MOST_ROOM = 16384
+
 
 def fwpo(
     acmdp: ACMDP,
@@ -106,9 +109,11 @@ def sfwpo(
 
     As `fwpo`, with any oracle that finds a share `ratio` of the gap ``g(s) = max_a <grad_a Q, a - pi(s)>``.
     (A share of the inner product itself is worth nothing: most of it is common to all atoms.)
-    A state whose answer has less than ``ratio atol / sqrt|S|`` is in Case 1, "none"; only when all
-    are is the run over, and an exact pass confirms it: if the oracle was wrong, the
-    run goes on with what the pass found.
+    Every state has a wanted gap Phi; an answer with less than ``ratio Phi`` leaves it in doubt. When the
+    states in doubt hold half of all squared Phi, one exact pass answers for all: it moves them, and
+    each then wants half of what the pass has proved. So a run with an index ends where the exact one
+    does, in a few dozen passes (`benchmarks/claim_policy_tabular.py`). What passes found joins the past
+    winners of the run, for an index misses again what it has missed.
 
     ``ActionSet(atoms, oracle=QuantizedQueries(index, side=policy_plan(...).side))`` makes the
     theorem hold although queries depend on earlier answers.
@@ -122,7 +127,8 @@ def sfwpo(
     step, start, rtol, atol, max_steps, max_seconds, callback, seed
         As in `fwpo`.
     confirm
-        Whether "none" in all states is confirmed by a pass. If not, it ends the run as NOT_FOUND.
+        Whether passes answer states in doubt. If not, all want ``atol / sqrt|S|``, and the run ends as
+        NOT_FOUND when no state has found its share of that.
     insist
         Whether the oracle is given the wanted score as a threshold, so that an index goes
         on until it has found it or given up; else its first answer counts.
@@ -143,9 +149,10 @@ def sfwpo(
     validate.flag(confirm, "confirm")
     validate.flag(insist, "insist")
     exact = ActionSet(acmdp.actions.atoms) if confirm else None
+    room = min(_ROOM * acmdp.states, _MOST_ROOM)
     search = PolicySearch(
         acmdp=acmdp,
-        actions=acmdp.actions,
+        actions=acmdp.actions.fresh(room) if confirm else acmdp.actions,
         exact=exact,
         step=PerState() if step is None else step,
         rtol=rtol,

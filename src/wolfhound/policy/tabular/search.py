@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple, final
 
 import numpy as np
@@ -41,7 +41,7 @@ class PolicyState:
     lower : float
         Minus a proved upper bound on the best J, -inf if none.
     kind : str
-        "start", "forward", or "confirm" if a pass answered in the oracle's place.
+        "start", "forward", or "confirm" if a pass answered states in the oracle's place.
     """
 
     t: int
@@ -131,8 +131,16 @@ def make_start(acmdp: ACMDP, start: HullPoints | ArrayLike | None, rng: np.rando
 # ---------------------------------------------------------------- the loop
 
 
+class _Found(NamedTuple):
+    """Atoms that an action set answered, one per state, with proved bounds on the scores."""
+
+    rows: Matrix
+    ids: Ids
+    bounds: Vector
+
+
 class _Answer(NamedTuple):
-    """What an action set answered at a policy; `measure` is that of `PolicyState`, `gaps` are >= 0."""
+    """What was found at a policy; `measure` is that of `PolicyState`, `gaps` are >= 0."""
 
     move: PolicyMove
     ids: Ids
@@ -155,12 +163,16 @@ class _Answer(NamedTuple):
 class PolicySearch:
     """One run: asks, measures, steps. Its goals are known after the first query.
 
+    Every state has a wanted gap. An answer with less than its share `ratio` leaves the state in
+    doubt; when the states in doubt hold half of the squared wanted gaps, one exact pass answers
+    for all, and each then wants half of what the pass has proved. So no state waits for the others.
+
     Parameters
     ----------
     acmdp, actions
         The problem, and whom to ask.
     exact
-        Confirms "none" in all states; None: nobody does.
+        Answers where states are in doubt; None: nobody does, and all want ``atol / sqrt|S|``.
     step, rtol, wanted, ratio, insist
         As in `sfwpo`; `wanted` is its `atol`.
     """
@@ -175,6 +187,7 @@ class PolicySearch:
     insist: bool = False
     atol: float = math.nan
     goal: float = math.nan
+    gaps_wanted: Vector = field(init=False)
     passes: float = 0.0
     scored: int = 0
 
@@ -182,6 +195,7 @@ class PolicySearch:
         validate.kind(self.step, "step", "a step such as PerState()", "promise")
         self.atol = math.nan if wanted is None else validate.number(wanted, "atol", low=0.0)
         self.rtol = validate.number(self.rtol, "rtol", low=0.0)
+        self.gaps_wanted = np.full(self.acmdp.states, self._least)
 
     def states(self, shares: Shares) -> Iterator[PolicyState]:
         """Yield the start, then the state of every policy once it was measured."""
@@ -215,17 +229,38 @@ class PolicySearch:
             here = self.acmdp.evaluate(answer.move.after(alphas))
 
     def _find_move(self, here: Evaluation) -> tuple[_Answer, str]:
-        """Ask; where the oracle says "none" for all states, ask the exact one."""
-        answer = self._ask(self.actions, here)
+        """Ask; where enough is in doubt, ask the exact one for all that is not proved."""
+        found = self._ask(self.actions, here, np.arange(self.acmdp.states))
+        answer = self._weigh(here, found)
+        if math.isnan(self.goal):
+            self._set_goals(answer)
+        if self.exact is None or not self._is_doubtful(answer):
+            return answer, "forward"
+        open_ = np.flatnonzero(~answer.proved)
+        sure = self._ask(self.exact, here, open_)
+        self.actions.winners.remember(sure.ids, sure.rows)  # what the oracle missed it would miss again
+        for all_of, new in zip(found, sure, strict=True):
+            all_of[open_] = new
+        answer = self._weigh(here, found)
+        self.gaps_wanted[open_] = np.maximum(0.5 * answer.bounds[open_], self._least)
+        return answer, "confirm"
+
+    def _set_goals(self, answer: _Answer) -> None:
+        """Make the goals relative to the first query."""
         if math.isnan(self.atol):
             self.atol = self.rtol * answer.measure
-        if math.isnan(self.goal):
-            promised = np.where(answer.proved, answer.bounds, answer.gaps / self.ratio)
-            self.goal = self.rtol * self._above(promised)
-        sure = answer.proved.all() and answer.measure <= self.atol
-        if self._is_none(answer) and not sure and self.exact not in (None, self.actions):
-            return self._ask(self.exact, here), "confirm"
-        return answer, "forward"
+        promised = np.where(answer.proved, answer.bounds, answer.gaps / self.ratio)
+        self.goal = self.rtol * self._above(promised)
+        self.gaps_wanted = np.full(self.acmdp.states, self._least)
+        if self.exact is not None:
+            self.gaps_wanted = np.maximum(self.gaps_wanted, promised)
+
+    def _is_doubtful(self, answer: _Answer) -> bool:
+        """Whether the states whose answer is too poor hold half of what is wanted."""
+        squares = np.where(answer.proved, 0.0, np.square(self.gaps_wanted))
+        poor = (answer.gaps < self.ratio * self.gaps_wanted) | (answer.gaps <= 0.0)
+        poor &= ~answer.proved
+        return bool(poor.any() and squares[poor].sum() >= 0.5 * squares.sum())
 
     @property
     def _least(self) -> float:
@@ -235,35 +270,44 @@ class PolicySearch:
     def _is_none(self, answer: _Answer) -> bool:
         return bool((answer.move.gaps < self.ratio * self._least).all())
 
-    def _ask(self, actions: ActionSet, here: Evaluation) -> _Answer:
-        """One query per state."""
-        scores = np.einsum("ij,ij->i", here.gradients, here.policy)
-        floors = scores + self.ratio * self._least if self.insist else None
+    def _ask(self, actions: ActionSet, here: Evaluation, states: Ids) -> _Found:
+        """One query for each of these states."""
+        gradients = here.gradients[states]
+        scores = np.einsum("ij,ij->i", gradients, here.policy[states])
+        floors = scores + self.ratio * self.gaps_wanted[states] if self.insist else None
         # States that are asked for together, and their actions.
         batches: list[tuple[slice, Subset | None]] = [(slice(None), None)]
         if self.acmdp.subsets is not None:
-            batches = [(slice(s, s + 1), part) for s, part in enumerate(self.acmdp.subsets)]
+            batches = [(slice(i, i + 1), self.acmdp.subsets[s]) for i, s in enumerate(states)]
         chosen = [
-            actions.argmax(here.gradients[at], thresholds=None if floors is None else floors[at], subset=part)
+            actions.argmax(gradients[at], thresholds=None if floors is None else floors[at], subset=part)
             for at, part in batches
         ]
         self.passes += sum(one.passes for one in chosen)
         self.scored += sum(one.scored for one in chosen)
-        rows: Matrix = np.concatenate([one.rows for one in chosen])
-        move = PolicyMove.towards(here, rows)
+        return _Found(
+            rows=np.concatenate([one.rows for one in chosen]),
+            ids=np.concatenate([one.ids for one in chosen]),
+            bounds=np.concatenate([one.bounds for one in chosen]),
+        )
+
+    def _weigh(self, here: Evaluation, found: _Found) -> _Answer:
+        """Gaps, their bounds and their measure."""
+        move = PolicyMove.towards(here, found.rows)
         gaps = np.maximum(move.gaps, 0.0)
-        bounds = np.concatenate([one.bounds for one in chosen]) - scores
+        bounds = found.bounds - np.einsum("ij,ij->i", here.gradients, here.policy)
         proved, bounds = np.isfinite(bounds), np.maximum(bounds, gaps)
-        promised = np.where(gaps >= self.ratio * self._least, gaps / self.ratio, self._least)
+        wanted = self.gaps_wanted
+        promised = np.where(gaps >= self.ratio * wanted, gaps / self.ratio, wanted)
         sizes = np.sqrt(np.square(here.gradients).sum(axis=1).max())
-        lengths = np.sqrt(max(np.square(rows).sum(axis=1).max(), np.square(here.policy).sum(axis=1).max()))
+        lengths = np.square(found.rows).sum(axis=1).max(), np.square(here.policy).sum(axis=1).max()
         return _Answer(
             move=move,
-            ids=np.concatenate([one.ids for one in chosen]),
+            ids=found.ids,
             bounds=bounds,
             proved=proved,
             gaps=gaps,
-            slack=float(8.0 * (self.acmdp.dim + 8) * UNIT * sizes * lengths),
+            slack=float(8.0 * (self.acmdp.dim + 8) * UNIT * sizes * np.sqrt(max(lengths))),
             measure=float(np.sqrt(np.square(np.where(proved, bounds, promised)).sum())),
         )
 

@@ -17,12 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ints, Vector
-from wolfhound.jit import fast_kernel, kernel
+from wolfhound.gram._proof_kernels import cut_gap
+from wolfhound.jit import lean_fast_kernel, lean_kernel
 
 Singles = NDArray[np.float32]
-
-SHUT = 0.03
-"""Atoms with less than this share of the largest violation are not looked at."""
 
 CLOSE = 0.7
 """Share of the goal at which float32 prices are left."""
@@ -33,9 +31,12 @@ FAR = np.float32(-1e30)
 LANES = 16
 """Columns come in multiples of this."""
 
+CACHE_LINE = 64
+"""Bytes."""
+
 ALPHA, LAM, LAST, GAIN = range(4)
-SIZE, COLUMNS = 0, 1
-U, V, WEIGHT, AIM = range(4)
+SIZE, COLUMNS, STEPS = range(3)
+U, V, WEIGHT, AIM, INVERSE = range(5)
 ALONG_U, ALONG_V, PIVOT, LINEAR, LEAST, PRICE, SPARE, FREE = range(8)
 
 
@@ -48,8 +49,8 @@ class Tableau(NamedTuple):
     ----------
     factor, rest : (cap, cap) float64, (cap, wide) float32
         L and Z.
-    active : (4, cap)
-        Per active atom: u = L^-1 c, v = L^-1 1, the weight, and where it goes.
+    active : (5, cap)
+        Per active atom: u = L^-1 c, v = L^-1 1, the weight, where it goes, and 1 / L's diagonal.
     lines : (8, wide) float32
         Per column: Z'u, Z'v, pivot, c + alpha, what is added to the pivot, two lines to
         work on, and -1 if it may join.
@@ -60,8 +61,8 @@ class Tableau(NamedTuple):
     numbers : (4,)
         alpha, the multiplier lambda of sum w = 1, the last value of the model, and the
         slope towards the column that was chosen.
-    sizes : (2,) int64
-        k and q.
+    sizes : (3,) int64
+        k, q and the atoms that have joined.
     turns : (2 cap,)
         Cosines and sines of the last rotations.
     """
@@ -82,15 +83,23 @@ def make_tableau(cap: int, columns: int) -> Tableau:
     wide = pad(columns)
     return Tableau(
         np.zeros((cap, cap)),
-        np.zeros((cap, wide), np.float32),
-        np.zeros((4, cap)),
-        np.zeros((8, wide), np.float32),
+        make_lines(cap, wide, np.float32),
+        np.zeros((5, cap)),
+        make_lines(8, wide, np.float32),
         np.zeros(wide),
         np.zeros(cap, np.int64),
         np.zeros(4),
-        np.zeros(2, np.int64),
+        np.zeros(3, np.int64),
         np.zeros(2 * cap),
     )
+
+
+def make_lines(count: int, wide: int, dtype: type = np.float64) -> NDArray[Any]:
+    """(count, wide) zeros, each line on whole lines of the cache."""
+    size = np.dtype(dtype).itemsize
+    room: NDArray[Any] = np.zeros(count * wide + CACHE_LINE // size, dtype)
+    skip = -room.ctypes.data % CACHE_LINE // size
+    return room[skip : skip + count * wide].reshape(count, wide)
 
 
 def pad(columns: int) -> int:
@@ -101,7 +110,7 @@ def pad(columns: int) -> int:
 # ---------------------------------------------------------------- rows
 
 
-@kernel
+@lean_kernel
 def lowest(values: NDArray[Any], count: int) -> Any:
     """Least of `count` numbers, a multiple of eight; eight chains, as a plain minimum is not vectorised."""
     r0 = r1 = r2 = r3 = r4 = r5 = r6 = r7 = values[0]
@@ -118,7 +127,7 @@ def lowest(values: NDArray[Any], count: int) -> Any:
     return min(r0, r1, r2, r3, r4, r5, r6, r7)
 
 
-@kernel
+@lean_kernel
 def find(values: NDArray[Any], wanted: Any, count: int) -> int:
     """First place of a number that is there; 0 if it is not."""
     for i in range(count):
@@ -127,47 +136,56 @@ def find(values: NDArray[Any], wanted: Any, count: int) -> int:
     return 0
 
 
-@fast_kernel
-def set_prices(tab: Tableau, q: int) -> None:
-    """Slope of f towards every column, up to the same constant for all."""
+@lean_fast_kernel
+def set_gains(tab: Tableau, top: Any, q: int) -> None:
+    """Slope of f towards every column, and minus four times the gain of adding those below `top`."""
     lines = tab.lines
     along_u, along_v, linear, price = lines[ALONG_U], lines[ALONG_V], lines[LINEAR], lines[PRICE]
+    pivot, least, free, spare = lines[PIVOT], lines[LEAST], lines[FREE], lines[SPARE]
     lam = np.float32(tab.numbers[LAM])
     for j in range(q):
-        price[j] = along_u[j] + lam * along_v[j] - linear[j]
-
-
-@fast_kernel
-def set_gains(tab: Tableau, top: Any, q: int) -> None:
-    """Minus four times the gain of adding each column whose slope is below `top`."""
-    lines = tab.lines
-    price, pivot, least, free, spare = lines[PRICE], lines[PIVOT], lines[LEAST], lines[FREE], lines[SPARE]
-    for j in range(q):
-        x = top - price[j]
+        slope = along_u[j] + lam * along_v[j] - linear[j]
+        price[j] = slope
+        x = top - slope
         x = x + abs(x)
         spare[j] = x * x * free[j] / (pivot[j] + least[j])
 
 
-@fast_kernel
+@lean_fast_kernel
 def subtract_rows(rest: Singles, factors: Vector, k: int, q: int) -> None:
-    """Row k of Z less the first k rows by their factors, four at a time."""
+    """Row k of Z less the first k rows by their factors, many at a time."""
     line = rest[k]
     i = 0
-    while i + 4 <= k:
+    while i + 8 <= k:
+        a, b, c, d = rest[i], rest[i + 1], rest[i + 2], rest[i + 3]
+        e, f, g, h = rest[i + 4], rest[i + 5], rest[i + 6], rest[i + 7]
+        fa, fb = np.float32(factors[i]), np.float32(factors[i + 1])
+        fc, fd = np.float32(factors[i + 2]), np.float32(factors[i + 3])
+        fe, ff = np.float32(factors[i + 4]), np.float32(factors[i + 5])
+        fg, fh = np.float32(factors[i + 6]), np.float32(factors[i + 7])
+        for j in range(q):
+            first = (fa * a[j] + fb * b[j]) + (fc * c[j] + fd * d[j])
+            line[j] -= first + ((fe * e[j] + ff * f[j]) + (fg * g[j] + fh * h[j]))
+        i += 8
+    if i + 4 <= k:
         a, b, c, d = rest[i], rest[i + 1], rest[i + 2], rest[i + 3]
         fa, fb = np.float32(factors[i]), np.float32(factors[i + 1])
         fc, fd = np.float32(factors[i + 2]), np.float32(factors[i + 3])
         for j in range(q):
             line[j] -= (fa * a[j] + fb * b[j]) + (fc * c[j] + fd * d[j])
         i += 4
-    while i < k:
+    if i + 2 <= k:
+        a, b, fa, fb = rest[i], rest[i + 1], np.float32(factors[i]), np.float32(factors[i + 1])
+        for j in range(q):
+            line[j] -= fa * a[j] + fb * b[j]
+        i += 2
+    if i < k:
         a, fa = rest[i], np.float32(factors[i])
         for j in range(q):
             line[j] -= fa * a[j]
-        i += 1
 
 
-@fast_kernel
+@lean_fast_kernel
 def add_along(tab: Tableau, k: int, q: int, scale: Any) -> None:
     """Scale row k of Z, and add it to the prices and pivots."""
     lines, line = tab.lines, tab.rest[k]
@@ -181,7 +199,7 @@ def add_along(tab: Tableau, k: int, q: int, scale: Any) -> None:
         pivot[j] -= z * z
 
 
-@fast_kernel
+@lean_fast_kernel
 def rotate(out: Singles, line: Singles, carry: Singles, c: Any, s: Any) -> None:
     """Set out, carry = c carry + s line, c line - s carry."""
     for i in range(len(carry)):
@@ -190,7 +208,7 @@ def rotate(out: Singles, line: Singles, carry: Singles, c: Any, s: Any) -> None:
         carry[i] = c * y - s * x
 
 
-@fast_kernel
+@lean_fast_kernel
 def rotate_twice(lines: tuple[Singles, Singles, Singles], carry: Singles, turns: Vector) -> None:
     """Rotate as twice `rotate`, of three lines one below the other: one sweep where memory is the cost.
 
@@ -207,7 +225,7 @@ def rotate_twice(lines: tuple[Singles, Singles, Singles], carry: Singles, turns:
         carry[i] = e * z - t * y
 
 
-@fast_kernel
+@lean_fast_kernel
 def take_along(tab: Tableau, q: int, u: Any, v: Any) -> None:
     """Take what has left, the row in `spare`, out of the prices and pivots."""
     lines = tab.lines
@@ -219,7 +237,7 @@ def take_along(tab: Tableau, q: int, u: Any, v: Any) -> None:
         pivot[j] += z * z
 
 
-@kernel
+@lean_kernel
 def model_value(tab: Tableau) -> float:
     """w'(G + alpha) w - 2 c'w at the minimum over the active atoms: it must fall at every step."""
     total, lam = 0.0, tab.numbers[LAM]
@@ -229,7 +247,7 @@ def model_value(tab: Tableau) -> float:
     return total
 
 
-@kernel
+@lean_kernel
 def choose_column(tab: Tableau, square: float, goal: float) -> int:
     """The column of largest gain by float32 prices; -1 where they see no gap, or f falls no more.
 
@@ -240,24 +258,21 @@ def choose_column(tab: Tableau, square: float, goal: float) -> int:
     goal
         Wanted gap.
     """
-    q, k, now = tab.sizes[COLUMNS], tab.sizes[SIZE], model_value(tab)
+    q, now = tab.sizes[COLUMNS], model_value(tab)
     if not now < tab.numbers[LAST]:
         return -1
     tab.numbers[LAST] = now
-    set_prices(tab, q)
-    prices = tab.lines[PRICE]
-    low = lowest(prices, q)
-    here = 0.0
-    for i in range(k):
-        here += tab.active[WEIGHT, i] * prices[tab.at[i]]
-    gap = max(here - low, 0.0)
-    excess = max(now - tab.numbers[ALPHA] + square, 0.0)
-    if not (gap - 0.5 * gap * gap / excess if gap < excess else 0.5 * excess) > CLOSE * goal:
-        return -1
-    set_gains(tab, np.float32(here - SHUT * gap), q)
+    # At the minimum over the active atoms all of them have this slope.
+    here = tab.numbers[LAM] - tab.numbers[ALPHA]
+    set_gains(tab, np.float32(here), q)
     score = lowest(tab.lines[SPARE], q)
     if not score < 0.0:
         return -1
     b = find(tab.lines[SPARE], score, q)
-    tab.numbers[GAIN] = here - prices[b]
-    return b
+    gap = here - tab.lines[PRICE, b]
+    tab.numbers[GAIN] = gap
+    excess = max(now - tab.numbers[ALPHA] + square, 0.0)
+    if cut_gap(gap, excess) > CLOSE * goal:
+        return b
+    # The largest gain is not always where the slope is largest.
+    return b if cut_gap(max(here - lowest(tab.lines[PRICE], q), 0.0), excess) > CLOSE * goal else -1

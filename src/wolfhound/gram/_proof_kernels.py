@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ints, Matrix, Vector
-from wolfhound.jit import fast_kernel, kernel
+from wolfhound.jit import lean_fast_kernel, lean_kernel
 from wolfhound.rounding import TINY, UNIT
 
 SAFE = 1.01
@@ -65,13 +65,13 @@ def make_residual(d: int) -> Residual:
     return Residual(np.zeros(d), np.zeros(d), np.zeros(6))
 
 
-@kernel
+@lean_kernel
 def gamma(operations: int) -> float:
     """Relative error bound of a sum of products."""
     return operations * UNIT / (1.0 - operations * UNIT)
 
 
-@fast_kernel
+@lean_fast_kernel
 def dot(a: NDArray[Any], b: Vector) -> float:
     """<a, b> in float64, in whatever order."""
     total = 0.0
@@ -80,21 +80,21 @@ def dot(a: NDArray[Any], b: Vector) -> float:
     return total
 
 
-@fast_kernel
+@lean_fast_kernel
 def add_scaled(out: Vector, weight: float, row: NDArray[Any]) -> None:
     """Add weight times row."""
     for i in range(len(out)):
         out[i] += weight * np.float64(row[i])
 
 
-@fast_kernel
+@lean_fast_kernel
 def subtract(out: Vector, a: Vector, b: Vector) -> None:
     """Set out = a - b."""
     for i in range(len(out)):
         out[i] = a[i] - b[i]
 
 
-@kernel
+@lean_kernel
 def normalise(weights: Vector, k: int) -> None:
     """Divide by the sum."""
     total = 0.0
@@ -104,7 +104,7 @@ def normalise(weights: Vector, k: int) -> None:
         weights[i] /= total
 
 
-@kernel
+@lean_kernel
 def mix(rows: Matrix, norms: Vector, at: Ints, weights: Vector, out: Residual) -> None:
     """Set the point of these weights, (k,) as `at`; `norms` are rounded up."""
     x, rho = out.x, 0.0
@@ -116,7 +116,7 @@ def mix(rows: Matrix, norms: Vector, at: Ints, weights: Vector, out: Residual) -
     out.sizes[RHO] = rho * (1.0 + gamma(len(at) + 4))
 
 
-@kernel
+@lean_kernel
 def measure(out: Residual, target: Vector, target_norm: float, k: int, shift: float) -> None:
     """Set the residual and its errors, given the point.
 
@@ -141,7 +141,7 @@ def measure(out: Residual, target: Vector, target_norm: float, k: int, shift: fl
     sizes[LOST] = SAFE * (UNIT * (sizes[R] + 2.0 * target_norm) + sizes[AWAY])
 
 
-@kernel
+@lean_kernel
 def bound_value(sizes: Vector, d: int) -> tuple[float, float]:
     """Return the computed f, and at most how far the true f is from it."""
     value = 0.5 * sizes[SQUARE]
@@ -149,7 +149,7 @@ def bound_value(sizes: Vector, d: int) -> tuple[float, float]:
     return value, SAFE * (gamma(d + 4) * value + d * TINY + lost * (size + 0.5 * lost))
 
 
-@kernel
+@lean_kernel
 def cut_gap(gap: float, excess: float) -> float:
     """Largest possible decrease of a quadratic f with 2 (f - min f) <= excess; rounded up."""
     if gap >= excess:
@@ -157,7 +157,7 @@ def cut_gap(gap: float, excess: float) -> float:
     return gap * (1.0 - 0.5 * gap / excess) * (1.0 + 4.0 * UNIT)
 
 
-@kernel
+@lean_kernel
 def certify(sizes: Vector, d: int, inner: float, least: float, radius: float, error: float) -> Bracket:
     """Prove what a pricing shows.
 

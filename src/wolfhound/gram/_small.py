@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.core import Ids, Ints, Matrix, Vector
-from wolfhound.many import _small_kernels as kernels
-from wolfhound.many._answers import Answers, Rules, make_answers
-from wolfhound.many._small_kernels import Dictionary
-from wolfhound.many._tableau import pad
-from wolfhound.many._units import Units, choose_units, measure_norms
+from wolfhound.gram import _small_kernels as kernels
+from wolfhound.gram._answers import Answers, Rules, make_answers
+from wolfhound.gram._small_kernels import Dictionary
+from wolfhound.gram._tableau import make_lines, pad
+from wolfhound.gram._units import Units, choose_units, measure_norms, round_norms
 
 CHUNK = 256
 """Targets that are solved in one go."""
@@ -26,6 +26,11 @@ class Small(NamedTuple):
     atoms: Dictionary
     cap: int
     most: int
+
+    @property
+    def alone(self) -> bool:
+        """Threads solve a chunk each."""
+        return False
 
     def chunk(self, m: int) -> int:
         """How many of m targets are solved in one go."""
@@ -45,7 +50,7 @@ class Small(NamedTuple):
         """
         m, d = targets.shape
         n, wide = self.atoms.gram.shape
-        cross = np.zeros((m, wide))
+        cross = make_lines(m, wide)
         np.matmul(targets, self.atoms.rows.T, out=cross[:, :n])
         chunk = kernels.Chunk(targets, measure_norms(targets), cross, starts, banned)
         room = kernels.make_workspace(self.cap, n, d)
@@ -76,17 +81,18 @@ def build_small(rows: Matrix, pool: Ids, *, zero: bool, memory: float = math.inf
     units = choose_units(rows)
     inside = units.convert(rows)
     n, d = inside.shape
-    gram = np.zeros((n, pad(n)))
+    gram, singles = make_lines(n, pad(n)), make_lines(n, pad(n), np.float32)
     np.matmul(inside, inside.T, out=gram[:, :n])
     squares, norms = np.zeros(pad(n)), np.zeros(pad(n))
     squares[:n] = np.einsum("ij,ij->i", inside, inside)
-    np.fill_diagonal(gram, squares[:n])
-    norms[:n] = measure_norms(inside)
-    mean = float(squares[:n].mean())
+    gram.reshape(-1)[: n * (pad(n) + 1) : pad(n) + 1] = squares[:n]
+    norms[:n] = round_norms(squares[:n], d)
+    singles[:] = gram
+    mean = float(squares.sum()) / n
     atoms = Dictionary(
         inside,
         gram,
-        gram.astype(np.float32),
+        singles,
         squares,
         norms,
         pool,

@@ -35,14 +35,16 @@ class Units(NamedTuple):
 
     def convert(self, rows: Matrix) -> Vector:
         """Rows in these units, float64; each entry is off by at most a unit of itself, and underflow."""
-        return np.asarray(np.ldexp(rows - self.centre, -self.exponent))
+        return np.asarray(np.subtract(rows, self.centre, order="C") * np.ldexp(1.0, -self.exponent))
 
     def convert_targets(self, rows: Matrix) -> tuple[Vector, Ints]:
         """Targets in these units, and by how many powers of two each was scaled down beyond."""
-        away = rows - self.centre
-        size = np.frexp(np.abs(away).max(axis=1, initial=0.0))[1].astype(np.int64)
-        over = np.maximum(size - self.exponent - HIGHEST, 0)
-        return np.asarray(np.ldexp(away, -(self.exponent + over)[:, None])), over
+        away = np.subtract(rows, self.centre, order="C")
+        top = np.abs(away).max(axis=1, initial=0.0)
+        size = np.frexp(top)[1].astype(np.int64)
+        over = np.where(top > 0.0, np.maximum(size - self.exponent - HIGHEST, 0), 0)
+        away *= np.ldexp(1.0, -(self.exponent + over))[:, None]
+        return away, over
 
     def square_up(self, values: Vector) -> Vector:
         """Values of f in the caller's units, rounded up."""
@@ -68,7 +70,7 @@ def _scale(values: Vector, exponent: int, towards: float) -> Vector:
 
 def choose_units(rows: Matrix) -> Units:
     """Centre at the mean of some rows, and make the largest entry less than 1."""
-    centre = rows.mean(axis=0, dtype=np.float64)
+    centre = rows.sum(axis=0, dtype=np.float64) / len(rows)
     top = float(np.abs(rows - centre).max())
     return Units(centre, exponent_of(top))
 
@@ -80,6 +82,9 @@ def exponent_of(top: float) -> int:
 
 def measure_norms(rows: Vector) -> Vector:
     """Norms of rows in these units, rounded up."""
-    d = rows.shape[1]
-    squares = np.einsum("ij,ij->i", rows, rows)
+    return round_norms(np.einsum("ij,ij->i", rows, rows), rows.shape[1])
+
+
+def round_norms(squares: Vector, d: int) -> Vector:
+    """Roots of computed squares of d entries, rounded up."""
     return np.asarray(np.sqrt(squares + d * TINY) * (1.0 + gamma(d + 8)))

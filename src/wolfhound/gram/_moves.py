@@ -9,24 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Vector
-from wolfhound.jit import fast_kernel, kernel
-from wolfhound.many import _tableau as table
-from wolfhound.many._tableau import (
+from wolfhound.gram import _tableau as table
+from wolfhound.gram._tableau import (
     AIM,
     ALONG_U,
     ALONG_V,
     ALPHA,
     COLUMNS,
     FREE,
+    GAIN,
+    INVERSE,
     LAM,
     LAST,
     SIZE,
     SPARE,
+    STEPS,
     WEIGHT,
     Tableau,
     U,
     V,
 )
+from wolfhound.jit import lean_fast_kernel, lean_kernel
 
 DEPENDENT = 1e-11
 """A pivot below this share of its diagonal: affinely dependent."""
@@ -41,34 +44,34 @@ VANISHING = 1e-12
 # ---------------------------------------------------------------- joining and leaving
 
 
-@kernel
+@lean_kernel
 def clear(tab: Tableau, q: int, alpha: float) -> None:
     """Begin a target with no active atom; `exact`, `linear`, `least` and `pivot` are the caller's."""
-    tab.sizes[SIZE], tab.sizes[COLUMNS] = 0, q
-    tab.numbers[ALPHA], tab.numbers[LAM], tab.numbers[LAST] = alpha, 0.0, np.inf
+    tab.sizes[SIZE], tab.sizes[COLUMNS], tab.sizes[STEPS] = 0, q, 0
+    tab.numbers[ALPHA], tab.numbers[LAM], tab.numbers[LAST], tab.numbers[GAIN] = alpha, 0.0, np.inf, 0.0
     for j in range(q):
         tab.lines[ALONG_U, j] = tab.lines[ALONG_V, j] = np.float32(0.0)
         tab.lines[FREE, j] = np.float32(-1.0)
 
 
-@fast_kernel
+@lean_fast_kernel
 def solve_row(tab: Tableau, b: int, gram: Vector) -> float:
     """Row k of L for column b, but for its diagonal; returns the pivot."""
     k, alpha, factor, at = tab.sizes[SIZE], tab.numbers[ALPHA], tab.factor, tab.at
-    line = factor[k]
+    line, inverse = factor[k], tab.active[INVERSE]
     pivot: float = gram[b] + alpha
     for i in range(k):
         z = gram[at[i]] + alpha
         other = factor[i]
         for j in range(i):
             z -= line[j] * other[j]
-        z /= other[i]
+        z *= inverse[i]
         line[i] = z
         pivot -= z * z
     return pivot
 
 
-@kernel
+@lean_kernel
 def join(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], pivot: float) -> None:
     """Add column b with weight 0, after `solve_row`.
 
@@ -87,17 +90,19 @@ def join(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], pivot: float
     for i in range(k):
         u -= line[i] * tab.active[U, i]
         v -= line[i] * tab.active[V, i]
-    line[k], tab.active[U, k], tab.active[V, k] = root, u / root, v / root
+    inverse = 1.0 / root
+    line[k], tab.active[INVERSE, k] = root, inverse
+    tab.active[U, k], tab.active[V, k] = u * inverse, v * inverse
     rest, lift = tab.rest[k], np.float32(alpha)
     for j in range(q):
         rest[j] = singles[j] + lift
     table.subtract_rows(tab.rest, line, k, q)
-    table.add_along(tab, k, q, np.float32(1.0 / root))
+    table.add_along(tab, k, q, np.float32(inverse))
     tab.at[k], tab.active[WEIGHT, k], tab.lines[FREE, b] = b, 0.0, np.float32(0.0)
-    tab.sizes[SIZE] = k + 1
+    tab.sizes[SIZE], tab.sizes[STEPS] = k + 1, tab.sizes[STEPS] + 1
 
 
-@kernel
+@lean_kernel
 def leave(tab: Tableau, where: int) -> None:
     """Drop an active atom: Givens rotations of L's columns, carried through u, v and Z."""
     k, q, factor, u, v = tab.sizes[SIZE], tab.sizes[COLUMNS], tab.factor, tab.active[U], tab.active[V]
@@ -110,8 +115,9 @@ def leave(tab: Tableau, where: int) -> None:
     turns = tab.turns
     for j in range(where, k - 1):
         a, b = factor[j, j], factor[j, j + 1]
-        r = np.sqrt(a * a + b * b)
-        c, s = a / r, b / r
+        inverse = 1.0 / np.sqrt(a * a + b * b)
+        c, s = a * inverse, b * inverse
+        tab.active[INVERSE, j] = inverse
         for i in range(j, k - 1):
             x, y = factor[i, j], factor[i, j + 1]
             factor[i, j] = c * x + s * y
@@ -124,7 +130,7 @@ def leave(tab: Tableau, where: int) -> None:
     tab.sizes[SIZE] = k - 1
 
 
-@kernel
+@lean_kernel
 def _rotate_rows(tab: Tableau, where: int, k: int, q: int) -> None:
     """Carry the row that leaves through the rows of Z below it, by the turns of `leave`."""
     carry, rest, turns = tab.lines[SPARE, :q], tab.rest, tab.turns
@@ -143,18 +149,23 @@ def _rotate_rows(tab: Tableau, where: int, k: int, q: int) -> None:
 # ---------------------------------------------------------------- moving
 
 
-@kernel
-def _back_substitute(factor: Vector, k: int, values: Vector) -> None:
-    """Solve L' x = values, in place."""
-    for i in range(k - 1, -1, -1):
-        line = factor[i]
-        x = values[i] / line[i]
-        values[i] = x
-        for j in range(i):
-            values[j] -= x * line[j]
+@lean_kernel
+def _back_substitute(factor: Vector, inverse: Vector, k: int, values: Vector) -> None:
+    """Solve L' x = values, in place, two unknowns at a time."""
+    i = k - 1
+    while i > 0:
+        line, above = factor[i], factor[i - 1]
+        x = values[i] * inverse[i]
+        y = (values[i - 1] - x * line[i - 1]) * inverse[i - 1]
+        values[i], values[i - 1] = x, y
+        for j in range(i - 1):
+            values[j] -= x * line[j] + y * above[j]
+        i -= 2
+    if i == 0:
+        values[0] *= inverse[0]
 
 
-@kernel
+@lean_kernel
 def take_aim(tab: Tableau) -> None:
     """Set `aim` to the minimiser on the affine hull of the active atoms, and lambda."""
     k, u, v, aim = tab.sizes[SIZE], tab.active[U], tab.active[V], tab.active[AIM]
@@ -165,11 +176,11 @@ def take_aim(tab: Tableau) -> None:
     lam = (1.0 - uv) / vv
     for i in range(k):
         aim[i] = u[i] + lam * v[i]
-    _back_substitute(tab.factor, k, aim)
+    _back_substitute(tab.factor, tab.active[INVERSE], k, aim)
     tab.numbers[LAM] = lam
 
 
-@kernel
+@lean_kernel
 def descend(tab: Tableau) -> bool:
     """Go to the minimum over the simplex of the active atoms; whether any weight moved."""
     moved = False
@@ -193,7 +204,7 @@ def descend(tab: Tableau) -> bool:
         leave(tab, where)
 
 
-@kernel
+@lean_kernel
 def exchange(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], gain: float) -> bool:
     """Take in one column that depends on the active atoms; False if that gains nothing.
 
@@ -229,7 +240,7 @@ def exchange(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], gain: fl
     return True
 
 
-@kernel
+@lean_kernel
 def _set_shares(tab: Tableau, b: int, gram: Vector) -> float:
     """Shares of the active atoms in column b, in `aim`; returns what of it they leave, squared."""
     k, alpha, share, factor = tab.sizes[SIZE], tab.numbers[ALPHA], tab.active[AIM], tab.factor
@@ -239,16 +250,18 @@ def _set_shares(tab: Tableau, b: int, gram: Vector) -> float:
         line = factor[i]
         for j in range(i):
             z -= share[j] * line[j]
-        z /= line[i]
+        z *= tab.active[INVERSE, i]
         share[i] = z
         left -= z * z
-    _back_substitute(factor, k, share)
+    _back_substitute(factor, tab.active[INVERSE], k, share)
     return left
 
 
-@kernel
+@lean_kernel
 def step_to(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], gain: float) -> bool:
     """Let a column join, by exchange if it depends on the active atoms; whether a weight moved."""
+    if tab.lines[FREE, b] == 0.0:  # it is active: its slope is rounding
+        return False
     k = tab.sizes[SIZE]
     if k < tab.factor.shape[0]:
         pivot = solve_row(tab, b, gram)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Ints, Vector
-from wolfhound.jit import kernel
+from wolfhound.jit import lean_kernel
 
-PROVED, ROUNDING, STALLED, OUT_OF_TIME, LIMITED = range(5)
+PROVED, ROUNDING, STALLED, OUT_OF_TIME, LIMITED, UNFOUND, LOST = range(7)
 
 
 class Rules(NamedTuple):
@@ -34,6 +34,7 @@ class Answers(NamedTuple):
     code: NDArray[np.int8]
     passes: Ints
     price: Vector
+    steps: Ints
 
 
 def make_answers(m: int, cap: int) -> Answers:
@@ -48,10 +49,11 @@ def make_answers(m: int, cap: int) -> Answers:
         np.zeros(m, np.int8),
         np.zeros(m, np.int64),
         np.zeros(m),
+        np.zeros(m, np.int64),
     )
 
 
-@kernel
+@lean_kernel
 def write_sorted(ids: Ids, weights: Vector, k: int, to_ids: Ids, to_weights: Vector) -> None:
     """Copy k atoms by decreasing weight, equal weights by id."""
     for i in range(k):

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.core import Ids, Ints, Vector
-from wolfhound.jit import fast_kernel, kernel
-from wolfhound.many import _moves as moves
-from wolfhound.many import _proof_kernels as proofs
-from wolfhound.many import _tableau as table
-from wolfhound.many._answers import LIMITED, PROVED, ROUNDING, STALLED, Answers, Rules, write_sorted
-from wolfhound.many._proof_kernels import Bracket, Residual
-from wolfhound.many._tableau import COLUMNS, GAIN, LEAST, LINEAR, PIVOT, SIZE, WEIGHT, Singles, Tableau
+from wolfhound.gram import _moves as moves
+from wolfhound.gram import _proof_kernels as proofs
+from wolfhound.gram import _tableau as table
+from wolfhound.gram._answers import LIMITED, PROVED, ROUNDING, STALLED, Answers, Rules, write_sorted
+from wolfhound.gram._proof_kernels import Bracket, Residual
+from wolfhound.gram._tableau import COLUMNS, GAIN, LEAST, LINEAR, PIVOT, SIZE, STEPS, WEIGHT, Singles, Tableau
+from wolfhound.jit import lean_fast_kernel, lean_kernel
 from wolfhound.rounding import TINY, UNIT
 
 PATIENCE = 6
@@ -82,20 +82,26 @@ class Workspace(NamedTuple):
     prices: Vector
     ids: Ids
     weights: Vector
+    sample: Vector
 
 
 def make_workspace(cap: int, columns: int, d: int) -> Workspace:
     """Return room for one target after the other."""
     tab = table.make_tableau(cap, columns)
     return Workspace(
-        tab, proofs.make_residual(d), np.zeros(table.pad(columns)), np.zeros(cap, np.int64), np.zeros(cap)
+        tab,
+        proofs.make_residual(d),
+        np.zeros(table.pad(columns)),
+        np.zeros(cap, np.int64),
+        np.zeros(cap),
+        np.zeros(SAMPLE),
     )
 
 
 # ---------------------------------------------------------------- a target begins
 
 
-@fast_kernel
+@lean_fast_kernel
 def _load(atoms: Dictionary, tab: Tableau, cross: Vector, q: int) -> None:
     """Set linear terms, pivots and what is added to them."""
     alpha = atoms.alpha
@@ -108,7 +114,7 @@ def _load(atoms: Dictionary, tab: Tableau, cross: Vector, q: int) -> None:
         least[j] = np.float32(1e-5 * squares[j] + TINY)
 
 
-@kernel
+@lean_kernel
 def _ban(tab: Tableau, n: int, banned: Ids) -> None:
     """Shut the padding, and atoms that must not be used."""
     for j in range(n, tab.sizes[COLUMNS]):
@@ -117,14 +123,14 @@ def _ban(tab: Tableau, n: int, banned: Ids) -> None:
         tab.lines[LINEAR, j] = table.FAR
 
 
-@fast_kernel
+@lean_fast_kernel
 def _set_values(prices: Vector, squares: Vector, cross: Vector, q: int) -> None:
     """f at every atom, less a constant."""
     for j in range(q):
         prices[j] = 0.5 * squares[j] - cross[j]
 
 
-@kernel
+@lean_kernel
 def _best_of_pool(atoms: Dictionary, prices: Vector) -> int:
     """The pool atom of least f among the first that are not banned, -1 if none."""
     best, seen = -1, 0
@@ -137,7 +143,7 @@ def _best_of_pool(atoms: Dictionary, prices: Vector) -> int:
     return best
 
 
-@kernel
+@lean_kernel
 def median_of(values: Vector, count: int) -> float:
     """Median of the first numbers, which are sorted by it."""
     for i in range(1, count):
@@ -150,7 +156,7 @@ def median_of(values: Vector, count: int) -> float:
     return middle
 
 
-@kernel
+@lean_kernel
 def _spread(atoms: Dictionary, prices: Vector, sample: Vector) -> float:
     """Median less minimum of f over the first pool atoms that are not banned."""
     count = 0
@@ -166,8 +172,8 @@ def _spread(atoms: Dictionary, prices: Vector, sample: Vector) -> float:
     return spread
 
 
-@kernel
-def measure_scale(atoms: Dictionary, prices: Vector, cross: Vector) -> float:
+@lean_kernel
+def measure_scale(atoms: Dictionary, prices: Vector, cross: Vector, sample: Vector) -> float:
     """Scale of rtol as in `minimize`, from the values of f at all atoms."""
     best = _best_of_pool(atoms, prices)
     if best < 0:
@@ -177,10 +183,10 @@ def measure_scale(atoms: Dictionary, prices: Vector, cross: Vector) -> float:
         if prices[p] < np.inf:
             least = min(least, line[p] - cross[p])
     gap: float = atoms.squares[best] - cross[best] - least
-    return max(gap, _spread(atoms, prices, np.empty(SAMPLE)), 0.0)
+    return max(gap, _spread(atoms, prices, sample), 0.0)
 
 
-@kernel
+@lean_kernel
 def _shut(prices: Vector, n: int, banned: Ids) -> float:
     """Give excluded atoms and the padding the price inf; return the least price."""
     for j in range(n, len(prices)):
@@ -191,7 +197,7 @@ def _shut(prices: Vector, n: int, banned: Ids) -> float:
     return least
 
 
-@kernel
+@lean_kernel
 def begin(atoms: Dictionary, room: Workspace, cross: Vector, banned: Ids) -> float:
     """Start at the best single atom; return the scale of rtol, -1 if no atom is left."""
     tab, n, q = room.tab, len(atoms.rows), atoms.gram.shape[1]
@@ -204,7 +210,7 @@ def begin(atoms: Dictionary, room: Workspace, cross: Vector, banned: Ids) -> flo
     if not least < np.inf:
         return -1.0
     first = table.find(prices, least, n)
-    scale = measure_scale(atoms, prices, cross)
+    scale = measure_scale(atoms, prices, cross, room.sample)
     moves.join(tab, first, atoms.gram[first], atoms.singles[first], atoms.squares[first] + atoms.alpha)
     tab.active[WEIGHT, 0] = 1.0
     moves.take_aim(tab)
@@ -214,7 +220,7 @@ def begin(atoms: Dictionary, room: Workspace, cross: Vector, banned: Ids) -> flo
 # ---------------------------------------------------------------- it moves
 
 
-@kernel
+@lean_kernel
 def walk(atoms: Dictionary, tab: Tableau, square: float, goal: float, limit: int) -> None:
     """Move by float32 prices, until they see no gap, f falls no more, or `limit` atoms are active."""
     while tab.sizes[SIZE] < limit:
@@ -224,7 +230,7 @@ def walk(atoms: Dictionary, tab: Tableau, square: float, goal: float, limit: int
         moves.step_to(tab, b, atoms.gram[b], atoms.singles[b], tab.numbers[GAIN])
 
 
-@fast_kernel
+@lean_fast_kernel
 def _add_rows(atoms: Dictionary, tab: Tableau, k: int, prices: Vector) -> None:
     """Add the Gram rows of the active atoms by their weights, four at a time."""
     gram, at, weights = atoms.gram, tab.at, tab.active[WEIGHT]
@@ -240,7 +246,7 @@ def _add_rows(atoms: Dictionary, tab: Tableau, k: int, prices: Vector) -> None:
         i += 1
 
 
-@kernel
+@lean_kernel
 def prove(
     atoms: Dictionary, room: Workspace, target: Vector, norm: float, banned: Ids, goal: float
 ) -> Bracket:
@@ -270,7 +276,7 @@ def prove(
     return proofs.certify(here.sizes, d, inner, least, atoms.radius, error + d * TINY)
 
 
-@kernel
+@lean_kernel
 def _keep(room: Workspace) -> int:
     """Copy the active atoms and weights."""
     k: int = room.tab.sizes[SIZE]
@@ -279,7 +285,7 @@ def _keep(room: Workspace) -> int:
     return k
 
 
-@kernel
+@lean_kernel
 def _step_exactly(atoms: Dictionary, room: Workspace) -> bool:
     """Let the atom of least price join; False if that is an active one, or nothing moves."""
     tab, prices = room.tab, room.prices
@@ -292,7 +298,7 @@ def _step_exactly(atoms: Dictionary, room: Workspace) -> bool:
     return moves.step_to(tab, b, atoms.gram[b], atoms.singles[b], here - prices[b])
 
 
-@kernel
+@lean_kernel
 def _solve_target(
     atoms: Dictionary, room: Workspace, chunk: Chunk, rules: Rules, out: Answers, t: int
 ) -> None:
@@ -317,14 +323,14 @@ def _solve_target(
             break
     write_sorted(room.ids, room.weights, k, out.ids[t], out.weights[t])
     out.support[t], out.value[t], out.lower[t], out.goal[t] = k, value, min(lower, value), goal
-    out.passes[t] = passes
+    out.passes[t], out.steps[t] = passes, tab.sizes[STEPS]
     # A move of the weights by a few units in the last place moves the gap by this.
     grain = 128.0 * UNIT * atoms.radius * (atoms.radius + norm)
     left = value - lower
     out.code[t] = PROVED if left <= goal else ROUNDING if left <= max(8.0 * slack, grain) else STALLED
 
 
-@kernel
+@lean_kernel
 def _limit_target(
     atoms: Dictionary, room: Workspace, chunk: Chunk, rules: Rules, out: Answers, t: int
 ) -> None:
@@ -342,7 +348,7 @@ def _limit_target(
         out.code[t] = LIMITED
 
 
-@kernel
+@lean_kernel
 def solve_chunk(atoms: Dictionary, room: Workspace, chunk: Chunk, rules: Rules, out: Answers) -> None:
     """Solve all targets of a chunk."""
     for t in range(len(chunk.targets)):

@@ -1,0 +1,233 @@
+"""Named arrays in .h5, .zarr and .safetensors files: read where they lie if they are plain, else spooled.
+
+What a format is known by is in one function each, which lists the arrays of a file.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound._arrays import ArrayAtoms
+from wolfhound._files import FileAtoms, widen
+from wolfhound._npy import Header, check_holds, split_key
+from wolfhound._spool import spool
+from wolfhound.core import Atoms
+from wolfhound.validate import require
+
+_BLOCK = 16 << 20  # bytes that are read at once, about
+_LONGEST = 100_000_000  # bytes of a .safetensors header, as its own library has it
+_SHOWN = 12  # arrays that an error lists
+
+
+class Dataset(NamedTuple):
+    """An array of a file that is open.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : dtype
+    rows : function of a slice
+        Reads these rows.
+    chunk : int
+        Rows that are stored, and so best read, together.
+    offset : int, optional
+        Where in the file its values lie, plain and in C order; None: they do not.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    rows: Callable[[slice], NDArray[Any]]
+    chunk: int = 1
+    offset: int | None = None
+
+
+def load_dataset(text: str, ndim: int | None = None) -> NDArray[Any]:
+    """Return an array of a file, loaded: the one that ``file::name`` names, else the only one."""
+    with _open(text, ndim) as (_, found):
+        return np.ascontiguousarray(found.rows(slice(0, None)))
+
+
+def weigh_dataset(text: str) -> int:
+    """Bytes of the rows of a dataset."""
+    with _open(text, 2) as (_, found):
+        return math.prod(found.shape) * found.dtype.itemsize
+
+
+def read_dataset(text: str, *, load: bool) -> Atoms:
+    """Return the rows of a dataset with two axes: loaded, in place or spooled."""
+    with _open(text, 2) as (where, found):
+        n, d = found.shape
+        require(min(n, d) > 0, "path", "an array with at least one row and column", f"{n, d} in {where}")
+        dtype = widen(found.dtype, where)
+        if found.offset is not None and not load:
+            return FileAtoms.raw(split_key(text)[0], (n, d), found.dtype, offset=found.offset)
+        if load:
+            return ArrayAtoms(np.ascontiguousarray(found.rows(slice(0, n))))
+        step = found.chunk * max(1, _BLOCK // (found.chunk * d * dtype.itemsize))
+        blocks = (np.asarray(found.rows(slice(i, min(i + step, n))), dtype) for i in range(0, n, step))
+        return spool(blocks, (n, d), dtype)
+
+
+@contextlib.contextmanager
+def _open(text: str, ndim: int | None) -> Iterator[tuple[str, Dataset]]:
+    """Give the one array that is meant, and what to call it."""
+    file, key = split_key(text)
+    ending = Path(file).suffix.lower()
+    with ENDINGS[ending](Path(file)) as arrays:
+        known = {name: each for name, each in arrays.items() if ndim in (None, len(each.shape))}
+        if key is None:
+            chosen = list(known)
+        else:
+            chosen = [name for name in arrays if name == key.strip("/")]
+        listed = [f"{name} {each.shape}" for name, each in sorted(arrays.items())]
+        listed = listed[:_SHOWN] + ["..."] * (len(listed) > _SHOWN)
+        rule = f"{file}::name, name one of {', '.join(listed) or 'its arrays, of which there are none'}"
+        require(len(chosen) == 1, "path", rule, repr(text))
+        found = arrays[chosen[0]]
+        require(
+            ndim in (None, len(found.shape)), "path", f"an array with {ndim} axes", f"{found.shape} in {text}"
+        )
+        with _name_file(ending, text):
+            yield f"{file}::{chosen[0]}", found
+
+
+@contextlib.contextmanager
+def _name_file(ending: str, text: str) -> Iterator[None]:
+    """Say which file it is that cannot be read on."""
+    try:
+        yield
+    except (OSError, RuntimeError, KeyError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
+            raise
+        line = " ".join(str(error).split())
+        raise ValueError(f"`path` must be a {ending} file that can be read. Got {text}: {line}.") from None
+
+
+def _import(package: str, ending: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise ImportError(f'{ending} needs {package}: pip install "wolfhound[files]"') from None
+
+
+# ---------------------------------------------------------------- HDF5
+
+
+@contextlib.contextmanager
+def _open_hdf5(path: Path) -> Iterator[Mapping[str, Dataset]]:
+    h5py = _import("h5py", path.suffix)
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        line = " ".join(str(error).split())
+        raise ValueError(f"`path` must be an HDF5 file. Got {path}: {line}.") from None
+    found: dict[str, Dataset] = {}
+
+    def visit(name: str, each: Any) -> None:
+        if isinstance(each, h5py.Dataset) and each.shape is not None:
+            chunk = each.chunks[0] if each.chunks else 1
+            place = None if each.chunks or each.is_virtual or each.external else each.id.get_offset()
+            plain = each.dtype.kind in "fiub" and each.dtype.names is None and not file.userblock_size
+            found[name] = Dataset(each.shape, each.dtype, each.__getitem__, chunk, place if plain else None)
+
+    with file:
+        file.visititems(visit)
+        yield found
+
+
+# ---------------------------------------------------------------- Zarr
+
+
+@contextlib.contextmanager
+def _open_zarr(path: Path) -> Iterator[Mapping[str, Dataset]]:
+    zarr = _import("zarr", path.suffix)
+    try:
+        root = zarr.open(str(path), mode="r")
+    except Exception as error:  # each version has its own
+        line = " ".join(f"{type(error).__name__} {error}".split())
+        raise ValueError(f"`path` must be a Zarr folder. Got {path}: {line}.") from None
+    yield dict(_walk_zarr(root, ""))
+
+
+def _walk_zarr(node: Any, name: str) -> Iterator[tuple[str, Dataset]]:
+    if hasattr(node, "shape"):
+        yield (
+            name,
+            Dataset(
+                tuple(node.shape),
+                np.dtype(node.dtype),
+                node.__getitem__,
+                int(node.chunks[0]) if node.chunks else 1,
+            ),
+        )
+        return
+    for members in (node.arrays(), node.groups()):
+        for each, child in members:
+            yield from _walk_zarr(child, f"{name}/{each}".strip("/"))
+
+
+# ---------------------------------------------------------------- safetensors
+
+_TENSORS = {
+    **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
+    **{f"{letter.upper()}{8 * size}": f"<{letter}{size}" for letter in "iu" for size in (1, 2, 4, 8)},
+    "BOOL": "|b1",
+}
+
+
+@contextlib.contextmanager
+def _open_safetensors(path: Path) -> Iterator[Mapping[str, Dataset]]:
+    """Its header says where each tensor lies: no package is needed to read it."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            length = int.from_bytes(file.read(8), "little")
+            if not 2 <= length <= min(size - 8, _LONGEST):
+                raise ValueError(f"it says that its header has {length} bytes")
+            header = json.loads(file.read(length))
+            entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+            found = {name: _tensor(path, entry, 8 + length) for name, entry in entries.items()}
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            line = " ".join(f"{type(error).__name__} {error}".split())
+            raise ValueError(f"`path` must be a .safetensors file. Got {path}: {line}.") from None
+        yield found
+
+
+def _tensor(path: Path, entry: Mapping[str, Any], start: int) -> Dataset:
+    kind, shape = entry["dtype"], tuple(entry["shape"])
+    begin, end = entry["data_offsets"]
+    sizes = all(type(each) is int and each >= 0 for each in (*shape, begin, end))
+    if kind not in _TENSORS:  # BF16 and FP8 are no types of numpy: refused when they are asked for
+        dtype = np.dtype(f"V{max(1, (end - begin) // max(1, math.prod(shape)))}")
+    else:
+        dtype = np.dtype(_TENSORS[kind])
+        if not sizes or end - begin != math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"its entry {dict(entry)} contradicts itself")
+    header = Header(shape, dtype, False, start + begin)
+
+    def read(which: slice) -> NDArray[Any]:
+        with open(path, "rb") as file:
+            check_holds(header, os.fstat(file.fileno()).st_size, path)
+            return header.values(file)[which]
+
+    return Dataset(shape, dtype, read, 1, header.offset)
+
+
+ENDINGS: dict[str, Callable[[Path], contextlib.AbstractContextManager[Mapping[str, Dataset]]]] = {
+    ".h5": _open_hdf5,
+    ".hdf5": _open_hdf5,
+    ".zarr": _open_zarr,
+    ".safetensors": _open_safetensors,
+}
+"""How a file is opened, by its ending."""

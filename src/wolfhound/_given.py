@@ -1,0 +1,73 @@
+"""What a caller gives to `minimize`, checked, and what is said of it."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wolfhound import validate
+from wolfhound.core import Ids, Vector
+from wolfhound.result import Result
+
+
+def check_kinds(objective: object, method: object, start: object, callback: object) -> None:
+    """Raise TypeError or ValueError if one of these is something else."""
+    what = "an objective such as SquaredDistance(target)"
+    validate.kind(objective, "objective", what, "dim", "quadratic", "at", "values", "line", "lift")
+    validate.kind(method, "method", "a method such as FullyCorrective()", "begin", "states")
+    if start is not None:
+        validate.kind(start, "start", "a Result, or (ids, weights)", Result, tuple, list)
+        pair = isinstance(start, Result) or len(start) == 2  # type: ignore[arg-type] # a tuple or list
+        validate.require(pair, "start", "a Result, or (ids, weights)", validate.describe(start))
+    if callback is not None:
+        validate.function(callback, "callback", "a function of a State")
+
+
+def as_names(names: Any, n: int) -> Sequence[str] | None:
+    """Check that there is a name for every id; a table's own labels do not count."""
+    if names is None:
+        return None
+    rule = f"{n} strings, one per atom"
+    unordered = (str, bytes, Mapping)
+    if isinstance(names, unordered) or not (hasattr(names, "__len__") and hasattr(names, "__getitem__")):
+        raise TypeError(f"`names` must be {rule}. Got {validate.describe(names)}.")
+    given: Sequence[str] = names.to_numpy() if hasattr(names, "to_numpy") else names
+    validate.require(len(given) == n, "names", rule, len(given))
+    return given
+
+
+def pick_names(names: Sequence[str] | None, ids: Ids) -> tuple[str, ...] | None:
+    """Names of these ids, if there are names."""
+    return None if names is None else tuple(str(names[i]) for i in ids)
+
+
+def as_start(
+    start: Result | tuple[ArrayLike, ArrayLike] | None, n: int, exclude: Ids
+) -> tuple[Ids, Vector, int] | None:
+    """Ids, weights and steps of a warm start, checked."""
+    if start is None:
+        return None
+    given, shares, t = (start.ids, start.weights, start.steps) if isinstance(start, Result) else (*start, 0)
+    ids = validate.ids(given, "start ids", n)
+    weights = validate.vector(shares, "start weights", size=len(ids))
+    good = len(ids) > 0 and bool((weights >= 0.0).all()) and abs(weights.sum() - 1.0) <= 1e-6
+    validate.require(good, "start weights", ">= 0 with sum 1", f"sum {weights.sum():g} of {len(ids)} weights")
+    validate.require(not np.isin(ids, exclude).any(), "start ids", "none of `exclude`", "some of them")
+    return ids, weights / weights.sum(), t
+
+
+def describe_method(method: object) -> str:
+    """Name of a method with the settings that are not its defaults."""
+    if not is_dataclass(method):
+        return repr(method)
+    settings = []
+    for field in fields(method):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        value = getattr(method, field.name)
+        settings += [] if value == default else [f"{field.name}={value!r}"]
+    return f"{type(method).__name__}({', '.join(settings)})"

@@ -1,0 +1,135 @@
+"""`wolfhound explain --targets`: all points of a file in one run."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import wolfhound as wh
+from wolfhound import plot
+from wolfhound.cli import _many as many
+from wolfhound.cli import _output as output
+from wolfhound.core import Atoms
+from wolfhound.many.result import STATUSES, ManyResult
+from wolfhound.writers import write_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN = 20
+"""Targets whose atoms are printed."""
+
+
+class ManyExplained(NamedTuple):
+    """Targets by name, and their mixtures."""
+
+    targets: Sequence[str]
+    result: ManyResult
+    names: Sequence[str] | None
+
+    def deliver(self, outputs: output.Outputs, summary: Path | None, *, as_json: bool, top: int) -> None:
+        """Write the files that are asked for, and print."""
+        if summary is not None:
+            write_table(summary, many.list_targets(self.result, self._places()))
+        mixtures = many.list_mixtures(self.result, self._places(), self.names, "weight")
+        outputs.write(lambda path: write_table(path, mixtures), figure=self.draw)
+        everything = range(len(self.result))
+        output.show(
+            as_json, lambda: {"targets": list(map(self.document, everything))}, lambda: self.print(top)
+        )
+
+    def _places(self) -> dict[str, Any]:
+        return {"target": np.array(self.targets, np.str_)}
+
+    def _atoms(self, i: int) -> list[tuple[int, str | None, float]]:
+        """Id, name and weight of the atoms of a target, the largest first."""
+        here = slice(self.result.indptr[i], self.result.indptr[i + 1])
+        ids, weights = self.result.ids[here].tolist(), self.result.weights[here].tolist()
+        names = [None if self.names is None else self.names[id] for id in ids]
+        return list(zip(ids, names, weights, strict=True))
+
+    def document(self, i: int) -> dict[str, object]:
+        """What is known of a target, as JSON values."""
+        result, status = self.result, STATUSES[self.result.codes[i]]
+        atoms = [dict(zip(("id", "name", "weight"), atom, strict=True)) for atom in self._atoms(i)]
+        return {
+            "target": self.targets[i],
+            "distance": float(result.distance[i]),
+            "status": status.name,
+            "success": status.success,
+            "value": float(result.value[i]),
+            "lower": float(result.lower[i]),
+            "gap": float(result.gap[i]),
+            "goal": float(result.goal[i]),
+            "support": len(atoms),
+            "passes": int(result.passes[i]),
+            "atoms": atoms,
+        }
+
+    def print(self, top: int) -> None:
+        """Print the first targets with their atoms, and how many were proved."""
+        console, result = output.stdout(), self.result
+        for i in range(min(len(result), SHOWN)):
+            console.print(f"[bold]{output.plain(self.targets[i])}[/]")
+            output.print_weights(console, self._atoms(i)[:top], int(result.support[i]))
+            console.print(
+                f"[dim]distance {result.distance[i]:.6g}, proved gap {result.gap[i]:.2g},"
+                f" {result.support[i]} atoms, {output.passes_text(float(result.passes[i]))}[/]"
+            )
+            if not STATUSES[result.codes[i]].success:
+                console.print(f"[yellow]{STATUSES[result.codes[i]].value}[/]")
+            console.print()
+        if len(result) > SHOWN:
+            console.print(f"[dim]... {len(result) - SHOWN:,} more: --out and --summary write all[/]")
+        proved = int((result.gap <= result.goal).sum())
+        support = result.support.mean() if len(result) else 0.0
+        console.print(
+            f"[bold]{proved:,} of {len(result):,} targets proved[/] to the wanted gap,"
+            f" {support:.3g} atoms each on average, {output.seconds_text(result.seconds)}"
+        )
+
+    def draw(self) -> Figure:
+        """Draw how far targets are from the hull."""
+        solved = np.isfinite(self.result.value)
+        return plot.draw_distances(self.result.distance[solved], title=f"{len(self.result):,} targets")
+
+
+def explain_many(
+    atoms: Atoms, file: str, names: Sequence[str] | None, *, exclude_self: bool, **options: Any
+) -> ManyExplained:
+    """Explain all points of a file.
+
+    Parameters
+    ----------
+    atoms, names
+        What explains, and what it is called.
+    file
+        Points, one per row.
+    exclude_self
+        Whether point i is atom i, which must not be used.
+    options
+        Of `minimize_many`.
+    """
+    points = many.read_points(file)
+    n, d = atoms.shape
+    if points.ndim != 2 or points.shape[1] != d:
+        got = points.shape[1] if points.ndim == 2 else f"shape {points.shape}"
+        raise ValueError(f"`--targets` must have {d} columns, as the atoms. Got {got} in {file}.")
+    m = len(points)
+    if exclude_self and m != n:
+        rule = f"come with {n:,} targets, row i being atom i"
+        raise ValueError(f"`--exclude-self` must {rule}. Got {m:,} in {file}.")
+    with many.watch_run(targets="--targets") as callback:
+        result = wh.minimize_many(
+            points,
+            atoms,
+            exclude=np.arange(m)[:, None] if exclude_self else None,
+            callback=callback,
+            **options,
+        )
+    called = names if exclude_self and names is not None else [str(i) for i in range(m)]
+    return ManyExplained(called, result, names)

@@ -1,0 +1,107 @@
+"""What the commands over many targets share: progress, columns, exit codes."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound import readers
+from wolfhound.cli._progress import Meter, Reading
+from wolfhound.core import Status
+from wolfhound.many.result import STATUSES, ManyResult
+
+if TYPE_CHECKING:
+    from wolfhound.many.run import ManyState
+
+NAMES = np.array([status.name for status in STATUSES])
+
+
+def read_points(file: str) -> NDArray[Any]:
+    """Points of a file: a .npy array as it is, whatever its shape, or a table."""
+    if file.endswith(".npy") and Path(file).is_file():
+        try:
+            points: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{file} must be an array of numbers: {str(error).splitlines()[0]}") from None
+        return points
+    return readers.read_matrix(file)
+
+
+def _read(meter: Meter) -> Reading:
+    state = meter.state
+    if state is None or state.done == state.before:
+        return Reading(0.0, "starting")
+    speed = (state.done - state.before) / max(state.seconds, 1e-9)
+    left = (state.total - state.done) / speed
+    text = f"{state.done:,} of {state.total:,} targets, {speed:,.0f} per second, about {left:.0f} s left"
+    return Reading(state.done / state.total, text)
+
+
+@contextlib.contextmanager
+def watch_run(**names: str) -> Iterator[Callable[[ManyState], None]]:
+    """Show how far a run is, and give its callback; mistakes name the options of the command.
+
+    Parameters
+    ----------
+    names
+        What the user calls arguments of `minimize_many`.
+    """
+    try:
+        with Meter(_read).job() as callback:
+            yield callback
+    except ValueError as error:
+        raise type(error)(_rename(str(error), names)) from None
+    except OSError as error:
+        raise OSError(error.errno, _rename(str(error.strerror), names), error.filename) from None
+
+
+def _rename(text: str, names: Mapping[str, str]) -> str:
+    for name, option in {"out": "--save", "skip=True": "--skip", **names}.items():
+        text = text.replace(f"`{name}`", f"`{option}`")
+    return text
+
+
+def list_targets(result: ManyResult, places: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Columns with one row per target: where it is, then what is known of it."""
+    return {
+        **places,
+        "value": result.value,
+        "lower": result.lower,
+        "gap": result.gap,
+        "goal": result.goal,
+        "distance": result.distance,
+        "support": result.support,
+        "passes": result.passes,
+        "status": NAMES[result.codes],
+    }
+
+
+def list_mixtures(
+    result: ManyResult, places: dict[str, NDArray[Any]], names: Sequence[str] | None, weight: str
+) -> dict[str, NDArray[Any]]:
+    """Columns with one row per target and atom that has weight."""
+    which = np.repeat(np.arange(len(result)), result.support)
+    labels = np.array([""] if names is None else names, np.str_)
+    found = {name: column[which] for name, column in places.items()}
+    found |= {"id": result.ids, "name": labels[result.ids if names is not None else 0 * result.ids]}
+    return found | {weight: result.weights}
+
+
+def count_statuses(result: ManyResult) -> dict[str, int]:
+    """How many targets ended how."""
+    counts = np.bincount(result.codes, minlength=len(STATUSES)).tolist()
+    return {name: n for name, n in zip(NAMES.tolist(), counts, strict=True) if n}
+
+
+def exit_code(result: ManyResult, *, skip: bool = False) -> int:
+    """130 if it was interrupted; 0 if all was done, but for what was to be passed over."""
+    found = {STATUSES[code] for code in np.unique(result.codes)}
+    if Status.INTERRUPTED in found:
+        return 130
+    return 0 if all(status.success or (skip and status is Status.SKIPPED) for status in found) else 1

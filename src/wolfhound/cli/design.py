@@ -1,0 +1,172 @@
+"""`wolfhound design`: which of many possible experiments to run."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Exit
+
+import wolfhound as wh
+from wolfhound.cli import _options as opt
+from wolfhound.cli import _output as output
+from wolfhound.cli._progress import Meter, Reading
+from wolfhound.core import Atoms
+from wolfhound.validate import require
+from wolfhound.writers import Columns, write_table
+
+if TYPE_CHECKING:
+    from wolfhound.designs.criteria import Criterion
+    from wolfhound.designs.exact import ExactDesign
+    from wolfhound.designs.models import ModelLike
+    from wolfhound.designs.result import Design
+
+Texts = list[str] | None
+
+_what = opt.in_panel("What is planned")
+_CRITERIA = ("d", "a", "i")
+
+
+def design(
+    candidates: Annotated[
+        str | None,
+        Argument(metavar="[CANDIDATES]", help="Possible experiments, one per row: .npy, .csv or .parquet."),
+    ] = None,
+    factor: Annotated[
+        Texts,
+        _what(
+            "In place of CANDIDATES: a factor and its levels, all combinations; repeat.", metavar="NAME=A,B,C"
+        ),
+    ] = None,
+    columns: Annotated[Texts, _what("Columns that are factors; else all.", metavar="A,B,C")] = None,
+    model: Annotated[
+        str, _what("linear, interactions, quadratic, or terms: rows are the terms.", metavar="NAME")
+    ] = "linear",
+    no_intercept: Annotated[bool, _what("No constant term: mixtures.", "--no-intercept")] = False,
+    criterion: Annotated[
+        str, _what("d: coefficients, all at once; a: their mean variance; i: predictions.", metavar="D|A|I")
+    ] = "d",
+    region: Annotated[
+        str | None, _what("Where predictions are wanted, for i; else all candidates.", metavar="FILE")
+    ] = None,
+    runs: Annotated[int | None, _what("Runs of the plan; without it, weights.", min=1)] = None,
+    given: Annotated[str | None, _what("Experiments that were run already.", metavar="FILE")] = None,
+    exclude: Annotated[Texts, _what("Candidates not to use: 3,17,4.", metavar="IDS")] = None,
+    efficiency: Annotated[float, opt.stopping("Wanted proved efficiency of the weights.")] = 1.0 - 1e-6,
+    max_passes: opt.MaxPasses = opt.UNLIMITED,
+    max_seconds: opt.MaxSeconds = opt.UNLIMITED,
+    seed: opt.Seed = 0,
+    out: Annotated[
+        Path | None,
+        opt.file_output("Write the plan, a row per run: .csv, .json, .npy or .parquet.", "-o", "--out"),
+    ] = None,
+    save: opt.Save = None,
+    picture: Annotated[
+        Path | None, opt.file_output("Draw the design and its variance: .png, .svg or .pdf.", "--plot")
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Plan experiments: the best runs among very many, with a proved efficiency.
+
+    Examples
+    --------
+    wolfhound design candidates.parquet --model quadratic --criterion d --runs 24 -o plan.csv
+
+    wolfhound design --factor temperature=20,30,40 --factor catalyst=none,Pd,Pt --model interactions --runs 12
+
+    wolfhound design candidates.csv --columns temperature,pressure --criterion i --plot design.png
+
+    wolfhound design candidates.csv --given done.csv --runs 8 -o more.csv
+    """
+    outputs = output.Outputs(out, save, picture).check("a design", "design")
+    possible = _read_candidates(candidates, factor or (), opt.split(columns or ()))
+    with Meter(_read_meter).job() as callback:
+        found = wh.design(
+            possible,
+            criterion=_choose_criterion(criterion, region),
+            model=_choose_model(model, intercept=not no_intercept),
+            given=given,
+            runs=runs,
+            exclude=opt.parse_ids(opt.split(exclude or ()), "--exclude", "ids of candidates, 3,17,4"),
+            efficiency=efficiency,
+            max_passes=max_passes,
+            max_seconds=max_seconds,
+            callback=callback,
+            seed=seed,
+        )
+        plan = None if runs is None else found.round(runs)
+    table = (found if plan is None else plan).to_columns()
+    outputs.write(lambda path: write_table(path, table), found.save, figure=found.plot)
+    output.show(as_json, lambda: _document(found, plan), lambda: _print(found, plan))
+    raise Exit(output.exit_code(found))
+
+
+def _read_candidates(file: str | None, factors: Sequence[str], columns: Sequence[str]) -> Atoms:
+    from wolfhound.designs.factors import Factors, open_factors  # noqa: PLC0415 - not needed for --help
+
+    if file is not None:
+        require(not factors, "--factor", "left out where CANDIDATES are given", factors[0] if factors else "")
+        return open_factors(file, "CANDIDATES", wanted=columns)
+    require(bool(factors), "CANDIDATES", "a file, or at least one --factor", "neither")
+    require(not columns, "--columns", "left out with --factor", ", ".join(columns))
+    levels: dict[str, list[float] | list[str]] = {}
+    for text in factors:
+        name, equals, values = text.partition("=")
+        parts = opt.split([values])
+        require(bool(name.strip() and equals and parts), "--factor", "NAME=A,B,C", text)
+        require(name.strip() not in levels, "--factor", "given once for each name", text)
+        levels[name.strip()] = _read_levels(parts)
+    return Factors(levels)
+
+
+def _read_levels(parts: list[str]) -> list[float] | list[str]:
+    """Numbers if all are."""
+    try:
+        return [float(part) for part in parts]
+    except ValueError:
+        return parts
+
+
+def _choose_model(name: str, *, intercept: bool) -> ModelLike:
+    from wolfhound.designs.models import MODELS  # noqa: PLC0415 - not needed for --help
+
+    if name == "terms":
+        return None
+    require(name in MODELS, "--model", f"one of {', '.join(MODELS)}, terms", name)
+    return MODELS[name](intercept)
+
+
+def _choose_criterion(name: str, region: str | None) -> Criterion:
+    require(name.lower() in _CRITERIA, "--criterion", f"one of {', '.join(_CRITERIA)}", name)
+    require(region is None or name.lower() == "i", "--region", "left out unless --criterion is i", region)
+    if name.lower() == "i":
+        return wh.IOptimal(region)
+    return wh.AOptimal() if name.lower() == "a" else wh.DOptimal()
+
+
+def _read_meter(meter: Meter) -> Reading:
+    state = meter.state
+    if state is None:
+        return Reading(0.0, "reading candidates")
+    return Reading(0.5, f"efficiency >= {state.efficiency:.6f}, {state.passes:.2f} passes")
+
+
+def _print(found: Design, plan: ExactDesign | None) -> None:
+    output.print_plain(repr(found) if plan is None else f"{found!r}\n{plan!r}")
+
+
+def _document(found: Design, plan: ExactDesign | None) -> dict[str, object]:
+    names = ("criterion", "efficiency", "support", "passes", "scored", "seconds", "terms")
+    document: dict[str, object] = {**output.describe_outcome(found), **output.pick(found, *names)}
+    document["design"] = _list_rows(found.to_columns())
+    if plan is not None:
+        rows = _list_rows(plan.to_columns())
+        document["plan"] = {"runs": plan.runs, "efficiency": plan.efficiency, "rows": rows}
+    return document
+
+
+def _list_rows(columns: Columns) -> list[dict[str, object]]:
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]

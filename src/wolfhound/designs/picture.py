@@ -1,0 +1,106 @@
+"""A design and its variance function as a figure."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wolfhound import plot
+from wolfhound.core import Vector
+from wolfhound.designs.factors import Column
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_CURVES = 6
+_POINTS = 101
+_STYLES = ("-", "--", "-.", ":")
+
+
+def draw_design(
+    columns: Sequence[Column],
+    settings: Vector,
+    weights: Vector,
+    variance: Callable[[Vector], Vector],
+    *,
+    level: float,
+    title: str,
+) -> Figure:
+    """Draw where the runs are, and how the variance of a prediction changes with each factor.
+
+    Parameters
+    ----------
+    columns, settings, weights
+        Factors, (k, c) their values at the support, (k,) weights.
+    variance
+        Of rows of factors; relative to one run of variance 1.
+    level
+        What it is at most, for an optimal design over its candidates.
+    title
+        Heading.
+    """
+    figure = plot.make_figure(10.0, 4.4, title)
+    left, right = figure.subplots(1, 2)
+    _place_runs(left, columns, settings, weights)
+    _follow_variance(right, columns, settings, weights, variance)
+    right.axhline(level, color="#666666", linestyle="--", linewidth=1.0)
+    right.annotate(
+        f"{level:.3g}", (1.0, level), xycoords=("axes fraction", "data"), fontsize=8, color="#666666"
+    )
+    plot.finish_axes(
+        right, "factor, from its least to its largest value", "variance of a prediction", legend=True
+    )
+    right.set_ylim(0.0, 1.08 * max(level, right.get_ylim()[1]))
+    return figure
+
+
+def _place_runs(axes: Axes, columns: Sequence[Column], settings: Vector, weights: Vector) -> None:
+    """The first two factors, areas for weights; one factor against its weights."""
+    if len(columns) == 1:
+        axes.vlines(settings[:, 0], 0.0, weights, color=plot.COLOURS[0], linewidth=2.0)
+        axes.plot(settings[:, 0], weights, "o", color=plot.COLOURS[0])
+        plot.finish_axes(axes, columns[0].name, "weight")
+        axes.set_ylim(bottom=0.0)
+        return
+    points, owner = np.unique(settings[:, :2], axis=0, return_inverse=True)
+    sums = np.bincount(owner.reshape(-1), weights, minlength=len(points))
+    area = 900.0 * sums / sums.max()
+    axes.scatter(points[:, 0], points[:, 1], s=area, color=plot.COLOURS[0], alpha=0.55, edgecolor="white")
+    for column, ticks, turn in zip(columns, (axes.set_xticks, axes.set_yticks), (30, 0), strict=False):
+        if column.levels:
+            ticks(range(len(column.levels)), labels=list(column.levels), rotation=turn)
+    axes.margins(0.15)
+    plot.finish_axes(axes, columns[0].name, f"{columns[1].name} (areas: weights)")
+
+
+def _follow_variance(
+    axes: Axes,
+    columns: Sequence[Column],
+    settings: Vector,
+    weights: Vector,
+    variance: Callable[[Vector], Vector],
+) -> None:
+    """One curve per factor, the others where the design has its centre; categories at their levels."""
+    centre = weights @ settings / weights.sum()
+    for j, column in enumerate(columns):
+        if column.levels:
+            shares = np.bincount(settings[:, j].astype(np.int64), weights, minlength=len(column.levels))
+            centre[j] = float(shares.argmax())
+    for j, column in enumerate(columns[:_CURVES]):
+        low, high = float(settings[:, j].min()), float(settings[:, j].max())
+        if high <= low:
+            continue
+        values = np.linspace(low, high, _POINTS)
+        if column.levels:
+            values = np.arange(len(column.levels), dtype=np.float64)
+        rows = np.repeat(centre[None], len(values), axis=0)
+        rows[:, j] = values
+        where = (values - low) / (high - low)
+        style = "o:" if column.levels else _STYLES[j % len(_STYLES)]  # curves may coincide
+        axes.plot(
+            where, variance(rows), style, color=plot.COLOURS[j], label=column.name, markersize=4, alpha=0.8
+        )

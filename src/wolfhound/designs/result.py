@@ -1,0 +1,357 @@
+"""`Design`: weights over candidates, what is proved of them, and what can be made of them."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound import plot
+from wolfhound.atoms import Fingerprint
+from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar
+from wolfhound.core import AtomsLike, Ids, Matrix, Status, Vector
+from wolfhound.designs.exact import (
+    ExactDesign,
+    Harvest,
+    Pool,
+    choose_runs,
+    refine,
+    show_efficiency,
+    show_settings,
+)
+from wolfhound.designs.factors import Column, read_factors
+from wolfhound.designs.models import MODELS, ModelSpec
+from wolfhound.designs.picture import draw_design
+from wolfhound.designs.proof import Between, compare, enclose
+from wolfhound.designs.rank import describe_aliases, find_null_space
+from wolfhound.threads import one_blas_thread
+from wolfhound.validate import LARGEST, count, require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Design:
+    """The best weights of the candidates, with a proved efficiency.
+
+    Attributes
+    ----------
+    ids, weights : (k,)
+        Candidates with weight, the largest first.
+    efficiency : float
+        Proved lower bound, rounding included: D: (det M / det M*)^(1/d); A, I: trace* / trace.
+    information : (d, d)
+        M, given runs included.
+    settings : (k, c)
+        Factors of the candidates with weight; a category is the place of its level.
+    passes : float
+        How often all candidates were scored, or read to be measured; shares included.
+    status : Status
+    scored : int
+    seconds : float
+    criterion : str
+        "D", "A" or "I".
+    model : ModelSpec
+    share : float
+        Of the given runs in all.
+    given, root, pool_ids, pool_rows, pool_settings
+        What `round` works on: terms of the given runs, C, and candidates worth a run.
+    fingerprint : Fingerprint
+        Of the candidates.
+    terms_of : function, optional
+        Rows of factors to rows of terms, where the model is the caller's; not saved.
+    harvest : function, optional
+        Gives the candidates with the largest x'Bx, by a pass; not saved.
+
+    Examples
+    --------
+    >>> from wolfhound import Factors, Quadratic, design
+    >>> plan = design(Factors({"x": np.linspace(-1.0, 1.0, 21)}), model=Quadratic())
+    >>> np.sort(plan.settings[:, 0]), plan.weights.round(4)
+    (array([-1.,  0.,  1.]), array([0.3333, 0.3333, 0.3333]))
+    """
+
+    ids: Ids
+    weights: Vector
+    efficiency: float
+    information: Vector
+    settings: Vector
+    passes: float
+    status: Status
+    scored: int
+    seconds: float
+    criterion: str
+    model: ModelSpec
+    share: float
+    given: Vector
+    root: Vector | None
+    pool_ids: Ids
+    pool_rows: Vector
+    pool_settings: Vector
+    fingerprint: Fingerprint = ()
+    terms_of: Callable[[Matrix], Matrix] | None = None
+    harvest: Harvest | None = None
+
+    @property
+    def success(self) -> bool:
+        """Whether the wanted efficiency is proved, or all that rounding allows."""
+        return self.status.success
+
+    @property
+    def message(self) -> str:
+        """Why it ended."""
+        return self.status.value
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Names of the terms of the model."""
+        return self.model.terms
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The factors."""
+        return self.model.columns
+
+    @property
+    def support(self) -> int:
+        """How many candidates have weight."""
+        return len(self.ids)
+
+    # ------------------------------------------------------------ what can be made of it
+
+    def variance(self, atoms: AtomsLike) -> Vector:
+        """(r,) variance of a prediction at rows of factors, for one run of variance 1: x'M^-1 x.
+
+        Divide by the number of runs, and multiply by the variance of one.
+
+        Parameters
+        ----------
+        atoms
+            Rows of factors, in any form that candidates may have; texts for categories in tables.
+        """
+        rows, _ = read_factors(atoms, "atoms", self.columns)
+        every = rows.take(np.arange(rows.shape[0]))
+        return self._variance(np.asarray(every, np.float64))
+
+    def _variance(self, rows: Vector) -> Vector:
+        make = self.terms_of or self.model.make_map()
+        if make is None:
+            raise ValueError("`terms_of` must be there: a saved design does not hold a function of yours.")
+        terms = np.asarray(make(rows), np.float64)
+        with np.errstate(all="ignore"):  # what was loaded may hold any numbers
+            factor = np.linalg.cholesky(self.information)
+            return np.asarray((np.linalg.solve(factor, terms.T) ** 2).sum(axis=0))
+
+    def round(self, runs: int, *, max_passes: int = 12) -> ExactDesign:
+        """Return whole numbers of runs: efficient apportionment, random starts, and exchange.
+
+        Parameters
+        ----------
+        runs
+            How many; given runs do not count.
+        max_passes
+            How often all candidates may be read to look for better exchanges. A design that was
+            loaded knows only those that it kept.
+
+        Returns
+        -------
+        ExactDesign
+            Its efficiency is proved, against designs of any weights.
+        """
+        runs = count(runs, "runs", low=1)
+        self._check_runs(runs)
+        best = self._enclose_best(runs)
+        weights, fixed = np.zeros(len(self.pool_ids)), self.given.T @ self.given
+        weights[: self.support] = self.weights
+        pool = Pool(self.pool_ids, self.pool_rows, self.pool_settings)
+        with one_blas_thread(), np.errstate(all="ignore"):  # what was loaded may hold any numbers
+            counts = choose_runs(pool.rows, weights, runs, root=self.root, given=self.given)
+            if self.harvest is not None:
+                passes = count(max_passes, "max_passes")
+                pool, counts = refine(pool, counts, self.harvest, root=self.root, fixed=fixed, passes=passes)
+        used = np.flatnonzero(counts)
+        each = np.concatenate([counts[used], np.ones(len(self.given))]) / (runs + len(self.given))
+        mine = enclose(np.concatenate([pool.rows[used], self.given]), each, self.root)
+        found = 0.0 if mine is None or best is None else compare(mine, best, self.root) * self.efficiency
+        order = np.lexsort((pool.ids[used], -counts[used]))
+        return ExactDesign(
+            ids=pool.ids[used][order],
+            counts=counts[used][order],
+            settings=pool.settings[used][order],
+            columns=self.columns,
+            efficiency=min(found * (1.0 - 1e-14), 1.0),
+            criterion=self.criterion,
+            terms=len(self.terms),
+        )
+
+    def _enclose_best(self, runs: int) -> Between | None:
+        """Bounds on the criterion of these weights."""
+        g, share = len(self.given), self.share
+        if g:
+            planned = round(g / share) - g
+            require(runs == planned, "runs", f"{planned}, as `design` was told with `given`", runs)
+        rows = np.concatenate([self.pool_rows[: self.support], self.given])
+        each = np.full(g, share / max(g, 1))
+        return enclose(rows, np.concatenate([(1.0 - share) * self.weights, each]), self.root)
+
+    def _check_runs(self, runs: int) -> None:
+        """Refuse too few runs, and say what they could not tell apart."""
+        d = len(self.terms)
+        have = d - find_null_space(self.given).shape[1] if len(self.given) else 0
+        if runs + have >= d:
+            return
+        few = np.concatenate([self.pool_rows[: min(runs, self.support)], self.given])
+        aliases = describe_aliases(find_null_space(few), self.terms)
+        require(False, "runs", f"at least {d - have} for {d} terms", f"{runs}, which leaves {aliases}")
+
+    def to_columns(self) -> dict[str, NDArray[Any]]:
+        """Return a row per candidate with weight: its id, weight and factors."""
+        return {"id": self.ids, "weight": self.weights, **show_settings(self.columns, self.settings)}
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one row per candidate with weight."""
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(self.to_columns())
+
+    def plot(self, path: str | Path | None = None, *, title: str | None = None) -> Figure:
+        """Draw the design and its variance function.
+
+        Parameters
+        ----------
+        path
+            Where to write it; its ending chooses the format.
+        title
+            Heading; by default the criterion and what is proved.
+        """
+        heading = f"{self.criterion}-optimal: efficiency at least {show_efficiency(self.efficiency)}"
+        figure = draw_design(
+            self.columns,
+            self.settings,
+            self.weights,
+            self._variance,
+            level=float(self._variance(self.settings).max()),
+            title=heading if title is None else title,
+        )
+        if path is not None:
+            plot.save(figure, path)
+        return figure
+
+    # ------------------------------------------------------------ saving
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write to a folder that `wolfhound.load` reads; it must be new, empty, or hold a design."""
+        CODEC.save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Design:
+        """Read what `save` wrote; what was proved is read, not proved again.
+
+        Parameters
+        ----------
+        folder
+            Where it was saved.
+        atoms
+            If given, must be the rows of factors that the candidates were.
+        """
+        return CODEC.load(folder, None if atoms is None else read_factors(atoms, "atoms")[0])
+
+    def __repr__(self) -> str:
+        """What is proved, the cost, and the largest weights."""
+        top = [
+            f"{weight:.3f} at ({', '.join(c.show(v) for c, v in zip(self.columns, row, strict=True))})"
+            for weight, row in zip(self.weights[:_SHOWN], self.settings[:_SHOWN], strict=False)
+        ]
+        more = ", ..." if self.support > _SHOWN else ""
+        named = ", ".join(self.terms[:_SHOWN]) + (", ..." if len(self.terms) > _SHOWN else "")
+        lines = [
+            f"Design({self.status.name}: {self.status.value})",
+            f"  {self.criterion}-efficiency >= {show_efficiency(self.efficiency)}, proved",
+            f"  support  {self.support:,} candidates: {'; '.join(top)}{more}",
+            f"  terms    {len(self.terms):,}: {named}",
+            f"  cost     {self.passes:.3g} passes, {self.scored:,} forms, {self.seconds:.3g} s",
+        ]
+        return "\n".join(lines)
+
+
+# ---------------------------------------------------------------- saving
+
+
+def _write_model(model: ModelSpec) -> dict[str, Any]:
+    return model._asdict() | {"columns": [[column.name, list(column.levels)] for column in model.columns]}
+
+
+def _read_model(value: Any) -> ModelSpec:
+    columns = tuple(Column(str(name), tuple(map(str, levels))) for name, levels in value["columns"])
+    known = {*MODELS, "terms", "function"}
+    require(value["kind"] in known, "model", f"one of {', '.join(sorted(known))}", value["kind"])
+    centre, half = (tuple(float(number) for number in value[name]) for name in ("centre", "half"))
+    return ModelSpec(
+        value["kind"], bool(value["intercept"]), columns, tuple(map(str, value["terms"])), centre, half
+    )
+
+
+def _check(found: Design) -> None:
+    require(len(np.unique(found.ids)) == found.support, "ids", "distinct", "repeated ids")
+    require(abs(float(found.weights.sum()) - 1.0) <= WEIGHTS, "weights", "of sum 1", found.weights.sum())
+    require(0.0 <= found.efficiency <= 1.0, "efficiency", "in [0, 1]", found.efficiency)
+    require(0.0 <= found.share < 1.0, "share", "in [0, 1)", found.share)
+    require(
+        (found.share > 0.0) == (len(found.given) > 0), "share", "0 without given runs, else more", found.share
+    )
+    k = found.support
+    same = np.array_equal(found.pool_ids[:k], found.ids)
+    same = same and np.array_equal(found.pool_settings[:k], found.settings)
+    require(same, "pool_ids", "led by the ids", "others")
+    require(len(found.terms) == len(found.information), "terms", "as many as rows of M", len(found.terms))
+    require(
+        len(found.columns) == found.settings.shape[1], "columns", "as many as settings", len(found.columns)
+    )
+    for j, column in enumerate(found.columns):
+        values = found.pool_settings[:, j]
+        right = (values >= 0) & (values < len(column.levels)) & (values == np.floor(values))
+        require(
+            not column.levels or bool(right.all()), "settings", f"places of levels of {column.name}", "others"
+        )
+    numbers = found.model.kind in MODELS
+    for name in ("centre", "half"):
+        sizes = len(getattr(found.model, name)), len(found.columns)
+        require(not numbers or sizes[0] == sizes[1], name, f"{sizes[1]} numbers", sizes[0])
+
+
+def _real(*shape: str, optional: bool = False) -> Array:
+    return Array(shape=shape, low=-LARGEST, high=LARGEST, optional=optional)
+
+
+CODEC = Codec(
+    "design",
+    Design,
+    {
+        "ids": Array(shape=("k",), dtype=np.int64, low=0, below="n"),
+        "weights": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
+        "information": _real("p", "p"),
+        "settings": _real("k", "c"),
+        "given": _real("g", "p"),
+        "root": _real("p", "r", optional=True),
+        "pool_ids": Array(shape=("pool",), dtype=np.int64, low=0, below="n"),
+        "pool_rows": _real("pool", "p"),
+        "pool_settings": _real("pool", "c"),
+        **dict.fromkeys(("efficiency", "share"), Scalar.NUMBER),
+        **dict.fromkeys(("passes", "seconds"), Scalar.COST),
+        "scored": Scalar.COUNT,
+        "status": Scalar.STATUS,
+        "criterion": Scalar.TEXT,
+        "model": Json(_write_model, _read_model),
+    },
+    _check,
+)
+"""How designs are saved."""

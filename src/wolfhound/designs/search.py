@@ -1,0 +1,166 @@
+"""The search for a design: pools, passes and proofs, as a generator of states."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from wolfhound.atoms import ArrayAtoms
+from wolfhound.core import Atoms, Ids, Matrix, Oracle, Status, Vector
+from wolfhound.designs.newton import Task, improve
+from wolfhound.designs.proof import certify
+from wolfhound.oracles.forms import FormScan, survey
+
+HARVEST = 4096
+"""Candidates that a pass adds to the pool."""
+
+POOL = 1300
+"""Least number of random candidates to begin with."""
+
+SAMPLE = 32768
+"""Candidates that are solved first, on their own."""
+
+_ROUGH = 1e-3
+"""Relative gap to which they are."""
+
+_NEAR = 512
+"""Candidates of the last pass that a design keeps, for exact designs."""
+
+_PATIENCE = 3
+"""Passes in a row that need not prove more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesignState:
+    """The best design so far, and what is proved of it: a `Progress`.
+
+    Attributes
+    ----------
+    ids, weights : (k,)
+    efficiency : float
+        Proved lower bound; `value - lower` is minus its logarithm.
+    near : (r,)
+        Candidates that scored best in the last pass.
+    """
+
+    t: int
+    ids: Ids
+    weights: Vector
+    efficiency: float
+    passes: float
+    scored: int
+    kind: str
+    ratio: float = math.nan
+    slack: float = math.inf
+    near: Ids = dataclasses.field(default_factory=lambda: np.empty(0, np.int64))
+    end: Status | None = None
+
+    @property
+    def value(self) -> float:
+        """Minus the logarithm of what is proved, above the best that there can be."""
+        return -math.log(self.efficiency) if self.efficiency > 0.0 else math.inf
+
+    @property
+    def lower(self) -> float:
+        """The best that there can be."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What is searched.
+
+    Attributes
+    ----------
+    oracle
+        Of forms, over the candidates.
+    candidates : Atoms
+        Rows of terms.
+    task
+        The criterion and the given runs.
+    given : (g, d)
+        Rows of these.
+    exclude : (e,)
+        Candidates that must not be used.
+    goal : float
+        Wanted relative gap.
+    scale : (d,)
+        What the caller's terms were multiplied by.
+    """
+
+    oracle: Oracle
+    candidates: Atoms
+    task: Task
+    given: Matrix
+    exclude: Ids
+    goal: float
+    scale: Vector
+
+    def take(self, ids: Ids) -> Vector:
+        """Rows in float64."""
+        return np.ascontiguousarray(self.candidates.take(ids), np.float64)
+
+    def states(self, ids: Ids, weights: Vector) -> Iterator[DesignState]:
+        """Yield the start, then the best design after every pass.
+
+        Parameters
+        ----------
+        ids, weights : (r,)
+            A pool, and a design on it whose information has full rank.
+        """
+        best = DesignState(t=0, ids=ids, weights=weights, efficiency=0.0, passes=0.0, scored=0, kind="start")
+        yield best
+        idle = 0
+        for t in itertools.count(1):
+            weights, gap = improve(self.task, self.take(ids), weights, self.goal / 4.0)
+            ids, weights = ids[weights > 0.0], weights[weights > 0.0]
+            proof = certify(
+                self.take(ids), weights, root=self.task.root, given=self.given, share=self.task.share
+            )
+            if proof is None:
+                yield replace(best, t=t, kind="pass", end=Status.ROUNDING)
+                return
+            hits = survey(self.oracle, proof.query, HARVEST, self.exclude)
+            found = proof.efficiency(hits.bound, hits.radius)
+            idle = 0 if 1.0 - found < 0.7 * (1.0 - best.efficiency) else idle + 1
+            best = replace(
+                best, t=t, kind="pass", passes=best.passes + hits.passes, scored=best.scored + hits.scored
+            )
+            if found > best.efficiency or t == 1:
+                best = replace(best, ids=ids, weights=weights, efficiency=found, near=hits.ids[:_NEAR])
+            new = np.setdiff1d(hits.ids, ids)
+            done = len(new) == 0 or idle > _PATIENCE
+            yield replace(best, end=Status.ROUNDING if done and gap <= self.goal else None)
+            if done:
+                return
+            ids, weights = np.concatenate([ids, new]), np.concatenate([weights, np.zeros(len(new))])
+
+    def begin(self, ids: Ids, rows: Vector) -> tuple[Ids, Vector]:
+        """Solve a sample of candidates, roughly; return its design.
+
+        Parameters
+        ----------
+        ids : (r,)
+        rows : (r, d)
+            Of full rank, with the given runs; the first `POOL` alone, too.
+        """
+        first = min(len(ids), max(POOL, 4 * rows.shape[1]))
+        weights = np.full(first, 1.0 / first)
+        if len(ids) == first or self.candidates.shape[0] <= SAMPLE:
+            return ids[:first], weights
+        sample = ArrayAtoms(rows)
+        inside = replace(
+            self, oracle=FormScan(sample), candidates=sample, exclude=np.empty(0, np.int64), goal=_ROUGH
+        )
+        places = np.arange(first)
+        for state in itertools.islice(inside.states(places, weights), 5):
+            places, weights = state.ids, state.weights
+            if state.efficiency >= 1.0 - _ROUGH:
+                break
+        return ids[places], weights

@@ -1,0 +1,99 @@
+"""Polynomials of degree 15 by their values at Chebyshev nodes: halves, Bernstein coefficients.
+
+The nodes are float64 numbers, and the maps between them are made in integers and rounded
+once: an entry is off by one unit at most.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import functools
+from math import comb, lcm
+from typing import NamedTuple
+
+import numpy as np
+
+from wolfhound.core import Vector
+
+DEGREE = 15
+"""Degree of the interpolants."""
+
+LEBESGUE = 2.8
+"""More than the Lebesgue constant of the nodes, 2/pi log(16) + 1 = 2.77 at most."""
+
+FINE = 24
+"""Points of a cell at which local maxima are looked for."""
+
+_BITS = 60
+
+
+def _nodes() -> Vector:
+    odd = 2.0 * np.arange(DEGREE, -1, -1) + 1.0
+    return np.asarray(np.cos(odd * np.pi / (2.0 * DEGREE + 2.0)))
+
+
+NODES = _nodes()
+"""(16,) of [-1, 1], increasing."""
+
+FINE_POINTS = (np.arange(FINE) + 0.5) / FINE * 2.0 - 1.0
+
+
+class Maps(NamedTuple):
+    """Linear maps of the values at the nodes.
+
+    Attributes
+    ----------
+    left, right : (16, 16)
+        To the values at the nodes of either half.
+    bernstein : (16, 16)
+        To Bernstein coefficients.
+    fine : (FINE, 16)
+        To values at `FINE_POINTS`.
+    """
+
+    left: Vector
+    right: Vector
+    bernstein: Vector
+    fine: Vector
+
+
+@functools.cache
+def make_maps() -> Maps:
+    """Make the maps from the exact nodes."""
+    size = DEGREE + 1
+    # Nodes of [0, 1] as whole multiples of 1 / whole.
+    whole = 1 << (_BITS + 1)
+    roots = [(1 << _BITS) + int(node * 2.0**_BITS) for node in NODES.tolist()]
+    left, right, fine = (np.empty((rows, size)) for rows in (size, size, FINE))
+    bernstein = np.empty((size, size))
+    common = lcm(*(comb(DEGREE, power) for power in range(size)))
+    places = [int(point * 2.0**_BITS) + (1 << _BITS) for point in FINE_POINTS.tolist()]
+    for i in range(size):
+        others = [root for j, root in enumerate(roots) if j != i]
+        below = _product(roots[i] - root for root in others)
+        for q, node in enumerate(roots):
+            left[q, i] = _product(node - 2 * root for root in others) / (below << DEGREE)
+            right[q, i] = _product(whole + node - 2 * root for root in others) / (below << DEGREE)
+        for q, place in enumerate(places):
+            fine[q, i] = _product(place - root for root in others) / below
+        powers = _expand(others, whole)
+        for p in range(size):
+            terms = (comb(p, k) * (common // comb(DEGREE, k)) * powers[k] for k in range(p + 1))
+            bernstein[p, i] = sum(terms) / (below * common)
+    return Maps(left, right, bernstein, fine)
+
+
+def _product(factors: object) -> int:
+    out = 1
+    for factor in factors:  # type: ignore[attr-defined]
+        out *= factor
+    return out
+
+
+def _expand(roots: list[int], whole: int) -> list[int]:
+    """Coefficients of the product of ``whole s - root``, lowest power first."""
+    out = [1]
+    for root in roots:
+        shifted = [0, *(whole * each for each in out)]
+        out = [up - root * low for up, low in zip(shifted, [*out, 0], strict=True)]
+    return out

@@ -1,0 +1,266 @@
+"""The fit over the continuum by exchange: weights, moves, a certificate, its local maxima enter.
+
+Pseudo-observations (bins) first, then all. Places are z of `_continuum`.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from wolfhound.core import Matrix, Vector
+from wolfhound.mixtures import _continuum_kernels as kernels
+from wolfhound.mixtures._continuum import Certificate, Continuum, from_theta, tabulate, to_theta
+from wolfhound.mixtures._newton import improve
+from wolfhound.mixtures._rows import LikelihoodRows
+
+ROUNDS = 40
+NEAR = 0.2
+"""Support points closer than this share of a small width are merged, if that costs nothing."""
+
+KEPT = 1e-10
+"""Smaller masses leave the support."""
+
+TIDIED = 20_000
+"""Distinct observations up to which the support is made as small as the proof allows."""
+
+_BLOCK = 1024
+
+
+@dataclass(slots=True)
+class Exchanged:
+    """Where the exchange led: parameters, their mass, and what was proved there."""
+
+    theta: Vector
+    mass: Vector
+    f: Vector
+    value: float
+    gap: float
+    rounds: int
+
+
+def exchange(full: Continuum, *, atol: float, end: float = math.inf) -> Exchanged:
+    """Fit a mixing distribution to a gap that is proved over the continuum."""
+    small = compress(full)
+    count = min(150, max(30, int((full.high - full.low) / np.quantile(full.reach, 0.1) * 2)))
+    z = np.unique(np.concatenate([np.linspace(small.low, small.high, count), stab(small)]))
+    x = np.full(len(z), 1.0 / len(z))
+    rows = LikelihoodRows(small.likelihood(z), small.w)
+    u = np.empty(small.n)
+    for _ in range(8):
+        x = x * rows.look(x, u).slopes
+        x /= x.sum()
+    done = run_rounds(small, z, x, max(atol, 1e-5), end)
+    z, x = from_theta(full.kind, done.theta), done.mass
+    # Bins may hide an observation that none of the support explains.
+    missed = full.likelihood(z) @ x < 1e-250
+    if missed.any():
+        new = np.unique(full.modes[missed])
+        z = np.concatenate([z, new])
+        x = np.concatenate([0.999 * x, np.full(len(new), 0.001 / len(new))])
+    done = run_rounds(full, np.clip(z, full.low, full.high), x, atol, end)
+    return _tidy(full, done, atol) if full.n <= TIDIED else done
+
+
+def _tidy(data: Continuum, done: Exchanged, atol: float) -> Exchanged:
+    """Merge neighbours that the proof does not need."""
+    for near in (0.7, 0.35):
+        z, x = merge(
+            from_theta(data.kind, done.theta), done.mass, near * float(np.quantile(data.reach, 0.05))
+        )
+        if len(z) == len(done.theta):
+            continue
+        z, x, value = polish(data, z, x, 30)
+        if not math.isfinite(value):
+            continue
+        theta = to_theta(data.kind, z)
+        f = data.mix(theta, x)
+        gap = max(data.certify(f, 0.5 * atol).upper + data.rounding(theta), 0.0)
+        if gap <= max(atol, done.gap):
+            done = Exchanged(theta, x, f, float(data.w @ np.log(f)), gap, done.rounds + 1)
+    return done
+
+
+def run_rounds(data: Continuum, z: Vector, x: Vector, atol: float, end: float) -> Exchanged:
+    """Rounds of weights, moves and certificates; the best by its gap."""
+    near, gap = NEAR * float(np.quantile(data.reach, 0.05)), 1.0
+    best: Exchanged | None = None
+    for number in range(1, ROUNDS + 1):
+        z, x = _weigh(data, z, x, gap, atol)
+        z, x = _move(data, z, x, near, gap)
+        theta = to_theta(data.kind, z)
+        f = data.mix(theta, x)
+        found = data.certify(f, 0.5 * atol)
+        gap = max(found.upper + data.rounding(theta), 0.0)
+        if best is None or gap <= best.gap:
+            value = float(data.w @ np.log(f)) if f.min() > 0.0 else -math.inf
+            best = Exchanged(theta, x, f, value, gap, number)
+        best.rounds = number
+        if gap <= atol or time.monotonic() > end:
+            break
+        z, x = _insert(z, x, found, gap, atol)
+        near *= 0.7
+    return best  # type: ignore[return-value]
+
+
+def _weigh(data: Continuum, z: Vector, x: Vector, gap: float, atol: float) -> tuple[Vector, Vector]:
+    """Weights of these places, by Newton; few steps of expectation-maximisation first, far away."""
+    rows = LikelihoodRows(data.likelihood(z), data.w)
+    if gap > 1e-2:
+        u = np.empty(data.n)
+        for _ in range(5):
+            x = x * rows.look(x, u).slopes
+            x /= x.sum()
+    x = improve(rows, x, max(0.02 * atol, min(1e-2, 0.03 * gap))).x
+    keep = x > KEPT
+    return z[keep], x[keep] / x[keep].sum()
+
+
+def _move(data: Continuum, z: Vector, x: Vector, near: float, gap: float) -> tuple[Vector, Vector]:
+    """Places and weights together, neighbours merged, if the likelihood is not lower then."""
+    value = measure(data, z, x)
+    merged = polish(data, *merge(z, x, near), 2 if gap > 1e-3 else 8)
+    if merged[2] < value and len(merged[0]) < len(z):
+        alone = polish(data, z, x, 4)
+        merged = alone if alone[2] > merged[2] else merged
+    return (merged[0], merged[1]) if merged[2] >= value else (z, x)
+
+
+def _insert(z: Vector, x: Vector, found: Certificate, gap: float, atol: float) -> tuple[Vector, Vector]:
+    least = 1.0 + max(0.02 * atol, 1e-3 * (found.attained - 1.0)) if math.isfinite(found.attained) else 1.0
+    new = found.places[found.heights > least]
+    if len(new) == 0:
+        return z, x
+    share = min(1e-2, 0.1 * gap)
+    joined = (
+        np.concatenate([z, new]),
+        np.concatenate([x * (1.0 - share), np.full(len(new), share / len(new))]),
+    )
+    order = np.argsort(joined[0], kind="stable")
+    return joined[0][order], joined[1][order]
+
+
+def measure(data: Continuum, z: Vector, x: Vector) -> float:
+    """Weighted mean log-likelihood."""
+    total = 0.0
+    for first in range(0, data.n, 8 * _BLOCK):
+        here = slice(first, first + 8 * _BLOCK)
+        mixed = data.likelihood(z, here) @ x
+        if not mixed.min() > 0.0:
+            return -math.inf
+        total += float(data.w[here] @ np.log(mixed))
+    return total
+
+
+def polish(data: Continuum, z: Vector, x: Vector, steps: int) -> tuple[Vector, Vector, float]:
+    """Joint Newton steps on places and weights; a weight that blocks one leaves the support."""
+    value = measure(data, z, x)
+    for _ in range(steps):
+        if not math.isfinite(value):
+            break
+        move = _newton_move(data, z, x)
+        if move is None:
+            break
+        k, step = len(z), 1.0
+        down = np.flatnonzero(x + move[:k] <= 0.0)
+        if len(down):
+            step = min(1.0, float((x[down] / -move[:k][down]).min()))
+        for _ in range(12):
+            new = x + step * move[:k]
+            keep = new > 1e-12
+            moved = np.clip(z + step * move[k:], data.low, data.high)[keep]
+            new = new[keep] / new[keep].sum()
+            reached = measure(data, moved, new)
+            if reached >= value:
+                break
+            step *= 0.4
+        else:
+            break
+        z, x, value = moved, new, reached
+    return z, x, value
+
+
+def _newton_move(data: Continuum, z: Vector, x: Vector) -> Vector | None:
+    """The Newton move of (weights, places), with the absolute values of eigenvalues; None where none pays."""
+    k = len(z)
+    slopes, bend, curve = _sum_slopes(data, z, x)
+    scale = np.concatenate([np.ones(k), x])
+    along = slopes[k:].copy()
+    slopes = slopes * scale
+    slopes[:k] -= 1.0
+    hessian = -bend * scale[:, None] * scale
+    i = np.arange(k)
+    hessian[i, k + i] += along
+    hessian[k + i, i] += along
+    hessian[k + i, k + i] += curve * x
+    if not np.isfinite(hessian).all():
+        return None
+    unit = 1.0 / np.sqrt(np.abs(hessian.diagonal()) + 1e-300)
+    values, vectors = np.linalg.eigh(hessian * unit[:, None] * unit)
+    values = np.maximum(np.abs(values), 1e-11 * np.abs(values).max())
+    move = unit * (vectors @ ((vectors.T @ (unit * slopes)) / values))
+    return move if float(slopes @ move) > 1e-13 else None
+
+
+def _sum_slopes(data: Continuum, z: Vector, x: Vector) -> tuple[Vector, Matrix, Vector]:
+    """Sums of first derivatives, of their products, and of second derivatives in z."""
+    k = len(z)
+    slopes, bend, curve = np.zeros(2 * k), np.zeros((2 * k, 2 * k)), np.zeros(k)
+    room = np.empty((_BLOCK, 3 * k))
+    table = tabulate(data.kind, z)
+    for first in range(0, data.n, _BLOCK):
+        here = slice(first, min(first + _BLOCK, data.n))
+        out = room[: here.stop - first]
+        kernels.fill_slopes(data.waves_of(here), *table, z, out)
+        u, w = out[:, :k] @ x, data.w[here]
+        both = out[:, : 2 * k]
+        slopes += (w / u) @ both
+        curve += (w / u) @ out[:, 2 * k :]
+        both = both * (np.sqrt(w) / u)[:, None]
+        bend += both.T @ both
+    return slopes, bend, curve
+
+
+def merge(z: Vector, x: Vector, near: float) -> tuple[Vector, Vector]:
+    """Neighbours closer than `near` become one, in their centre."""
+    order = np.argsort(z, kind="stable")
+    z, x = z[order], x[order]
+    places, masses = [float(z[0])], [float(x[0])]
+    for place, mass in zip(z[1:].tolist(), x[1:].tolist(), strict=True):
+        if place - places[-1] < near:
+            total = masses[-1] + mass
+            places[-1] = (places[-1] * masses[-1] + place * mass) / total
+            masses[-1] = total
+        else:
+            places.append(place)
+            masses.append(mass)
+    return np.array(places), np.array(masses)
+
+
+def compress(data: Continuum, step: float = 0.25, ratio: float = 1.2) -> Continuum:
+    """Pseudo-observations: cells of log s by z/s, their data averaged; every outlier stays."""
+    least = float(data.reach.min())
+    octave = np.round(np.log(data.reach / least) / math.log(ratio))
+    place = np.round(data.modes / (step * least * ratio**octave))
+    _, which = np.unique(np.column_stack([octave, place]), axis=0, return_inverse=True)
+    which = which.ravel()
+    w = np.asarray(np.bincount(which, data.w), np.float64)
+    a, b = (np.bincount(which, data.w * each) / w for each in (data.waves.a, data.waves.b))
+    return Continuum(data.kind, a, b, w)
+
+
+def stab(data: Continuum, t: float = 4.0) -> Vector:
+    """Fewest places such that each observation has one within t s."""
+    order = np.argsort(data.modes + t * data.reach, kind="stable")
+    low, high = (data.modes - t * data.reach)[order], (data.modes + t * data.reach)[order]
+    out: list[float] = []
+    last = -math.inf
+    for begin, end in zip(low.tolist(), high.tolist(), strict=True):
+        if begin > last:
+            last = min(end, data.high)
+            out.append(last)
+    return np.array(out)

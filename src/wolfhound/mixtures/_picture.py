@@ -1,0 +1,89 @@
+"""The picture of a fit: prior, marginal against the data, shrinkage."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wolfhound.core import Ints, Vector
+from wolfhound.plot import COLOURS, finish_axes, make_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_BARS = 60
+_DRAWN = 2000
+_CURVE = 400
+
+
+def draw_mixture(fit: Any, *, title: str = "") -> Figure:
+    """Draw a `MixtureFit` of one parameter in three panels."""
+    figure = make_figure(12.0, 3.9, title)
+    prior, marginal, shrinkage = figure.subplots(1, 3)
+    _draw_prior(prior, fit)
+    some = np.linspace(0, len(fit.x) - 1, min(len(fit.x), _DRAWN)).astype(np.int64)
+    _draw_marginal(marginal, fit, some)
+    _draw_shrinkage(shrinkage, fit, some)
+    return figure
+
+
+def _draw_prior(axes: Axes, fit: Any) -> None:
+    axes.vlines(fit.support, 0.0, fit.mass, color=COLOURS[0], linewidth=1.8)
+    axes.plot(fit.support, fit.mass, "o", color=COLOURS[0], markersize=4.5)
+    axes.set_ylim(bottom=0.0)
+    finish_axes(axes, "theta", "prior mass")
+
+
+def _draw_marginal(axes: Axes, fit: Any, some: Ints) -> None:
+    share = fit.weights / fit.weights.sum()
+    if fit.family.name in ("poisson", "binomial"):
+        values, which = np.unique(fit.x, return_inverse=True)
+        seen = np.bincount(which.ravel(), share)
+        axes.bar(values, seen, width=0.8, color="#C8D6E5", label="data")
+        first = int(values.max()) + 1
+        whole = np.arange(float(first)) if first <= _CURVE else values
+        axes.plot(whole, _average(fit, whole, some), "o-", color=COLOURS[1], markersize=3.5, label="fitted")
+    else:
+        axes.hist(fit.x, bins=_BARS, weights=share, density=True, color="#C8D6E5", label="data")
+        line = np.linspace(fit.x.min(), fit.x.max(), _CURVE)
+        axes.plot(line, _average(fit, line, some), color=COLOURS[1], linewidth=1.8, label="fitted")
+    finish_axes(axes, "x", "density", legend=True)
+
+
+def _average(fit: Any, line: Vector, some: Ints) -> Vector:
+    """Marginal density, averaged over the observations' own families."""
+    picked = some[np.linspace(0, len(some) - 1, min(len(some), 100)).astype(np.int64)]
+    share = fit.weights[picked] / max(fit.weights[picked].sum(), 1e-300)
+    out = np.zeros(len(line))
+    for i, weight in zip(picked.tolist(), share.tolist(), strict=True):
+        family = fit.family.take(np.full(len(line), i))
+        inside = _possible(fit, line, i)
+        logs = family.take(inside).log_density(line[inside], fit.support)
+        out[inside] += weight * (np.exp(logs) @ fit.mass)
+    return out
+
+
+def _possible(fit: Any, line: Vector, i: int) -> Vector:
+    """Which values observation i could have had: not more successes than trials."""
+    if fit.family.name != "binomial":
+        return np.ones(len(line), bool)
+    trials = np.broadcast_to(fit.family.n, fit.x.shape)
+    return np.asarray(line <= trials[i])
+
+
+def _draw_shrinkage(axes: Axes, fit: Any, some: Ints) -> None:
+    x, means = _estimate(fit, some), fit.posterior_mean(fit.x[some], fit.family.take(some))
+    ends = [float(min(x.min(), means.min())), float(max(x.max(), means.max()))]
+    axes.plot(ends, ends, color="#666666", linestyle="--", linewidth=1.0, label="no shrinkage")
+    axes.scatter(x, means, s=8.0, color=COLOURS[0], linewidths=0.0, alpha=0.6, label="posterior mean")
+    finish_axes(axes, "estimate of each alone", "posterior mean", legend=True)
+
+
+def _estimate(fit: Any, some: Ints) -> Vector:
+    """What each observation says alone."""
+    below = {"poisson": "exposure", "binomial": "n"}.get(fit.family.name)
+    scale = 1.0 if below is None else np.broadcast_to(getattr(fit.family, below), fit.x.shape)[some]
+    return np.asarray(fit.x[some] / scale)

@@ -1,0 +1,147 @@
+"""Likelihood matrices, a row per observation, read in blocks: in memory or in a file."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core import Ints, Matrix, Vector
+from wolfhound.rounding import SAFE, UNIT, gamma
+from wolfhound.threads import map_ordered
+
+BLOCK_ENTRIES = 1 << 23
+"""Numbers of a block: the sums of one are added to those of the others in order."""
+
+NARROW = 2.0**-24
+"""Relative rounding of a likelihood that is kept in float32."""
+
+EXPONENTS = 1024.0 * UNIT
+"""Relative rounding of exp(l - o), l and o float64, where it does not vanish."""
+
+LOST = 2.0**-149
+"""More than a float32 likelihood can lose to underflow, where each row's largest is 1."""
+
+
+class Look(NamedTuple):
+    """What one read of all rows says of a mixture x.
+
+    Attributes
+    ----------
+    value : float
+        sum_j w_j log u_j.
+    slopes : (m,)
+        sum_j w_j L_jk / u_j.
+    mass : float
+        sum_j w_j / u_j.
+    least : float
+        Least u_j, as a share of what it was.
+    bad : int
+        Rows that the mixture does not explain at all.
+    wrong : int
+        The first row with a negative, infinite or missing likelihood, of a first read; or -1.
+    """
+
+    value: float
+    slopes: Vector
+    mass: float
+    least: float
+    bad: int
+    wrong: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LikelihoodRows:
+    """Likelihoods of N observations under m components, with weights.
+
+    Parameters
+    ----------
+    matrix : (N, m)
+        Likelihoods or their logarithms, in memory or mapped from a file.
+    weights : (N,)
+        Of the observations, sum 1 but for rounding.
+    log
+        Whether these are logarithms: each block is then scaled to a largest 1 per row.
+    lost
+        Relative rounding of the likelihoods that is ours: `NARROW` and more if they are kept in float32.
+    """
+
+    matrix: NDArray[Any]
+    weights: Vector
+    log: bool = False
+    lost: float = 0.0
+    total: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", math.fsum(self.weights))
+
+    @property
+    def narrow(self) -> bool:
+        """Whether likelihoods were rounded to float32 by us."""
+        return self.lost >= NARROW
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, m)."""
+        n, m = self.matrix.shape
+        return n, m
+
+    def block(self, rows: slice | Ints) -> Matrix:
+        """Likelihoods of some rows, C-ordered float32 or float64."""
+        found = self.matrix[rows]
+        if self.log:
+            return scale_logs(found, np.float32 if self.narrow else np.float64)[0]
+        kept = found.dtype if found.dtype in (np.float32, np.float64) else np.float64
+        return np.ascontiguousarray(found, kept)
+
+    def take(self, ids: Ints, weights: Vector) -> LikelihoodRows:
+        """These rows with these weights, in memory."""
+        return LikelihoodRows(self.block(ids), weights, lost=self.lost)
+
+    def look(self, x: Vector, u: Vector, last: Vector | None = None) -> Look:
+        """Read all rows once; the mixture's likelihoods are left in u."""
+        from wolfhound.mixtures._weights_kernels import read_block  # noqa: PLC0415 - compiled when used
+
+        n, m = self.shape
+        step = max(1024, BLOCK_ENTRIES // m)
+        active = np.flatnonzero(x > 0.0)
+        shares, none = x[active], np.empty(0)
+
+        def work(first: int) -> tuple[Vector, Vector]:
+            here, part = slice(first, min(first + step, n)), np.zeros(m)
+            before = none if last is None else last[here]
+            said = read_block(self.block(here), self.weights[here], active, shares, before, u[here], part)
+            return said, part
+
+        slopes, totals, least, wrong = np.zeros(m), np.zeros(5), math.inf, -1
+        for at, (said, part) in enumerate(map_ordered(work, range(0, n, step), blas=False)):
+            slopes += part
+            totals += said
+            least = min(least, float(said[2]))
+            wrong = at * step + int(said[4]) if wrong < 0 <= said[4] else wrong
+        return Look(float(totals[0]), slopes, float(totals[1]), least, int(totals[3]), wrong)
+
+    def prove(self, look: Look, active: int) -> float:
+        """Upper bound on how far the mean log-likelihood is below its maximum.
+
+        For any positive u: max sum_j w_j log(h_j / u_j) <= log max_k sum_j w_j L_jk / u_j, as
+        the logarithm is concave. Sums of N and of `active` positive terms are rounded.
+        """
+        n, _ = self.shape
+        if look.bad:
+            return math.inf
+        top = float(look.slopes.max()) + (LOST * look.mass * 2.0 if self.narrow else 0.0)
+        lost = gamma(n + 64) + gamma(active + 16) + 2.0 * self.lost
+        return max(math.log(top / self.total) + SAFE * lost, 0.0)
+
+
+def scale_logs(logs: NDArray[Any], dtype: Any) -> tuple[Matrix, Vector]:
+    """Likelihoods whose largest is 1 per row, and the logarithms of what they were divided by."""
+    offsets = np.max(logs, axis=1).astype(np.float64)
+    scaled = np.subtract(logs, offsets[:, None], dtype=np.float64)
+    np.exp(scaled, out=scaled)
+    return scaled.astype(dtype, copy=False), offsets

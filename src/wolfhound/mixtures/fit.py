@@ -1,0 +1,400 @@
+"""`MixtureFit`: a mixing distribution, what is proved of it, and what it says of observations."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wolfhound import plot
+from wolfhound.atoms import Fingerprint
+from wolfhound.codec import WEIGHTS, Array, Codec, Scalar, check_weights
+from wolfhound.core import AtomsLike, Matrix, Status, Vector
+from wolfhound.mixtures._newton import improve
+from wolfhound.mixtures._picture import draw_mixture
+from wolfhound.mixtures._rows import EXPONENTS, LikelihoodRows, scale_logs
+from wolfhound.mixtures.families import FAMILIES, LikelihoodFamily, OwnDensity, Parameters
+from wolfhound.validate import count, number, require, rng, within
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_BLOCK_ENTRIES = 1 << 21
+_SHOWN = 8
+
+
+class Bootstrap(NamedTuple):
+    """Fits to resampled observations, on one grid.
+
+    Attributes
+    ----------
+    grid : (m,)
+        Parameters.
+    masses : (repeats, m)
+        The mass that each fit gives them.
+    gaps : (repeats,)
+        Proved gaps on the grid.
+    """
+
+    grid: Parameters
+    masses: Matrix
+    gaps: Vector
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class MixtureFit:
+    """A mixing distribution fitted by maximum likelihood.
+
+    Attributes
+    ----------
+    support : (k,) or (k, 2)
+        Parameters, increasing.
+    mass : (k,)
+        Their probabilities.
+    value : float
+        Mean log-likelihood of the observations, as computed.
+    gap : float
+        Proved over the continuum: no mixing distribution at all has a mean log-likelihood
+        that is larger by more, in nats. inf where that is not proved: Student-t,
+        two parameters, densities of your own.
+    gap_on_grid : float
+        Proved: none on `grid` has.
+    grid : (m,) or (m, 2)
+        Parameters that were tried, the support among them.
+    x, weights : (n,)
+        The observations and their weights, as given.
+    family : LikelihoodFamily
+        Of the observations.
+    rounds : int
+        Certificates, or reads of the likelihoods, that it took.
+    seconds : float
+        What it took.
+    status : Status
+        Why it ended.
+
+    Examples
+    --------
+    >>> from wolfhound import Poisson, npmle
+    >>> fit = npmle(range(8), Poisson(), weights=[7840, 1317, 239, 42, 14, 4, 4, 1])
+    >>> fit.success, fit.gap <= 1e-6, fit.support.round(2)
+    (True, True, array([0.  , 0.34, 2.56]))
+    >>> fit.posterior_mean([0, 1, 2]).round(2)
+    array([0.17, 0.36, 0.53])
+    """
+
+    support: Parameters
+    mass: Vector
+    value: float
+    gap: float
+    gap_on_grid: float
+    grid: Parameters
+    x: Vector
+    weights: Vector
+    family: LikelihoodFamily
+    rounds: int
+    seconds: float
+    status: Status
+    fingerprint: Fingerprint = ()
+
+    @property
+    def success(self) -> bool:
+        """Whether the wanted gap is proved."""
+        return self.status.success
+
+    @property
+    def message(self) -> str:
+        """Why it ended, how good it is and what it took."""
+        return f"{self.status.value}: {_describe_gaps(self)} after {self.seconds:.3g} s"
+
+    def posterior(self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None) -> Matrix:
+        """(n, k) posterior probabilities of the support, for each observation.
+
+        Parameters
+        ----------
+        x : (n,), optional
+            Observations; those of the fit if not given.
+        family
+            Theirs, such as ``Normal(standard_errors)``; by default that of the fit, if it is
+            the same for all observations.
+        """
+        return np.concatenate([rows for _, rows, _ in self._blocks(x, family)])
+
+    def posterior_mean(self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None) -> Vector:
+        """(n,) posterior means: shrunken estimates. (n, 2) for two parameters."""
+        return np.concatenate([rows @ self.support for _, rows, _ in self._blocks(x, family)])
+
+    def posterior_interval(
+        self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None, *, level: float = 0.95
+    ) -> Matrix:
+        """(n, 2) ends of intervals with at least this posterior probability, equal tails."""
+        level = within(level, "level", "(0, 1)")
+        theta, tail = self._line("posterior_interval"), (1.0 - level) / 2.0
+
+        def ends(rows: Matrix) -> Matrix:
+            below = np.cumsum(rows, axis=1)
+            low = (below < tail).sum(axis=1)
+            high = (below < 1.0 - tail - 1e-12).sum(axis=1)
+            return np.column_stack([theta[np.minimum(each, len(theta) - 1)] for each in (low, high)])
+
+        return np.concatenate([ends(rows) for _, rows, _ in self._blocks(x, family)])
+
+    def local_fdr(
+        self,
+        x: ArrayLike | None = None,
+        family: LikelihoodFamily | None = None,
+        *,
+        null: float = 0.0,
+        radius: float = 0.0,
+    ) -> Vector:
+        """(n,) posterior probabilities that theta is within `radius` of `null`."""
+        radius = number(radius, "radius", low=0.0)
+        inside = np.abs(self._line("local_fdr") - number(null, "null")) <= radius
+        return np.concatenate([rows[:, inside].sum(axis=1) for _, rows, _ in self._blocks(x, family)])
+
+    def lfsr(
+        self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None, *, null: float = 0.0
+    ) -> Vector:
+        """(n,) local false sign rates: the smaller of P(theta >= null) and P(theta <= null)."""
+        theta = self._line("lfsr") - number(null, "null")
+
+        def rates(rows: Matrix) -> Vector:
+            return np.asarray(
+                np.minimum(rows[:, theta >= 0.0].sum(axis=1), rows[:, theta <= 0.0].sum(axis=1))
+            )
+
+        return np.concatenate([rates(rows) for _, rows, _ in self._blocks(x, family)])
+
+    def density(self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None) -> Vector:
+        """(n,) densities, or probabilities, of observations under the mixture."""
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray(np.exp(np.concatenate([logs for _, _, logs in self._blocks(x, family)])))
+
+    def log_likelihood(
+        self,
+        x: ArrayLike | None = None,
+        family: LikelihoodFamily | None = None,
+        *,
+        weights: ArrayLike | None = None,
+    ) -> float:
+        """Sum of the log-densities of observations, times weights if given."""
+        logs = np.concatenate([logs for _, _, logs in self._blocks(x, family)])
+        if weights is None:
+            return float(self.weights @ logs) if x is None else float(logs.sum())
+        found = np.asarray(weights, np.float64)
+        require(found.shape == logs.shape, "weights", f"of shape {logs.shape}", f"shape {found.shape}")
+        return float(found @ logs)
+
+    def sample(self, size: int, *, seed: int | np.random.Generator = 0) -> Parameters:
+        """Draw parameters from the mixing distribution."""
+        share = self.mass / self.mass.sum()
+        return self.support[rng(seed).choice(len(share), count(size, "size"), p=share)]
+
+    def bootstrap(self, repeats: int, *, seed: int | np.random.Generator = 0) -> Bootstrap:
+        """Fit resampled observations on the grid of this fit, each from its mass.
+
+        Observations are drawn by weights, so their likelihoods are evaluated once.
+        """
+        generator, repeats = rng(seed), count(repeats, "repeats", low=1)
+        logs = self.family.log_density(self.x, self.grid)
+        matrix = scale_logs(logs, np.float64)[0]
+        share = self.weights / self.weights.sum()
+        size = max(1, round(float(self.weights.sum())))
+        masses, gaps = np.empty((repeats, len(self.grid))), np.empty(repeats)
+        for i in range(repeats):
+            drawn = generator.multinomial(size, share)
+            some = np.flatnonzero(drawn)
+            rows = LikelihoodRows(matrix[some], drawn[some] / drawn.sum(), lost=EXPONENTS)
+            found = improve(rows, np.full(len(self.grid), 1.0 / len(self.grid)), 1e-6)
+            masses[i], gaps[i] = found.x, found.gap
+        return Bootstrap(self.grid, masses, gaps)
+
+    def _line(self, name: str) -> Vector:
+        if self.support.ndim != 1:
+            raise ValueError(f"{name} must have one parameter. Got {self.support.shape[1]}: use posterior.")
+        return self.support
+
+    def _blocks(self, x: Any, family: LikelihoodFamily | None) -> Iterator[tuple[slice, Matrix, Vector]]:
+        """(where, posterior probabilities, log-densities) of some observations at a time."""
+        if x is None:
+            require(family is None, "family", "given with the observations `x`", "`family` alone")
+            found, used = self.x, self.family
+        else:
+            used = self.family if family is None else as_family(family)
+            found = used.check(x)
+        step = max(1, _BLOCK_ENTRIES // len(self.mass))
+        with np.errstate(divide="ignore"):
+            prior = np.log(self.mass)
+        for first in range(0, max(len(found), 1), step):
+            here = slice(first, first + step)
+            logs = used.take(here).log_density(found[here], self.support) + prior
+            most = np.max(logs, axis=1)
+            most = np.where(np.isfinite(most), most, 0.0)
+            with np.errstate(under="ignore", divide="ignore", invalid="ignore"):
+                rows = np.exp(logs - most[:, None])
+                total = rows.sum(axis=1)
+                yield here, rows / total[:, None], np.log(total) + most
+
+    def to_frame(self) -> Any:
+        """The support and its mass as a pandas frame."""
+        import pandas  # noqa: PLC0415 - an optional package
+
+        names = ["theta"] if self.support.ndim == 1 else ["mu", "sigma"]
+        columns = dict(zip(names, np.atleast_2d(self.support.T), strict=True))
+        return pandas.DataFrame({**columns, "mass": self.mass})
+
+    def plot(self, path: str | Path | None = None, *, title: str | None = None) -> Figure:
+        """Draw the prior, the marginal against the data, and how observations are shrunken.
+
+        Parameters
+        ----------
+        path
+            Where to write the picture; its ending chooses the format.
+        title
+            Heading; by default the family and the proved gap.
+        """
+        self._line("plot")
+        heading = f"{self.family.name} mixture: {_describe_gaps(self)}" if title is None else title
+        figure = draw_mixture(self, title=heading)
+        if path is not None:
+            plot.save(figure, path)
+        return figure
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write to a folder that `wolfhound.load` reads; a density of your own cannot be saved."""
+        if isinstance(self.family, OwnDensity):
+            raise ValueError("`family` must not be a function to be saved. Save `support` and `mass`.")
+        CODEC.save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> MixtureFit:
+        """Read a fit that `save` wrote; StoreError if it is damaged, or of no fit."""
+        require(atoms is None, "atoms", "None: a mixture has none", "atoms")
+        return CODEC.load(folder)
+
+    @property
+    def constants(self) -> NDArray[np.float64]:
+        """(numbers, n) numbers of the family, as they are saved."""
+        names = FAMILIES[self.family.name][1]
+        return np.array([np.broadcast_to(getattr(self.family, name), self.x.shape) for name in names])
+
+    def __repr__(self) -> str:
+        """Support, gaps and cost, on several lines."""
+        return "\n".join(_describe(self))
+
+
+def as_family(value: Any) -> LikelihoodFamily:
+    """A family as it is; a function becomes one."""
+    if hasattr(value, "log_density") and hasattr(value, "lay") and not isinstance(value, type):
+        family: LikelihoodFamily = value
+        return family
+    return OwnDensity(value) if not isinstance(value, type) else OwnDensity(None)  # type: ignore[arg-type]
+
+
+def _describe_gaps(fit: MixtureFit) -> str:
+    if math.isfinite(fit.gap):
+        return f"within {fit.gap:.2g} nats per observation of the best, proved over the continuum"
+    return f"within {fit.gap_on_grid:.2g} nats per observation of the best on the grid"
+
+
+def _describe(fit: MixtureFit) -> list[str]:
+    heavy = np.sort(np.argsort(-fit.mass, kind="stable")[:_SHOWN])
+    shown = ", ".join(f"{_text(fit.support[i])} ({fit.mass[i]:.3g})" for i in heavy)
+    more = f", {len(fit.mass) - _SHOWN} more" if len(fit.mass) > _SHOWN else ""
+    return [
+        f"MixtureFit({fit.status.name}: {fit.status.value})",
+        f"  data     {len(fit.x):,} observations, {fit.family.name}",
+        f"  support  {len(fit.mass)} points: {shown}{more}",
+        f"  value    mean log-likelihood {fit.value:.9g}",
+        f"  gap      {_describe_gaps(fit)}; on the grid of {len(fit.grid)} {fit.gap_on_grid:.2g}",
+        f"  cost     {fit.seconds:.3g} s, {fit.rounds} rounds",
+    ]
+
+
+def _text(theta: Any) -> str:
+    return f"{theta:.4g}" if np.ndim(theta) == 0 else "(" + ", ".join(f"{each:.4g}" for each in theta) + ")"
+
+
+# ---------------------------------------------------------------- saved
+
+
+def _make(*, name: str, constants: NDArray[np.float64], **fields: Any) -> MixtureFit:
+    """A fit from what was saved: two parameters are columns."""
+    require(name in FAMILIES, "family", f"one of {', '.join(FAMILIES)}", repr(name))
+    make, names = FAMILIES[name]
+    require(len(constants) == len(names), "constants", f"{len(names)} rows", len(constants))
+    # What is the same for all observations is one number.
+    values = [row if np.ptp(row) > 0.0 else float(row[0]) for row in constants]
+    one = fields["support"].shape[1] == 1
+    for each in ("support", "grid"):
+        fields[each] = fields[each][:, 0] if one else fields[each]
+    return MixtureFit(**fields, family=make(*values))
+
+
+def _check(fit: MixtureFit) -> None:
+    check_weights(fit.mass)
+    for gap in (fit.gap, fit.gap_on_grid):
+        require(gap >= 0.0, "gap", ">= 0", gap)
+    require(bool(fit.weights.sum() > 0.0), "weights", "of a positive sum", fit.weights.sum())
+    fit.family.check(fit.x)
+    pairs = fit.family.name == "normal-mean-scale"
+    require((fit.support.ndim == 2) == pairs, "support", "of the family's parameters", fit.support.shape)
+
+
+class _Saved(NamedTuple):
+    """What of a fit is written: as its fields, but for the family."""
+
+    fit: MixtureFit
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "name":
+            return self.fit.family.name
+        value = getattr(self.fit, name)
+        return value[:, None] if name in ("support", "grid") and value.ndim == 1 else value
+
+
+class _FitCodec:
+    """`Codec` of fits, whose parameters are always written as columns."""
+
+    def __init__(self, codec: Codec[MixtureFit]) -> None:
+        self._codec = codec
+
+    def save(self, fit: MixtureFit, folder: str | PathLike[str]) -> None:
+        """Write to a folder."""
+        self._codec.save(_Saved(fit), folder)  # type: ignore[arg-type]
+
+    def load(self, folder: str | PathLike[str]) -> MixtureFit:
+        """Read it back, checked."""
+        return self._codec.load(folder)
+
+
+CODEC = _FitCodec(
+    Codec(
+        "mixture",
+        _make,
+        {
+            "support": Array(shape=("k", "p"), low=-1e150, high=1e150),
+            "mass": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
+            "grid": Array(shape=("m", "p"), low=-1e150, high=1e150),
+            "x": Array(shape=("observations",), low=-1e150, high=1e150),
+            "weights": Array(shape=("observations",), low=0.0, high=1e300),
+            "constants": Array(shape=("numbers", "observations"), low=0.0, high=1e300),
+            "value": Scalar.NUMBER,
+            "gap": Scalar.NUMBER,
+            "gap_on_grid": Scalar.NUMBER,
+            "seconds": Scalar.COST,
+            "rounds": Scalar.COUNT,
+            "name": Scalar.TEXT,
+            "status": Scalar.STATUS,
+        },
+        _check,
+    )
+)
+"""How fits are saved."""

@@ -1,0 +1,181 @@
+"""`fit_weights`: the weights of given components, from the matrix of their likelihoods."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wolfhound._npy import check_exists
+from wolfhound.core import Ids, Status, Vector
+from wolfhound.mixtures import _newton
+from wolfhound.mixtures._rows import BLOCK_ENTRIES, EXPONENTS, NARROW, LikelihoodRows, scale_logs
+from wolfhound.validate import count, flag, number, real_array, require, vector
+
+FLOAT32_GAP = 1e-6
+"""Likelihoods that are made of logarithms are float32 if the wanted gap is at least this, else float64."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WeightsFit:
+    """Weights of a mixture's components, and how good they are.
+
+    Attributes
+    ----------
+    weights : (m,)
+        Nonnegative, sum 1.
+    value : float
+        Mean log-likelihood of the observations, as computed.
+    gap : float
+        Proved: no other weights have a mean log-likelihood larger by more, in nats.
+    reads : int
+        How often all likelihoods were read.
+    seconds : float
+        What it took.
+    status : Status
+        Why it ended.
+    """
+
+    weights: Vector
+    value: float
+    gap: float
+    reads: int
+    seconds: float
+    status: Status
+
+    @property
+    def support(self) -> Ids:
+        """Components of positive weight."""
+        return np.flatnonzero(self.weights)
+
+    @property
+    def success(self) -> bool:
+        """Whether the wanted gap is proved."""
+        return self.status.success
+
+    def __repr__(self) -> str:
+        """Status, value, gap and cost."""
+        cost = f"{self.reads} reads, {self.seconds:.3g} s"
+        return (
+            f"WeightsFit({self.status.name}: {len(self.support)} of {len(self.weights)} components,"
+            f" mean log-likelihood {self.value:.9g}, proved gap {self.gap:.2g}, {cost})"
+        )
+
+
+def fit_weights(
+    likelihoods: ArrayLike | str | os.PathLike[str],
+    *,
+    weights: ArrayLike | None = None,
+    log: bool = False,
+    atol: float = 1e-6,
+    max_seconds: float = math.inf,
+    seed: int = 0,
+) -> WeightsFit:
+    """Weights x of m components that maximise sum_j w_j log (L x)_j over the simplex, with a proved gap.
+
+    For tall matrices: millions of observations, hundreds of components. Each read of the
+    matrix is a line search and a proof; four or five suffice.
+
+    Parameters
+    ----------
+    likelihoods : (N, m) array, or path of a .npy file
+        A row per observation, a column per component; rows may have any scale. A file is
+        read in blocks of rows and need not fit into memory.
+    weights : (N,), optional
+        Of the observations, such as counts; equal if not given.
+    log
+        Whether these are log-likelihoods; -inf is allowed.
+    atol
+        Wanted gap, in nats per observation.
+    max_seconds
+        Stop after a read that ends later.
+    seed
+        Of the sample of rows that very tall problems begin with.
+
+    Examples
+    --------
+    >>> fit = fit_weights([[0.9, 0.1], [0.8, 0.2], [0.1, 0.7]], atol=1e-12)
+    >>> fit.weights.round(3), fit.success
+    (array([0.705, 0.295]), True)
+    """
+    begin = time.monotonic()
+    flag(log, "log")
+    atol = number(atol, "atol", low=0.0)
+    end = begin + number(max_seconds, "max_seconds", low=0.0)
+    rows, offset = _read(likelihoods, weights, log=log, atol=atol)
+    done = _newton.solve(rows, atol, seed=count(seed, "seed"), end=end)
+    if done.look.bad or done.look.wrong >= 0:
+        wrong = f"another entry in row {done.look.wrong}" if done.look.wrong >= 0 else "none in a row"
+        rule = ">= 0 and finite, and positive somewhere in each row; `log` for logarithms"
+        require(False, "likelihoods", rule, wrong)
+    status = Status.ROUNDING if time.monotonic() <= end else Status.MAX_SECONDS
+    return WeightsFit(
+        weights=done.x,
+        value=done.look.value + offset,
+        gap=done.gap,
+        reads=done.reads,
+        seconds=time.monotonic() - begin,
+        status=Status.GAP_REACHED if done.gap <= atol else status,
+    )
+
+
+def check_weights(weights: ArrayLike, n: int) -> Vector:
+    """Weights of n observations: not negative, of a positive and finite sum."""
+    found = vector(weights, "weights", size=n)
+    require(bool(found.min() >= 0.0), "weights", ">= 0", found.min())
+    total = float(found.sum())
+    require(1e-200 < total < 1e200, "weights", "of a positive, moderate sum", total)
+    return found
+
+
+def _read(
+    likelihoods: Any, weights: ArrayLike | None, *, log: bool, atol: float
+) -> tuple[LikelihoodRows, float]:
+    """The rows, and the mean logarithm of what they were divided by."""
+    matrix = likelihoods
+    if isinstance(likelihoods, (str, os.PathLike)):
+        matrix = np.load(check_exists(likelihoods), mmap_mode="r", allow_pickle=False)
+    matrix = real_array(matrix, "likelihoods", 2)
+    n, m = matrix.shape
+    require(n > 0 and m > 0, "likelihoods", "non-empty", f"shape {matrix.shape}")
+    shares = np.ones(n) if weights is None else check_weights(weights, n)
+    shares = shares / shares.sum()
+    kept = np.flatnonzero(shares)
+    if len(kept) < n:
+        matrix, shares = matrix[kept], shares[kept]
+    if not log:
+        return LikelihoodRows(matrix, shares), 0.0
+    offset = _check_logs(matrix, shares)
+    narrow = atol >= FLOAT32_GAP
+    lost = EXPONENTS + (NARROW if narrow else 0.0)
+    if isinstance(matrix, np.memmap):
+        return LikelihoodRows(matrix, shares, log=True, lost=lost), offset
+    scaled = np.empty(matrix.shape, np.float32 if narrow else np.float64)
+    for here in _blocks(matrix):
+        scaled[here] = scale_logs(matrix[here], scaled.dtype)[0]
+    return LikelihoodRows(scaled, shares, lost=lost), offset
+
+
+def _blocks(matrix: NDArray[Any]) -> list[slice]:
+    n, m = matrix.shape
+    step = max(1, BLOCK_ENTRIES // m)
+    return [slice(first, min(first + step, n)) for first in range(0, n, step)]
+
+
+def _check_logs(matrix: NDArray[Any], shares: Vector) -> float:
+    """Refuse rows without a finite logarithm, or with nan; the mean of each row's largest."""
+    offset = 0.0
+    for here in _blocks(matrix):
+        top = matrix[here].max(axis=1)
+        bad = np.flatnonzero(~np.isfinite(top))
+        rule = "below inf, no nan, above -inf somewhere in each row"
+        require(len(bad) == 0, "likelihoods", rule, f"{top[bad[:1]]} in row {here.start + bad[:1]}")
+        offset += float(shares[here] @ top)
+    return offset

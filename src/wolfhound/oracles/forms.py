@@ -1,0 +1,280 @@
+"""`FormScan`: the best atom of all for a quadratic form, max x'Bx, proved."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple, final
+
+import numpy as np
+
+from wolfhound._files import lock
+from wolfhound.atoms import ConcatAtoms, MappedAtoms, as_atoms, block_rows
+from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, Vector
+from wolfhound.oracles._best import Best
+from wolfhound.oracles._hits import Cost, build_hits, rank_one
+from wolfhound.oracles._norms import Gauge
+from wolfhound.oracles._question import CheckedOracle, Question, check_question, slacks
+from wolfhound.oracles.sharded import ShardedAtoms
+from wolfhound.pulse import pulse
+from wolfhound.rounding import TINY, gamma
+from wolfhound.threads import map_ordered
+from wolfhound.validate import require
+
+_BLOCK = 4 << 20
+"""Bytes of rows, and of scores, that are worked on at a time."""
+
+_SPREAD = 512
+"""From so many answers on, half of them are the best of windows of consecutive ids."""
+
+_LARGEST = 1e75
+"""Norms of candidates are below, and one is above its inverse: squares of squares must be numbers."""
+
+
+def svec(matrix: Vector) -> Vector:
+    """(p,) coordinates of a symmetric (d, d) matrix, p = d (d + 1) / 2; inner products stay.
+
+    The upper triangle row by row, times sqrt 2 off the diagonal.
+
+    Examples
+    --------
+    >>> svec(np.array([[1.0, 2.0], [2.0, 5.0]])).round(3)
+    array([1.   , 2.828, 5.   ])
+    """
+    i, j = np.triu_indices(len(matrix))
+    return np.asarray(matrix[i, j] * np.where(i == j, 1.0, math.sqrt(2.0)))
+
+
+def pair_rows(rows: Matrix) -> Vector:
+    """(r, p) rows svec(x x') of (r, d) rows x, in float64.
+
+    Examples
+    --------
+    >>> pair_rows(np.array([[1.0, 3.0]])).round(3)
+    array([[1.   , 4.243, 9.   ]])
+    """
+    from wolfhound.oracles import _form_kernels as kernels  # noqa: PLC0415 - numba is slow to load
+
+    n, d = rows.shape
+    out = np.empty((n, d * (d + 1) // 2))
+    kernels.pair_up(lock(rows.view()), out)
+    return out
+
+
+def view_pairs(atoms: AtomsLike) -> MappedAtoms:
+    """Return the atoms svec(x x') of candidates x; nothing is computed before it is asked for."""
+    rows = as_atoms(atoms)
+    d = rows.shape[1]
+    return MappedAtoms(rows, pair_rows, d * (d + 1) // 2)
+
+
+def find_candidates(atoms: Atoms) -> Atoms | None:
+    """Return the candidates x behind atoms svec(x x'), None if they are no such atoms."""
+    if isinstance(atoms, ConcatAtoms):
+        parts = [find_candidates(part) for part in atoms.parts]
+        return None if None in parts else ConcatAtoms([part for part in parts if part is not None])
+    if isinstance(atoms, ShardedAtoms) and atoms.fn is pair_rows:
+        return atoms.inner
+    return atoms.atoms if isinstance(atoms, MappedAtoms) and atoms.fn is pair_rows else None
+
+
+class Survey(NamedTuple):
+    """What one pass says of a form: `Hits` of one query, without the rows.
+
+    Attributes
+    ----------
+    ids, scores : (k,)
+        Best first.
+    bound, radius : float
+        Proved: of x'Bx, and of |x|^2.
+    passes : float
+    scored : int
+    """
+
+    ids: Ids
+    scores: Vector
+    bound: float
+    radius: float
+    passes: float
+    scored: int
+
+
+def survey(oracle: Oracle, matrix: Vector, k: int, exclude: Ids) -> Survey:
+    """Ask an oracle of forms for the largest x'Bx.
+
+    Parameters
+    ----------
+    oracle
+        `FormScan`, or any oracle over such atoms.
+    matrix : (d, d)
+        B, symmetric.
+    k
+        Answers wanted.
+    exclude : (e,)
+        Candidates that must not be answered.
+    """
+    query, banned = svec(matrix)[None], exclude[None] if len(exclude) else None
+    if isinstance(oracle, FormScan):
+        scores, ids, bounds, cost = oracle.find(check_question(oracle.atoms, query, k, banned))
+        passes, radius, scored = cost.passes, cost.radius, cost.scored
+    else:
+        hits = oracle.query(query, k=k, exclude=banned)
+        scores, ids, bounds, scored = np.asarray(hits.scores, np.float64), hits.ids, hits.bounds, hits.scored
+        passes, radius = hits.passes, hits.radius
+    found = ids[0] >= 0
+    return Survey(ids[0][found], scores[0][found], float(bounds[0]), radius, passes, int(scored[0]))
+
+
+class _Windows(NamedTuple):
+    """The best score of each window of consecutive ids, and where it is."""
+
+    size: int
+    best: Vector
+    ids: Ids
+
+
+@final
+class FormScan(CheckedOracle):
+    """Exact oracle of quadratic forms: the largest x'Bx over all candidates x, and a proved bound.
+
+    Its atoms are svec(x x'), of dimension d (d + 1) / 2, and a query is svec(B) of any
+    symmetric B, so that the inner product of the two is x'Bx. They are never formed but
+    for the answers: a pass evaluates all forms in float64, at the speed of a product of
+    matrices. Best atom, score and bound are the same to the bit at any thread count, alone
+    and among other queries. From 512 answers on, the second half are the best of windows of
+    consecutive ids, so that not all of them sit on one peak.
+
+    Parameters
+    ----------
+    atoms
+        The candidates x: atoms, an array or a path.
+
+    Examples
+    --------
+    >>> scan = FormScan(np.array([[1.0, 0.0], [0.0, 2.0], [1.0, -1.0]]))
+    >>> hits = scan.query(svec(np.array([[1.0, -3.0], [-3.0, 1.0]]))[None], k=2)
+    >>> hits.ids, hits.scores.round(12)
+    (array([[2, 1]]), array([[8., 4.]]))
+    """
+
+    def __init__(self, atoms: AtomsLike) -> None:
+        self._atoms: MappedAtoms = view_pairs(atoms)
+        self._radius: float | None = None  # replaced whole: a query of another thread may read it
+
+    @property
+    def candidates(self) -> Atoms:
+        """The rows x."""
+        return self._atoms.atoms
+
+    def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
+        """Answer checked queries by one pass; thresholds are ignored."""
+        return build_hits(self._atoms.take, *self.find(question))
+
+    def find(self, question: Question) -> tuple[Vector, Ids, Vector, Cost]:
+        """Scores, ids, bounds and cost of the answers; no atom is formed."""
+        n, m = self._atoms.shape[0], len(question.queries)
+        require(bool((question.sizes < 2.0**1000).all()), "queries", "below 1e301 in size", "more")
+        # Powers of two bring the queries to norms near 1, exactly: nothing underflows on the way.
+        exponents = np.frexp(question.sizes)[1]
+        scaled = replace(question, queries=np.ldexp(question.queries, -exponents[:, None]))
+        found, windows, radius = self._sweep(scaled)
+        lost = self._bound_rounding(question, radius)
+        ranked = []
+        for best, window, exponent in zip(found, windows, exponents.tolist(), strict=True):
+            scores, ids = _choose(best, window, question.k)
+            ranked.append(rank_one(np.ldexp(scores, exponent), ids, question.k))
+        scores, ids = (np.concatenate(part) for part in zip(*ranked, strict=True))
+        top = scores[:, 0]
+        bounds = np.where(top > -np.inf, np.nextafter(top + lost, np.inf), -np.inf)
+        return scores, ids, bounds, Cost(np.full(m, n), 1.0, radius)
+
+    def __repr__(self) -> str:
+        """The candidates."""
+        return f"FormScan({self.candidates!r})"
+
+    def _sweep(self, question: Question) -> tuple[list[Best], list[_Windows | None], float]:
+        """Read all candidates once; keep the best of every query; bound |x|^2."""
+        from wolfhound.oracles import _form_kernels as kernels  # noqa: PLC0415 - numba is slow to load
+        from wolfhound.oracles import _scan_kernels as scans  # noqa: PLC0415
+
+        rows, known = self._atoms.atoms, self._radius
+        n, m = rows.shape[0], len(question.queries)
+        gauge = Gauge(rows, keep=False)
+        uppers = [_spread_out(query, rows.shape[1], kernels.TILE) for query in question.queries]
+        found = [Best(question.k) for _ in uppers]
+        windows = [_make_windows(n, question.k) for _ in uppers]
+
+        def work(task: tuple[int, Matrix]) -> tuple[int, Vector]:
+            first, block = task
+            squares = np.empty(0 if known is not None else len(block))
+            scores = np.empty((m, len(block)))
+            for i, upper in enumerate(uppers):
+                kernels.forms(block, upper, scores[i], squares if i == 0 else squares[:0])
+            if len(squares):
+                gauge.note(first, block, squares)
+            return first, scores
+
+        step = max(1, min(block_rows(rows, _BLOCK), _BLOCK // (8 * m)))
+        for first, scores in map_ordered(work, rows.blocks(step), blas=False):
+            pulse(scores.shape[1])
+            for i, each in enumerate(scores):
+                _ban(each, question.exclusions(i), first)
+                places = scans.collect(each, found[i].floor_for(each))
+                found[i].add(each[places], places + first)
+                window = windows[i]
+                if window is not None:
+                    at = first // window.size
+                    scans.peaks(each, first, window.size, window.best[at:], window.ids[at:])
+        if known is None:
+            top = gauge.norms().radius
+            rule = f"rows of norms below {_LARGEST:g}, and not all below {1.0 / _LARGEST:g}"
+            require(
+                top < _LARGEST and (top * _LARGEST > 1.0 or top <= 2.0 * TINY), "atoms", rule, f"{top:.3g}"
+            )
+            self._radius = known = top * top * (1.0 + gamma(4)) + TINY
+        return found, windows, known
+
+    def _bound_rounding(self, question: Question, radius: float) -> Vector:
+        """Bound what scores lose: a form takes 2 d + 3 roundings per term, an atom is made with three."""
+        p, d = self._atoms.shape[1], self._atoms.atoms.shape[1]
+        return slacks(question.sizes, 2 * d + 8, radius) + 8.0 * p * TINY * (1.0 + question.sizes)
+
+
+def _spread_out(query: Vector, d: int, tile: int) -> Vector:
+    """Coefficients of x_i x_j, i <= j, as an upper triangle padded with zeros."""
+    width = -(-d // tile) * tile
+    out = np.zeros((width, width))
+    i, j = np.triu_indices(d)
+    out[i, j] = query * np.where(i == j, 1.0, math.sqrt(2.0))
+    return out
+
+
+def _make_windows(n: int, k: int) -> _Windows | None:
+    if k < _SPREAD or n <= k:
+        return None
+    size = -(-n // (k // 2))
+    count = -(-n // size)
+    return _Windows(size, np.full(count, -np.inf), np.full(count, -1, np.int64))
+
+
+def _ban(scores: Vector, banned: Ids, first: int) -> None:
+    """Excluded candidates of a block have no score."""
+    low, high = np.searchsorted(banned, (first, first + len(scores)))
+    scores[banned[low:high] - first] = -np.inf
+
+
+def _choose(best: Best, windows: _Windows | None, k: int) -> tuple[Vector, Ids]:
+    """At most k of the best entries and of those of the windows; the very best is among them."""
+    scores, ids = best.entries()
+    if windows is None:
+        return scores, ids
+    order = np.lexsort((ids, -scores))
+    top, rest = order[: k - k // 2], order[k - k // 2 :]
+    new = (windows.ids >= 0) & ~np.isin(windows.ids, ids[top])
+    few = np.isin(ids[rest], windows.ids[new], invert=True)
+    fill = rest[few][: max(0, k // 2 - int(new.sum()))]
+    return (
+        np.concatenate([scores[top], windows.best[new], scores[fill]]),
+        np.concatenate([ids[top], windows.ids[new], ids[fill]]),
+    )

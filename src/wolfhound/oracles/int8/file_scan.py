@@ -1,0 +1,127 @@
+"""`Int8FileScan`: a certified pass over codes on disk, a quarter of the bytes of the atoms."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+from typing import final
+
+from wolfhound import store
+from wolfhound._spool import spool_folder
+from wolfhound.atoms import as_atoms, fingerprint
+from wolfhound.core import Atoms, AtomsLike, Hits, Vector
+from wolfhound.oracles import _saved as saved
+from wolfhound.oracles._question import CheckedOracle, Question
+from wolfhound.oracles.indexes import SAVED_AS, IndexKind
+from wolfhound.oracles.int8.on_disk import FileCodes, write_codes
+from wolfhound.oracles.int8.scan import NAME as IN_MEMORY
+from wolfhound.oracles.int8.scan import ON_DISK as NAME
+from wolfhound.oracles.int8.scan import answer_by_codes
+from wolfhound.oracles.scan import Scan
+from wolfhound.validate import path
+
+
+@final
+class Int8FileScan(CheckedOracle):
+    """As `Int8Scan`, with the codes on disk: for atoms, and codes, that do not fit in memory.
+
+    A query reads the codes from the first to the last, one chunk ahead, n (d + 8) bytes; then,
+    from the atoms, the few rows that can be among the k best. All k answers are those of
+    ``Scan(atoms, screen=False)``, to the bit. Takes the memory of a few chunks.
+
+    Made by `build` or `load`. The folder must stay as it is; once it has changed, a query
+    raises OSError.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> hits = Int8FileScan.build(np.eye(3)).query(np.array([[1.0, 3.0, 2.0]]), k=2)
+    >>> hits.ids, hits.scores
+    (array([[1, 2]]), array([[3., 2.]]))
+    """
+
+    def __init__(self, atoms: Atoms, codes: FileCodes, folder: Path) -> None:
+        self._atoms, self._codes, self._folder = atoms, codes, folder
+        self._scan = Scan(atoms, screen=False)
+
+    @classmethod
+    def build(cls, atoms: AtomsLike, folder: saved.Folder | None = None) -> Int8FileScan:
+        """Encode the atoms to a folder in one pass, which also checks that they are finite.
+
+        Parameters
+        ----------
+        atoms
+            Atoms, an array or a path.
+        folder
+            New, empty, or with an index that is replaced; whole or not at all. It can be
+            loaded later. Default: a temporary one, removed with the oracle.
+        """
+        rows = as_atoms(atoms)
+        place = Path(tempfile.mkdtemp(dir=spool_folder())) if folder is None else path(folder, "folder")
+        with store.compose(place, SAVED_AS) as draft:
+            draft.fingerprint = fingerprint(rows)
+            draft.params = {"index": NAME, **write_codes(rows, draft)}
+        # What was just written needs no proof.
+        stored = store.load(place, SAVED_AS, check=False)
+        built = cls(rows, FileCodes.of(stored, rows.shape), place)
+        if folder is None:
+            weakref.finalize(built, shutil.rmtree, place, ignore_errors=True)
+        return built
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the codes take on disk."""
+        return self._codes.nbytes
+
+    def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
+        """Answer checked queries; thresholds are ignored."""
+        return answer_by_codes(self._atoms, self._codes, self._scan, question)
+
+    def save(self, folder: saved.Folder) -> None:
+        """Write the codes to another folder, whole or not at all; see `load`."""
+        if os.path.isdir(folder) and os.path.samefile(folder, self._folder):
+            return  # they are there
+        with store.compose(folder, SAVED_AS) as draft:
+            self._codes.copy(draft)
+            draft.fingerprint = fingerprint(self._atoms)
+            draft.params = {"index": NAME, **self._codes.numbers()}
+
+    @classmethod
+    def load(cls, folder: saved.Folder, atoms: AtomsLike) -> Int8FileScan:
+        """Open codes that this class or `Int8Scan` saved; prove in one pass that they are of the atoms.
+
+        As for `Int8Scan.load`, bounds rest on the atoms, not on the folder.
+
+        Raises
+        ------
+        StoreError
+            If the folder is damaged, or was made from other atoms.
+        """
+        rows, stored = saved.open_index(folder, atoms, [NAME, IN_MEMORY])
+        with stored.reading():
+            codes = FileCodes.of(stored, rows.shape)
+        saved.check_codes(stored, codes, rows)
+        return cls(rows, codes, stored.folder)
+
+    def __repr__(self) -> str:
+        """The atoms and the bytes."""
+        return f"Int8FileScan({self._atoms!r}, {self.nbytes / 2**20:.1f} MiB on disk)"
+
+
+def _make(atoms: AtomsLike, *, seed: int = 0) -> Int8FileScan:
+    return Int8FileScan.build(atoms)
+
+
+INT8_FILE = IndexKind(
+    name=NAME,
+    title="Int8FileScan",
+    build=_make,
+    build_in=Int8FileScan.build,
+    load=Int8FileScan.load,
+    passes=1,
+    proves=True,
+)

@@ -1,0 +1,63 @@
+"""`wolfhound design`: plans from files and factors, pictures, JSON, exit codes."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+import wolfhound as wh
+from tests.cli.conftest import Run, words
+
+
+@pytest.fixture
+def table(folder: Path) -> Path:
+    """Possible experiments, with a name for each."""
+    levels = (range(300, 401, 10), (1, 2, 3), ("none", "Pd"))
+    with open("possible.csv", "w") as file:
+        file.write("name,temperature,pressure,catalyst\n")
+        for i, (a, b, c) in enumerate(itertools.product(*levels)):
+            file.write(f"run {i},{a},{b},{c}\n")
+    return Path("possible.csv")
+
+
+@pytest.mark.slow
+def test_a_plan_of_a_table(run: Run, table: Path) -> None:
+    columns = ("--columns", "temperature,pressure,catalyst")
+    files = ("-o", "plan.csv", "--plot", "plan.png", "--save", "saved")
+    ran = run("design", table, *columns, "--model", "quadratic", "--runs", 24, *files)
+    assert ran.code == 0
+    assert "24 runs at" in words(ran.out)
+    with open("plan.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 24
+    assert {row["catalyst"] for row in rows} == {"none", "Pd"}
+    assert Path("plan.png").read_bytes()[:4] == b"\x89PNG"
+    assert wh.load("saved").efficiency > 1.0 - 1e-6
+
+
+def test_weights_of_factors_as_json(run: Run, folder: Path) -> None:
+    ran = run("design", "--factor", "x=-1,0,1", "--model", "quadratic", "--json")
+    assert ran.code == 0
+    document = json.loads(ran.out)
+    assert document["status"] == "GAP_REACHED"
+    assert document["efficiency"] > 1.0 - 1e-6
+    assert document["terms"] == ["1", "x", "x^2"]
+    assert [row["weight"] for row in document["design"]] == pytest.approx([1 / 3] * 3, abs=1e-5)
+    with_runs = json.loads(
+        run("design", "--factor", "x=-1,0,1", "--runs", 4, "--criterion", "i", "--json").out
+    )
+    assert with_runs["plan"]["runs"] == len(with_runs["plan"]["rows"]) == 4
+
+
+def test_given_runs_and_limits(run: Run, folder: Path) -> None:
+    Path("done.csv").write_text("a,b\n1,x\n1,x\n")
+    factors = ("--factor", "a=0,1", "--factor", "b=x,y")
+    assert run("design", *factors, "--given", "done.csv", "--runs", 4, "--criterion", "a").code == 0
+    ran = run("design", "atoms.npy", "--model", "terms", "--max-passes", 0)
+    assert ran.code == 1
+    assert "MAX_PASSES" in ran.out

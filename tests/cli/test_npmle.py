@@ -1,0 +1,75 @@
+"""`wolfhound npmle`: posterior means for every row, pictures, JSON, wrong uses."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wolfhound as wh
+from tests.cli.conftest import Run, words
+
+
+@pytest.fixture
+def table(folder: Path) -> None:
+    """Estimates with names and standard errors, and a table of counts."""
+    rng = np.random.default_rng(1)
+    errors = rng.uniform(0.3, 2.0, 80)
+    z = np.where(rng.random(80) < 0.7, 0.0, 3.0) + errors * rng.standard_normal(80)
+    lines = [f"g{i},{a!r},{b!r}" for i, (a, b) in enumerate(zip(z.tolist(), errors.tolist(), strict=True))]
+    Path("data.csv").write_text("name,z,s\n" + "\n".join(lines) + "\n")
+    counts = [7840, 1317, 239, 42, 14, 4, 4, 1]
+    Path("claims.csv").write_text("claims,policies\n" + "\n".join(f"{i},{n}" for i, n in enumerate(counts)))
+
+
+@pytest.mark.slow
+def test_every_row_gets_a_posterior_mean(run: Run, table: None) -> None:
+    options = ("--se", "s", "-o", "posterior.csv", "--plot", "prior.png", "--save", "fit")
+    ran = run("npmle", "data.csv", "--x", "z", *options)
+    assert ran.code == 0
+    assert "proved over the continuum" in words(ran.out)
+    with open("posterior.csv") as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == ["name", "z", "posterior_mean", "low", "high", "lfsr"]
+    fit = wh.load("fit")
+    np.testing.assert_array_equal([float(line["posterior_mean"]) for line in lines], fit.posterior_mean())
+    assert Path("prior.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_counts_with_weights_as_json(run: Run, table: None) -> None:
+    options = ("--weights", "policies", "--family", "poisson", "--exposure", "1", "--json")
+    document = json.loads(run("npmle", "claims.csv", "--x", "claims", *options).out)
+    assert document["success"]
+    assert document["gap"] <= 1e-6
+    assert sum(document["mass"]) == pytest.approx(1.0)
+
+
+def test_a_gap_that_is_too_small_is_not_success(run: Run, table: None) -> None:
+    assert run("npmle", "data.csv", "--x", "z", "--se", "1", "--atol", "1e-300").code == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--x z", "--se"),
+        ("--x q --se s", "--x"),
+        ("--x z --se q", "--se"),
+        ("--x z --se s --family gauss", "--family"),
+        ("--x z --se s --family poisson", "--se"),
+        ("--x z --se s --df 3", "--df"),
+        ("--x z --se s --family student-t", "--df"),
+        ("--x z --se s --weights q", "--weights"),
+        ("--x z --se s --out data.csv", "--out"),
+        ("--x z --se s --out posterior.txt", "--out"),
+        ("--x name --se s", "name"),
+    ],
+)
+def test_wrong_uses(run: Run, table: None, options: str, said: str) -> None:
+    ran = run("npmle", "data.csv", *options.split())
+    assert ran.code == 2
+    assert said in ran.err
+    assert len(ran.err.strip().splitlines()) == 1

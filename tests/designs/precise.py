@@ -1,0 +1,97 @@
+"""Criteria and efficiencies in 60 digits."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def inform(rows: Array, shares: Array) -> Any:
+    """The information matrix of float rows and float shares, exactly up to 60 digits."""
+    matrix = mpmath.matrix(rows.shape[1], rows.shape[1])
+    for row, share in zip(rows.tolist(), shares.tolist(), strict=True):
+        x = mpmath.matrix([mpmath.mpf(value) for value in row])
+        matrix += mpmath.mpf(share) * (x * x.T)
+    return matrix
+
+
+def criterion_of(rows: Array, shares: Array, root: Array | None) -> Any:
+    """Log det M / d, or trace C'M^-1 C."""
+    with mpmath.workdps(60):
+        return _evaluate(inform(rows, shares), root)
+
+
+def _evaluate(matrix: Any, root: Array | None) -> Any:
+    if root is None:
+        return mpmath.log(mpmath.det(matrix)) / matrix.rows
+    c = mpmath.matrix(root.tolist())
+    solved = mpmath.inverse(matrix) * c
+    return sum(c[i, j] * solved[i, j] for i in range(c.rows) for j in range(c.cols))
+
+
+def efficiency_of(
+    rows: Array, weights: Array, root: Array | None, given: Array, share: float, candidates: Array
+) -> Any:
+    """At least the efficiency of a design: relative to the best that multiplicative steps find."""
+    best = _climb(candidates, root, given, share, np.full(len(candidates), 1.0 / len(candidates)))
+    with mpmath.workdps(60):
+        mine = _with_given(rows, weights, given, share)
+        other = _with_given(candidates, best, given, share)
+        a, b = _evaluate(mine, root), _evaluate(other, root)
+        return min(mpmath.mpf(1), mpmath.exp(a - b) if root is None else b / a)
+
+
+def at_most(
+    mine: tuple[Array, Array], root: Array | None, given: Array, share: float, candidates: Array
+) -> Any:
+    """A number that no proved efficiency may exceed, in 120 digits; None if M is singular.
+
+    The design is compared with equal weights, and with where multiplicative steps lead from there.
+    """
+    scale = np.exp2(-np.frexp(np.abs(candidates).max(axis=0, initial=0.0))[1].clip(-1000, 1000).astype(float))
+    start = np.full(len(candidates), 1.0 / len(candidates))
+    with np.errstate(all="ignore"):
+        others = [start]
+        with contextlib.suppress(np.linalg.LinAlgError):
+            c = None if root is None else root * scale[:, None]
+            others.append(_climb(candidates * scale, c, given * scale, share, start))
+    with mpmath.workdps(120):
+        here = _with_given(*mine, given, share)
+        if not mpmath.det(here) > 0:
+            return None
+        value, best = _evaluate(here, root), mpmath.mpf(1)
+        for other in others:
+            if np.isfinite(other).all() and other.sum() > 0.0:
+                matrix = _with_given(candidates, other, given, share)
+                if mpmath.det(matrix) > 0:
+                    there = _evaluate(matrix, root)
+                    best = min(best, mpmath.exp(value - there) if root is None else there / value)
+        return best
+
+
+def _with_given(rows: Array, weights: Array, given: Array, share: float) -> Any:
+    total = mpmath.fsum(map(mpmath.mpf, weights.tolist()))
+    matrix = (1 - mpmath.mpf(share)) / total * inform(rows, weights)
+    if share:
+        matrix += mpmath.mpf(share) / len(given) * inform(given, np.ones(len(given)))
+    return matrix
+
+
+def _climb(rows: Array, root: Array | None, given: Array, share: float, weights: Array) -> Array:
+    """Multiplicative steps in float64: each design is one to compare with, wherever they end."""
+    fixed = given.T @ given / max(len(given), 1)
+    for _ in range(400):
+        matrix = (1.0 - share) * (rows * weights[:, None]).T @ rows + share * fixed
+        solved = np.linalg.solve(matrix, rows.T)
+        lifted = solved if root is None else root.T @ solved
+        scores = (rows.T * solved).sum(axis=0) if root is None else (lifted**2).sum(axis=0)
+        weights = weights * scores ** (1.0 if root is None else 0.5)
+        weights = weights / weights.sum()
+    return weights

@@ -1,0 +1,108 @@
+"""Exact designs: apportionment, exchange, and their efficiencies."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wolfhound import AOptimal, DOptimal, Factors, IOptimal, LinearModel, Quadratic, design, load
+from wolfhound.designs.exact import apportion, show_efficiency
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**32), k=st.integers(1, 12), runs=st.integers(1, 60))
+def test_apportionment_is_efficient(seed: int, k: int, runs: int) -> None:
+    weights = np.random.default_rng(seed).dirichlet(np.ones(k))
+    counts = apportion(weights, runs)
+    assert counts.sum() == runs
+    assert (counts >= (runs >= k)).all()
+    # Pukelsheim and Rieder: no transfer of one run raises the least n_i / w_i, for runs >= k.
+    least = (counts / weights).min() if runs >= k else 0.0
+    takers = (counts - 1)[counts > 1] / weights[counts > 1]
+    assert runs < k or takers.max(initial=-np.inf) <= least + 1e-9
+
+
+def _brute(rows: Any, runs: int, value: Any) -> float:
+    best = -np.inf
+    for chosen in itertools.combinations_with_replacement(range(len(rows)), runs):
+        picked = rows[list(chosen)]
+        best = max(best, value(picked.T @ picked / runs))
+    return best
+
+
+def _log_det(matrix: Any) -> float:
+    return float(np.linalg.slogdet(matrix)[1]) / len(matrix)
+
+
+def _minus_trace(matrix: Any) -> float:
+    singular = np.linalg.cond(matrix) > 1e12
+    return -np.inf if singular else -float(np.log(np.trace(np.linalg.inv(matrix))))
+
+
+@pytest.mark.parametrize(("criterion", "value"), [(DOptimal(), _log_det), (AOptimal(), _minus_trace)])
+def test_exchange_comes_close_to_all_combinations(criterion: Any, value: Any) -> None:
+    rows = np.random.default_rng(5).standard_normal((9, 2))
+    found = design(rows, criterion=criterion)
+    for runs in (2, 3, 5):
+        exact = found.round(runs)
+        picked = np.repeat(rows[exact.ids], exact.counts, axis=0)
+        here = value(picked.T @ picked / runs)
+        assert here == pytest.approx(_brute(rows, runs, value), abs=0.03)
+        assert exact.efficiency <= np.exp(here - value(found.information)) + 1e-9
+        assert exact.efficiency >= np.exp(here - value(found.information)) - 1e-5
+
+
+def test_whole_weights_are_kept() -> None:
+    found = design(Factors({"x": np.linspace(-1.0, 1.0, 9)}), model=Quadratic())
+    exact = found.round(9)
+    assert exact.counts.tolist() == [3, 3, 3]
+    assert exact.efficiency > 1.0 - 1e-6
+    assert exact.runs == 9
+    assert "9 runs at 3 points" in repr(exact)
+
+
+def test_tables_show_what_was_given() -> None:
+    grid = Factors({"temperature": [20.0, 30.0], "catalyst": ["none", "Pd"], "id": [1.0, 2.0]})
+    exact = design(grid, model=LinearModel(), criterion=IOptimal()).round(8)
+    frame = exact.to_frame()
+    assert list(frame.columns) == ["run", "id", "temperature", "catalyst", "id_"]
+    assert len(frame) == 8
+    assert set(frame["catalyst"]) == {"none", "Pd"}
+    assert set(frame["temperature"]) == {20.0, 30.0}
+
+
+def test_too_few_runs_name_what_they_leave() -> None:
+    found = design(Factors({"a": [0.0, 1.0], "b": [0.0, 1.0]}), model=LinearModel())
+    with pytest.raises(
+        ValueError, match=r"at least 3 for 3 terms\. Got 2, which leaves 1 group of aliased terms"
+    ):
+        found.round(2)
+    more = design(
+        Factors({"a": [0.0, 1.0], "b": [0.0, 1.0]}), model=LinearModel(), given=[[0.0, 0.0]], runs=2
+    )
+    assert more.round(2).efficiency > 0.5
+    with pytest.raises(ValueError, match="`runs` must be 2"):
+        more.round(3)
+
+
+def test_a_saved_design_rounds_too(tmp_path: Any) -> None:
+    rows = np.random.default_rng(0).standard_normal((500, 3))
+    found = design(rows)
+    found.save(tmp_path / "plan")
+    back = load(tmp_path / "plan", rows)
+    for name in ("ids", "weights", "information", "settings"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(found, name))
+    assert (back.efficiency, back.model, back.status) == (found.efficiency, found.model, found.status)
+    assert back.round(12).efficiency == pytest.approx(found.round(12).efficiency, abs=0.02)
+    assert repr(back) == repr(found)
+
+
+def test_efficiencies_are_never_shown_above() -> None:
+    assert show_efficiency(0.99876) == "0.9987"
+    assert show_efficiency(1.0 - 2.5e-9) == "1 - 2.5e-09"

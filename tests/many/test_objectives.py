@@ -1,0 +1,118 @@
+"""Lists of objectives: the same bounds as `minimize` proves, one question per pass for all."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wolfhound as wh
+from tests.many.test_asked import Watched
+from tests.many.test_many import same
+from tests.many.test_small import normal
+from wolfhound.core import Objective, Status
+
+ATOMS = normal(300, 5)
+TARGETS = 2.0 * normal(7, 5, seed=1)
+DESIGN = normal(4, 5, seed=2)
+TALL = normal(50, 5, seed=3)
+LABELS = np.sign(normal(50, 1, seed=4)[:, 0])
+
+LISTS: dict[str, list[Any]] = {
+    "shared design": [wh.LeastSquares(DESIGN, b) for b in normal(6, 4, seed=5)],
+    "tall design": [wh.LeastSquares(TALL, b) for b in normal(6, 50, seed=5)],
+    "own designs": [wh.LeastSquares(normal(6, 5, seed=i), normal(1, 6, seed=i)[0]) for i in range(5)],
+    "logistic": [wh.Logistic(TALL * c, LABELS) for c in (0.5, 1.0, 2.0)],
+    "mixed": [wh.SquaredDistance(TARGETS[0]), wh.Logistic(TALL, LABELS)],
+}
+
+
+def test_squared_distances_are_points() -> None:
+    assert same(
+        wh.minimize_many([wh.SquaredDistance(t) for t in TARGETS], ATOMS), wh.minimize_many(TARGETS, ATOMS)
+    )
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("exclude", [None, [3, 5]])
+def test_every_objective_is_proved(name: str, exclude: Any) -> None:
+    objectives: list[Objective] = LISTS[name]
+    result = wh.minimize_many(objectives, ATOMS, exclude=exclude)
+    assert result.success
+    assert (result.gap <= result.goal * (1.0 + 1e-6)).all()
+    for i, objective in enumerate(objectives):
+        alone = wh.minimize(objective, ATOMS, exclude=exclude)
+        assert result.lower[i] <= alone.value
+        assert alone.lower <= result.value[i]
+        assert objective.at(result.x(i)).value <= result.value[i] + 1e-12
+    assert not np.isin(result.ids, [] if exclude is None else exclude).any()
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_goals_are_those_of_minimize(name: str) -> None:
+    result = wh.minimize_many(LISTS[name], ATOMS)
+    np.testing.assert_allclose(result.goal, [wh.minimize(f, ATOMS).goal for f in LISTS[name]], rtol=1e-6)
+
+
+def test_passes_are_shared() -> None:
+    watched = Watched(wh.Scan(ATOMS))
+    result = wh.minimize_many(LISTS["logistic"], watched)
+    assert watched.asked[0] == 3
+    assert len(watched.asked) == result.passes.max()
+    assert watched.asked == sorted(watched.asked, reverse=True)
+    assert same(result, wh.minimize_many(LISTS["logistic"], Watched(wh.Scan(ATOMS))))
+
+
+def test_a_list_may_be_bounded_and_limited() -> None:
+    squares = LISTS["shared design"]
+    few = wh.minimize_many(squares, ATOMS, max_atoms=2, at_most_one=True)
+    assert few.support.max() <= 2
+    free = wh.minimize_many(squares, ATOMS, at_most_one=True)
+    assert (free.lower <= few.value).all()
+
+
+def test_negative_values_are_saved(tmp_path: Path) -> None:
+    linear = [wh.Custom(lambda x: (float(x[0]), np.eye(5)[0]), convex=True) for _ in range(2)]
+    result = wh.minimize_many(linear, ATOMS)
+    assert result.value[0] == pytest.approx(ATOMS[:, 0].min())
+    result.save(tmp_path / "saved")
+    assert same(wh.load(tmp_path / "saved"), result)
+    assert (result.distance == 0.0).all()
+
+
+def test_lists_that_are_cut_short() -> None:
+    late = wh.minimize_many(LISTS["logistic"] * 12, ATOMS, max_seconds=0.0, rtol=1e-12)
+    assert set(late.status) == {Status.MAX_SECONDS}
+    assert np.isfinite(late.value[:32]).all()
+    assert np.isinf(late.value[32:]).all()
+    stopped = wh.minimize_many(LISTS["logistic"] * 12, ATOMS, callback=lambda state: True)
+    assert set(stopped.status[32:]) == {Status.STOPPED}
+    lost = wh.minimize_many(LISTS["logistic"], Watched(wh.Scan(ATOMS), lives=0))
+    assert set(lost.status) == {Status.LOST}
+
+
+def test_ctrl_c_ends_all_runs() -> None:
+    class Interrupted(Watched):
+        def query(self, queries: Any, **options: Any) -> Any:
+            raise KeyboardInterrupt
+
+    result = wh.minimize_many(LISTS["logistic"], Interrupted(wh.Scan(ATOMS)))
+    assert set(result.status) == {Status.INTERRUPTED}
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "error", "text"),
+    [
+        ([LISTS["mixed"][0], 3], {}, TypeError, "`targets\\[1\\]` must be an objective"),
+        ([wh.SquaredDistance([1.0, 2.0])], {}, ValueError, "`targets\\[0\\]` must be of dimension 5"),
+        (LISTS["mixed"], {"out": "x"}, ValueError, "`out` must be None with objectives"),
+        (LISTS["mixed"], {"max_atoms": 2}, ValueError, "`max_atoms` must be left out"),
+        (LISTS["mixed"], {"at_most_one": True}, ValueError, "`at_most_one` must be left out"),
+    ],
+)
+def test_wrong_lists(targets: Any, options: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        wh.minimize_many(targets, ATOMS, **options)

@@ -1,0 +1,217 @@
+"""Fits: known answers, proofs over the continuum, posteriors, saving, pictures, wrong uses."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import wolfhound
+from tests.fuzz.mixtures import draw, judge_fit
+from wolfhound.mixtures._exchange import merge
+from wolfhound.mixtures.families import OwnDensity
+from wolfhound.store import StoreError
+
+wh: Any = wolfhound  # without its types: wrong calls are tested, too
+CLAIMS = [7840, 1317, 239, 42, 14, 4, 4, 1]
+FAMILIES: dict[str, Any] = {
+    "normal": wh.Normal([0.5, 1.0, 2.0]),
+    "poisson": wh.Poisson([0.5, 1.0, 2.0]),
+    "binomial": wh.Binomial([3, 5, 9]),
+    "student-t": wh.StudentT(4.0, [0.5, 1.0, 2.0]),
+}
+
+
+@pytest.fixture(scope="module")
+def fit() -> Any:
+    """Normal means, two thirds of them 0."""
+    rng = np.random.default_rng(0)
+    errors = np.exp(rng.uniform(-1.0, 1.0, 300))
+    x = np.where(rng.random(300) < 0.67, 0.0, 3.0) + errors * rng.standard_normal(300)
+    return wh.npmle(x, wh.Normal(errors))
+
+
+@pytest.mark.slow
+def test_claims_of_simar() -> None:
+    # Simar (1976): log-likelihood -5340.704, three points near 0, 0.336 and 2.545.
+    fit = wh.npmle(range(8), wh.Poisson(), CLAIMS)
+    assert fit.success
+    assert fit.log_likelihood() == pytest.approx(-5340.704, abs=6e-3)
+    assert len(fit.mass) == 3
+    assert 9461 * fit.value == pytest.approx(fit.log_likelihood(), abs=1e-8)
+
+
+def test_counts_are_observations() -> None:
+    counted = wh.npmle(range(8), wh.Poisson(), CLAIMS)
+    listed = wh.npmle(np.repeat(np.arange(8), CLAIMS), wh.Poisson())
+    np.testing.assert_array_equal(counted.support, listed.support)
+    assert counted.gap == listed.gap
+
+
+def test_one_observation_is_its_own_best_parameter() -> None:
+    for family, x, best in ((wh.Normal(2.0), 1.5, 1.5), (wh.Poisson(4.0), 6, 1.5), (wh.Binomial(8), 2, 0.25)):
+        fit = wh.npmle([x], family)
+        assert fit.success
+        np.testing.assert_allclose(fit.posterior_mean(), [best], atol=1e-3)
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 100_000))
+def test_no_finer_fit_is_better_than_the_gap_allows(seed: int) -> None:
+    assert judge_fit(np.random.default_rng(seed)) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_hostile_data_are_proved(kind: int, seed: int) -> None:
+    x, second, weights = draw(np.random.default_rng([seed, kind]), kind)
+    fit = wh.npmle(x, (wh.Normal, wh.Poisson, wh.Binomial)[kind](second), weights)
+    assert fit.gap >= 0.0
+    assert fit.gap_on_grid <= fit.gap
+    assert fit.status in (wh.Status.GAP_REACHED, wh.Status.STALLED)
+
+
+def test_a_given_grid_bounds_what_leaving_it_brings(fit: wolfhound.MixtureFit) -> None:
+    on_grid = wh.npmle(fit.x, fit.family, grid=np.linspace(-4.0, 8.0, 40))
+    assert on_grid.success
+    assert set(on_grid.support) <= set(np.linspace(-4.0, 8.0, 40))
+    assert on_grid.value <= fit.value + fit.gap
+    assert fit.value <= on_grid.value + on_grid.gap
+
+
+@pytest.mark.parametrize(
+    ("family", "grid"),
+    [
+        (wh.StudentT(5.0), None),
+        (wh.NormalMeanScale(0.3), None),
+        (lambda x, theta: -np.abs(x[:, None] - theta), np.linspace(-3.0, 6.0, 30)),
+    ],
+)
+def test_other_families_are_proved_on_the_grid_only(
+    fit: wolfhound.MixtureFit, family: Any, grid: Any
+) -> None:
+    found = wh.npmle(fit.x, family, grid=grid)
+    assert found.gap == np.inf
+    assert found.gap_on_grid <= 1e-6
+    assert found.success
+    assert len(found.posterior_mean()) == 300
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_densities_are_those_of_scipy(name: str) -> None:
+    x, theta, family = np.array([0.0, 1.0, 3.0]), np.array([0.2, 0.7]), FAMILIES[name]
+    scale = np.array([0.5, 1.0, 2.0])[:, None]
+    wanted = {
+        "normal": lambda: stats.norm.logpdf(x[:, None], theta, scale),
+        "poisson": lambda: stats.poisson.logpmf(x[:, None], theta * scale),
+        "binomial": lambda: stats.binom.logpmf(x[:, None], np.array([[3], [5], [9]]), theta),
+        "student-t": lambda: stats.t.logpdf(x[:, None], 4.0, theta, scale),
+    }[name]()
+    np.testing.assert_allclose(family.log_density(x, theta), wanted, atol=1e-12)
+
+
+def test_posteriors_are_bayes_rule(fit: wolfhound.MixtureFit) -> None:
+    x, errors = np.array([-1.0, 2.0]), np.array([0.5, 2.0])
+    family = wh.Normal(errors)
+    joint = np.exp(family.log_density(x, fit.support)) * fit.mass
+    np.testing.assert_allclose(fit.density(x, family), joint.sum(axis=1))
+    posterior = joint / joint.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(fit.posterior(x, family), posterior)
+    np.testing.assert_allclose(fit.posterior_mean(x, family), posterior @ fit.support)
+    np.testing.assert_allclose(fit.log_likelihood(x, family), np.log(joint.sum(axis=1)).sum())
+    low, high = fit.posterior_interval(x, family, level=0.9).T
+    inside = (fit.support >= low[:, None]) & (fit.support <= high[:, None])
+    assert ((posterior * inside).sum(axis=1) >= 0.9).all()
+    wide = fit.local_fdr(x, family, radius=100.0)
+    np.testing.assert_allclose(wide, 1.0)
+    signs = np.minimum(
+        (posterior * (fit.support >= 0)).sum(axis=1), (posterior * (fit.support <= 0)).sum(axis=1)
+    )
+    np.testing.assert_allclose(fit.lfsr(x, family), signs)
+
+
+def test_samples_have_the_mass(fit: wolfhound.MixtureFit) -> None:
+    drawn = fit.sample(20_000, seed=1)
+    shares = [(drawn == theta).mean() for theta in fit.support]
+    np.testing.assert_allclose(shares, fit.mass, atol=0.02)
+
+
+def test_bootstrap_reuses_the_grid(fit: wolfhound.MixtureFit) -> None:
+    found = fit.bootstrap(3, seed=1)
+    assert found.masses.shape == (3, len(fit.grid))
+    np.testing.assert_allclose(found.masses.sum(axis=1), 1.0)
+    assert found.gaps.max() <= 1e-6
+    assert np.ptp(found.masses @ found.grid) > 0.0
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_save_and_load(name: str, tmp_path: Path) -> None:
+    fit = wh.npmle([0, 1, 3], FAMILIES[name])
+    fit.save(tmp_path / "fit")
+    back = wh.load(tmp_path / "fit")
+    assert repr(back) == repr(fit)
+    np.testing.assert_array_equal(back.posterior_mean(), fit.posterior_mean())
+
+
+def test_two_parameters_are_saved_too(tmp_path: Path) -> None:
+    fit = wh.npmle([0.0, 1.0, 3.0], wh.NormalMeanScale(0.5))
+    fit.save(tmp_path)
+    np.testing.assert_array_equal(wh.load(tmp_path).support, fit.support)
+    with pytest.raises(StoreError, match="mixture"):
+        wh.Result.load(tmp_path)
+
+
+@pytest.mark.slow
+def test_pictures_and_frames(fit: wolfhound.MixtureFit, tmp_path: Path) -> None:
+    fit.plot(tmp_path / "fit.png")
+    assert (tmp_path / "fit.png").read_bytes()[:4] == b"\x89PNG"
+    wh.npmle([0, 1, 3], wh.Binomial([3, 5, 9])).plot(tmp_path / "counts.svg")
+    assert list(fit.to_frame().columns) == ["theta", "mass"]
+    assert "proved over the continuum" in repr(fit)
+
+
+def test_neighbours_are_merged_in_their_centre() -> None:
+    places, masses = merge(np.array([2.0, 0.0, 0.1]), np.array([0.5, 0.3, 0.2]), 0.15)
+    np.testing.assert_allclose(places, [0.04, 2.0])
+    np.testing.assert_allclose(masses, [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: wh.npmle([], wh.Normal()), "x"),
+        (lambda: wh.npmle([1.0, np.nan], wh.Normal()), "x"),
+        (lambda: wh.npmle([1.0], wh.Normal(0.0)), "sigma"),
+        (lambda: wh.npmle([1.0, 2.0], wh.Normal([1.0])), "sigma"),
+        (lambda: wh.npmle([0.5], wh.Poisson()), "whole numbers"),
+        (lambda: wh.npmle([-1], wh.Poisson()), "whole numbers"),
+        (lambda: wh.npmle([4], wh.Binomial(3)), "at most n"),
+        (lambda: wh.Binomial(2.5), "n"),
+        (lambda: wh.StudentT(np.inf), "df"),
+        (lambda: wh.npmle([1.0], wh.Normal), "family"),
+        (lambda: wh.npmle([1.0], "normal"), "family"),
+        (lambda: wh.npmle([1.0], lambda x, theta: x), "grid"),
+        (lambda: wh.npmle([1.0], lambda x, theta: x, grid=[1.0]), "log-density"),
+        (lambda: wh.npmle([1.0], wh.Normal(), [0.0]), "weights"),
+        (lambda: wh.npmle([1.0], wh.Normal(), grid=[np.inf]), "grid"),
+        (lambda: wh.npmle([1], wh.Binomial(3), grid=[0.5, 1.5]), "grid"),
+        (lambda: wh.npmle([1.0], wh.Normal(), atol=0.0), "atol"),
+        (lambda: wh.npmle([1.0], wh.Normal()).posterior_mean(family=wh.Normal()), "x"),
+        (lambda: wh.npmle([1.0], wh.Normal()).posterior_interval(level=1.0), "level"),
+        (lambda: wh.npmle([1.0, 2.0], wh.NormalMeanScale(1.0)).lfsr(), "one parameter"),
+        (
+            lambda: wh.npmle([1.0], OwnDensity(lambda x, t: -((x[:, None] - t) ** 2)), grid=[1.0]).save("x"),
+            "save",
+        ),
+    ],
+)
+def test_wrong_uses_are_named(call: Any, words: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=words):
+        call()

@@ -1,0 +1,166 @@
+"""Weights of given components: small exact cases, tall ones, files, proofs and wrong uses."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wolfhound import MixtureLikelihood, fit_weights, minimize, set_threads
+from wolfhound.mixtures import _newton, _rows
+from wolfhound.mixtures._rows import LikelihoodRows
+from wolfhound.mixtures._weights_kernels import read_block
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def scales(n: int, m: int, seed: int = 0) -> Array:
+    """Likelihoods of normal observations under m scales, as ashr has them."""
+    rng = np.random.default_rng(seed)
+    z = np.where(rng.random(n) < 0.7, 0.0, 2.0 * rng.standard_t(4, n)) + rng.standard_normal(n)
+    variance = 1.0 + np.r_[0.0, np.geomspace(0.05, 20.0, m - 1)] ** 2
+    logs = -0.5 * np.log(variance) - 0.5 * z[:, None] ** 2 / variance
+    return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
+
+
+def measure_gap(matrix: Array, x: Array, shares: Array) -> float:
+    """The gap of weights, in extended precision."""
+    wide = matrix.astype(np.longdouble)
+    return float(np.log(((shares / (wide @ x)) @ wide).max() / shares.sum()))
+
+
+def test_two_components_in_closed_form() -> None:
+    # A share p of the observations is of the first kind only: its weight is p.
+    matrix = np.repeat([[1.0, 0.0], [0.0, 1.0]], [3, 7], axis=0)
+    np.testing.assert_allclose(fit_weights(matrix, atol=1e-12).weights, [0.3, 0.7], atol=1e-6)
+
+
+def test_counts_stand_for_repeats() -> None:
+    matrix, counts = scales(40, 9), np.arange(40) % 4
+    alone = fit_weights(np.repeat(matrix, counts, axis=0), atol=1e-10)
+    counted = fit_weights(matrix, weights=counts, atol=1e-10)
+    assert alone.value == pytest.approx(counted.value, abs=2e-10)
+
+
+@pytest.mark.slow
+def test_the_same_minimum_as_minimize() -> None:
+    matrix = scales(500, 60)
+    run = minimize(MixtureLikelihood(), matrix.T.copy(), rtol=0.0, atol=1e-9)
+    fit = fit_weights(matrix, atol=1e-9)
+    assert -fit.value == pytest.approx(run.value, abs=2e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [1, 40, 300])
+def test_tall_problems_take_few_reads(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_newton, "FIRST", 400)
+    monkeypatch.setattr(_newton, "SECOND", 1500)
+    matrix = scales(6000, m).astype(np.float32) if m > 1 else np.ones((6000, 1), np.float32)
+    fit = fit_weights(matrix)
+    assert fit.success
+    assert fit.reads <= 8
+    assert fit.gap >= measure_gap(matrix, fit.weights, np.full(6000, 1.0 / 6000))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 10_000), st.booleans())
+def test_a_proved_gap_is_no_smaller_than_the_true_one(n: int, m: int, seed: int, narrow: bool) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = np.exp(-rng.exponential(4.0, (n, m))).astype(np.float32 if narrow else np.float64)
+    weights = rng.dirichlet(np.ones(n))
+    fit = fit_weights(matrix, weights=weights)
+    assert fit.success
+    assert fit.weights.min() >= 0.0
+    assert fit.gap >= measure_gap(matrix, fit.weights, weights.astype(np.longdouble)) - 1e-15
+
+
+def test_logarithms_files_and_arrays_agree(tmp_path: Path) -> None:
+    matrix = scales(300, 20)
+    logs = np.log(matrix) + np.linspace(-2000.0, 2000.0, 300)[:, None]
+    np.save(tmp_path / "logs.npy", logs)
+    np.save(tmp_path / "likelihoods.npy", matrix)
+    plain = fit_weights(matrix, atol=1e-8)
+    from_logs = fit_weights(logs, log=True, atol=1e-8)
+    from_file = fit_weights(tmp_path / "logs.npy", log=True, atol=1e-8)
+    np.testing.assert_array_equal(fit_weights(tmp_path / "likelihoods.npy", atol=1e-8).weights, plain.weights)
+    np.testing.assert_array_equal(from_logs.weights, from_file.weights)
+    assert from_logs.value == pytest.approx(plain.value, abs=1e-7)
+    assert fit_weights(logs, log=True).gap > 1.1e-7  # float32 costs two roundings
+
+
+def test_a_row_at_the_edge_of_the_domain() -> None:
+    matrix = np.ones((200, 3))
+    matrix[0] = [1e-25, 1e-30, 1.0]
+    fit = fit_weights(matrix[:, [0, 1, 2]] * np.array([1.0, 0.9, 0.5]))
+    assert fit.success
+
+
+def test_the_kernel_and_numpy_agree() -> None:
+    matrix, x = scales(300, 7), np.array([0.3, 0.0, 0.2, 0.5, 0.0, 0.0, 0.0])
+    w, u, g = np.random.default_rng(0).dirichlet(np.ones(300)), np.empty(300), np.zeros(7)
+    active = np.flatnonzero(x)
+    value, mass, least, bad, wrong = read_block(matrix, w, active, x[active], np.ones(300), u, g)
+    mixed = matrix @ x
+    np.testing.assert_allclose(u, mixed, rtol=1e-14)
+    np.testing.assert_allclose(g, (w / mixed) @ matrix, rtol=1e-13)
+    np.testing.assert_allclose(
+        [value, mass, least, bad, wrong], [w @ np.log(mixed), (w / mixed).sum(), mixed.min(), 0, -1]
+    )
+
+
+def test_an_unexplained_row_is_counted_and_nothing_is_proved() -> None:
+    rows = LikelihoodRows(np.array([[1.0, 0.0], [0.0, 1.0]]), np.full(2, 0.5))
+    look = rows.look(np.array([1.0, 0.0]), np.empty(2))
+    assert look.bad == 1
+    assert rows.prove(look, 1) == np.inf
+
+
+@pytest.mark.slow
+def test_few_atoms_of_very_many_dimensions() -> None:
+    # A model is sized by the number of atoms: this asked for 75 GB once.
+    atoms = scales(100_000, 12).T.copy()
+    run = minimize(MixtureLikelihood(), atoms, rtol=0.0, atol=1e-6)
+    assert run.success
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: fit_weights([[1.0, -0.1]]), "likelihoods"),
+        (lambda: fit_weights([[1.0, np.nan]]), "likelihoods"),
+        (lambda: fit_weights([[1.0, 2.0], [0.0, 0.0]]), "positive somewhere"),
+        (lambda: fit_weights([[0.0, np.inf]], log=True), "likelihoods"),
+        (lambda: fit_weights(np.empty((0, 3))), "likelihoods"),
+        (lambda: fit_weights([[1.0]], weights=[-1.0]), "weights"),
+        (lambda: fit_weights([[1.0]], weights=[1.0, 2.0]), "weights"),
+        (lambda: fit_weights([[1.0]], atol=-1.0), "atol"),
+        (lambda: fit_weights("nowhere.npy"), "nowhere.npy"),
+    ],
+)
+def test_wrong_uses_are_named(call: Any, words: str) -> None:
+    with pytest.raises((ValueError, TypeError, FileNotFoundError), match=words):
+        call()
+
+
+@pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf])
+@pytest.mark.parametrize("n", [50, 9000])
+def test_one_wrong_entry_among_many_is_found(wrong: float, n: int) -> None:
+    matrix = scales(n, 4)
+    matrix[n - 3, 2] = wrong
+    with pytest.raises(ValueError, match=f"row {n - 3}"):
+        fit_weights(matrix)
+
+
+def test_any_number_of_threads_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_rows, "BLOCK_ENTRIES", 1 << 13)
+    matrix, found = scales(5000, 12), []
+    for threads in (1, 2, 3):
+        set_threads(threads)
+        found.append(fit_weights(matrix))
+    set_threads(None)
+    assert len({(fit.weights.tobytes(), fit.gap, fit.value) for fit in found}) == 1

@@ -1,0 +1,210 @@
+"""Arrays by name in .h5, .zarr and .safetensors files, and rows that are spooled."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import tempfile
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+from safetensors import numpy as safetensors
+
+from tests.test_readers import values
+from wolfhound import _files, _spool
+from wolfhound.atoms import FileAtoms, as_atoms
+from wolfhound.pulse import on_pulse
+from wolfhound.readers import read_array, read_atoms, read_vector
+
+ROWS = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(_files, "IN_MEMORY", 0)
+    monkeypatch.chdir(tmp_path)
+
+
+def write_h5() -> None:
+    with h5py.File("x.h5", "w") as file:
+        file["a"], file["deep/b"], file["v"] = ROWS, ROWS.astype(np.float16), ROWS[0]
+
+
+def write_zarr() -> None:
+    group = zarr.open_group("x.zarr", mode="w")
+    group.create_array("a", data=ROWS, chunks=(7, 4))
+    group.create_group("deep").create_array("b", data=ROWS.astype(np.float16), chunks=(300, 1))
+    group.create_array("v", data=ROWS[0])
+
+
+def write_safetensors() -> None:
+    Path("x.safetensors").write_bytes(
+        safetensors.save({"a": ROWS, "deep/b": ROWS.astype(np.float16), "v": ROWS[0]}, {"of": "us"})
+    )
+
+
+WRITERS: dict[str, Callable[[], None]] = {
+    ".h5": write_h5,
+    ".zarr": write_zarr,
+    ".safetensors": write_safetensors,
+}
+every_format = pytest.mark.parametrize("ending", WRITERS)
+
+
+@every_format
+def test_an_array_is_chosen_by_its_name(ending: str) -> None:
+    WRITERS[ending]()
+    np.testing.assert_array_equal(values(read_atoms(f"x{ending}::a")), ROWS)
+    halves = as_atoms(f"x{ending}::/deep/b")
+    assert halves.dtype == np.float32
+    np.testing.assert_array_equal(values(halves), ROWS.astype(np.float16))
+    np.testing.assert_array_equal(read_vector(f"x{ending}::v"), ROWS[0])
+    np.testing.assert_array_equal(read_array(f"x{ending}::a"), ROWS)
+    both = read_atoms([f"x{ending}::a", f"*{ending}::deep/b"])
+    np.testing.assert_array_equal(values(both), np.concatenate([ROWS, ROWS.astype(np.float16)]))
+
+
+@every_format
+@pytest.mark.parametrize("name", ["", "::c"])
+def test_what_is_not_clear_is_answered_by_a_list(ending: str, name: str) -> None:
+    WRITERS[ending]()
+    listed = rf"`path` must be x{ending}::name, name one of .*a \(300, 4\).*v \(4,\).* Got 'x{ending}{name}'"
+    with pytest.raises(ValueError, match=listed):
+        read_atoms(f"x{ending}{name}")
+    with pytest.raises(ValueError, match=r"an array with 2 axes. Got \(4,\) in x"):
+        read_atoms(f"x{ending}::v")
+
+
+def test_plain_arrays_are_read_where_they_lie() -> None:
+    write_h5()
+    write_safetensors()
+    for path in ("x.h5", "x.safetensors"):
+        atoms = read_atoms(f"{path}::a")
+        assert isinstance(atoms, FileAtoms)
+        assert atoms.path == Path(path).absolute()
+
+
+def test_what_is_not_plain_is_spooled_with_a_pulse() -> None:
+    with h5py.File("x.h5", "w", userblock_size=512) as file:
+        file["a"] = ROWS
+        file.create_dataset("chunks", data=ROWS, chunks=(16, 2), compression="gzip")
+        file["turned"] = ROWS.astype(">f8")
+    heard: list[int] = []
+    with on_pulse(heard.append):
+        for name in ("a", "chunks", "turned"):
+            atoms = read_atoms(f"x.h5::{name}")
+            assert isinstance(atoms, FileAtoms)
+            assert str(atoms.path).startswith(_spool.spool_folder())
+            np.testing.assert_array_equal(values(atoms), ROWS)
+    assert sum(heard) == 900
+
+
+@pytest.mark.parametrize(("package", "ending"), [("h5py", ".h5"), ("zarr", ".zarr")])
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, package: str, ending: str) -> None:
+    WRITERS[ending]()
+    real = importlib.import_module
+
+    def without(name: str, package_: str | None = None) -> ModuleType:
+        if name == package:
+            raise ImportError(name)
+        return real(name, package_)
+
+    monkeypatch.setattr(importlib, "import_module", without)
+    with pytest.raises(ImportError, match=rf'\{ending} needs {package}: pip install "wolfhound\[files\]"'):
+        read_atoms(f"x{ending}::a")
+
+
+# ---------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize("ending", [".h5", ".safetensors"])
+@pytest.mark.parametrize("content", [b"nothing of the kind", b"\xff" * 64, b"\x00" * 8])
+def test_other_content_is_refused_by_name(ending: str, content: bytes) -> None:
+    Path(f"x{ending}").write_bytes(content)
+    with pytest.raises(ValueError, match=rf"`path` must be an? .* file. Got x{ending}: ") as caught:
+        read_atoms(f"x{ending}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_that_is_no_zarr_store_is_refused() -> None:
+    Path("x.zarr").mkdir()
+    with pytest.raises(ValueError, match=r"`path` must be a Zarr folder. Got x.zarr"):
+        read_atoms("x.zarr")
+
+
+ENTRY = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
+LIES: dict[str, Any] = {
+    "more rows": {**ENTRY, "shape": [10**12, 3]},
+    "less than none": {**ENTRY, "shape": [-2, -3]},
+    "no numbers": {**ENTRY, "shape": ["2", 3]},
+    "beyond the end": {**ENTRY, "shape": [2 * 10**11, 3], "data_offsets": [0, 24 * 10**11]},
+    "before the start": {**ENTRY, "data_offsets": [-24, 0]},
+    "no offsets": {"dtype": "F32", "shape": [2, 3]},
+    "a list": [1, 2],
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_tensors_that_lie_are_refused_before_anything_is_allocated(lie: str) -> None:
+    header = json.dumps({"a": LIES[lie]}).encode()
+    Path("x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(24))
+    tracemalloc.start()
+    try:
+        for read in (read_atoms, read_array):
+            with pytest.raises(ValueError, match="`path` must be "):
+                read("x.safetensors")
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_types_that_numpy_has_not_are_refused_by_name() -> None:
+    header = json.dumps({"a": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]}}).encode()
+    Path("x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(12))
+    with pytest.raises(TypeError, match=r"`x.safetensors::a` must hold real numbers of at most 64 bits"):
+        read_atoms("x.safetensors")
+
+
+# ---------------------------------------------------------------- no room
+
+
+def spooled() -> list[str]:
+    return os.listdir(_spool.spool_folder())
+
+
+def test_no_room_for_a_copy_is_told_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_zarr()
+    before = spooled()
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**6, 10**6, 1000))
+    with pytest.raises(
+        OSError, match=r"No room for a copy of the rows, 4,800 bytes, .* 1,000 are free; set TMPDIR"
+    ):
+        read_atoms("x.zarr::a")
+    assert spooled() == before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is told by Linux only")
+def test_a_disk_that_becomes_full_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_zarr()
+    before = spooled()
+    real = tempfile.mkstemp
+
+    def full(**options: Any) -> tuple[int, str]:
+        descriptor, name = real(**options)
+        os.close(descriptor)
+        return os.open("/dev/full", os.O_WRONLY), name
+
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+    with pytest.raises(OSError, match="No room for a copy of the rows"):
+        read_atoms("x.zarr::a")
+    assert spooled() == before
