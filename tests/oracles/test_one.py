@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,15 @@ from wolfhound.oracles.subset import RandomSubset
 from wolfhound.pulse import on_pulse
 
 FIELDS = ("ids", "scores", "bounds", "rows", "slots", "scored", "passes", "radius")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def at_once() -> Iterator[None]:
+    """One call from the second query on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan, "OFTEN", 0)
+        yield
+
 
 # ---------------------------------------------------------------- kernels and their twins
 
@@ -154,6 +163,22 @@ def test_a_few_atoms_are_always_scored_once() -> None:
     for _ in range(3):
         hits = oracle.query(np.ones((1, 4)))
         assert (hits.scored[0], hits.passes) == (400, 1.0)
+
+
+def test_few_queries_do_not_wait_for_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "OFTEN", 2)
+    calls: list[int] = []
+
+    def make(*args: Any) -> Hits:
+        calls.append(1)
+        return make_hits(*args)
+
+    monkeypatch.setattr(scan, "make_hits", make)
+    oracle, made = Scan(np.eye(5)), []
+    for _ in range(4):
+        oracle.query(np.ones((1, 5)))
+        made.append(len(calls))
+    assert made == [0, 0, 1, 2]
 
 
 @pytest.mark.parametrize("make", [Scan, Int8Scan.build])

@@ -39,6 +39,9 @@ from wolfhound.validate import flag, memory
 _FEW = 4
 """So many queries are faster one by one than as a product of matrices."""
 
+OFTEN = 32
+"""So many single queries are answered in several calls: few are not worth seconds of compiling."""
+
 _NOT_KEPT = (np.empty(0, np.float32), 1.0)
 
 SCREEN_MEMORY = 1 << 30
@@ -88,6 +91,7 @@ class Scan(CheckedOracle):
         if wish is None and 8 * self._atoms.shape[0] > SCREEN_MEMORY:
             wish = False
         self._plan = plan_pass(self._atoms, self._memory, wish)
+        self._asked = 0  # single queries; threads may lose a count
         # Both are replaced whole, never changed: a query of another thread may hold them.
         self._norms: Norms | None = None
         self._reference: ReferencePass | None = None
@@ -95,8 +99,9 @@ class Scan(CheckedOracle):
     def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
         """Answer checked queries; thresholds are ignored."""
         if len(question.queries) == 1:
-            near = self._answer_at_once(question)
-            return near or self._answer_near(question) or self._loop(question, keep=True)
+            self._asked += 1
+            hits = self._answer_at_once(question) if self._asked > OFTEN else None
+            return hits or self._answer_near(question) or self._loop(question, keep=True)
         if len(question.queries) <= _FEW:
             return self._loop(question, keep=True)
         size = candidates(self._atoms, question.k)
