@@ -7,7 +7,7 @@ Private: import the names from `wolfhound.atoms`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -38,6 +38,11 @@ class ArrayAtoms:
     rows : (n, d) array
         Real numbers, see `widen`. Never written to.
 
+    Attributes
+    ----------
+    plain : (n, d) array, optional
+        The rows, read-only, if a kernel can read them where they are.
+
     Examples
     --------
     >>> ArrayAtoms([[0, 1], [2, 3]]).take(np.array([1]))
@@ -45,9 +50,17 @@ class ArrayAtoms:
     """
 
     rows: NDArray[Any]
+    plain: Matrix | None = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", table(self.rows, "rows"))
+        rows = table(self.rows, "rows")
+        object.__setattr__(self, "rows", rows)
+        plain = rows.dtype == self.dtype and rows.flags.c_contiguous
+        object.__setattr__(self, "plain", lock(rows.view()) if plain else None)
+
+    def __reduce__(self) -> tuple[type[ArrayAtoms], tuple[NDArray[Any]]]:
+        """Pickle the rows once."""
+        return ArrayAtoms, (self.rows,)
 
     @property
     def shape(self) -> tuple[int, int]:

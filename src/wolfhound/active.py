@@ -181,7 +181,8 @@ class ActiveSet:
         """
         if s == 0.0:
             return
-        end, vector = self.end(move), self.direction(move)
+        fresh = fresh or move.kind != "pairwise" or self.age + 1 >= _MAX_AGE
+        end, vector = self.end(move), None if fresh else self.direction(move)
         w = self.weights
         if move.down == ALL:
             w *= 1.0 - s
@@ -192,7 +193,7 @@ class ActiveSet:
         if move.down != ALL:
             w[move.down] = max(w[move.down] - s, 0.0) if s < end else 0.0
         self.drop()
-        if fresh or move.kind != "pairwise" or self.age + 1 >= _MAX_AGE:
+        if vector is None:
             self.refresh()
         else:
             self._shift(s, vector)

@@ -80,5 +80,6 @@ def length(vector: Matrix) -> float:
 def drift_length(drift: Vector | float, d: int) -> float:
     """Upper bound on the norm of a drift that is bounded componentwise."""
     if isinstance(drift, np.ndarray):
-        return length(np.broadcast_to(drift, (d,)).astype(np.float64))
+        whole = drift if drift.shape == (d,) else np.broadcast_to(drift, (d,))
+        return length(np.asarray(whole, np.float64))
     return float(drift) * math.sqrt(d) * (1.0 + gamma(4))

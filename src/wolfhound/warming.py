@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from wolfhound.core import AtomsLike
 from wolfhound.herding.herd import herd
 from wolfhound.objectives.glm import Logistic
 from wolfhound.objectives.quadratic import SquaredDistance
+from wolfhound.oracles.scan import OFTEN, Scan
 from wolfhound.solve import minimize
 
 
@@ -44,4 +46,14 @@ def warm_up() -> int:
             minimize(SquaredDistance(2.0 * rows[0]), rows[:20])  # few atoms go a way of their own
             minimize(Logistic(rng.standard_normal((9, 8)), np.repeat([-1.0, 1.0, 1.0], 3)), rows)
             herd(rows, 8)
+            _ask_often(rows)
     return len(compiled)
+
+
+def _ask_often(rows: AtomsLike) -> None:
+    """Ask for single directions until one call answers each, a near one and another."""
+    scan = Scan(rows)
+    query = np.ones((1, scan.atoms.shape[1]))
+    for _ in range(OFTEN + 1):
+        scan.query(query)
+    scan.query(-query)

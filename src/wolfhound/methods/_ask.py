@@ -53,6 +53,8 @@ def _crosses(here: Point, there: Point) -> bool:
         return False
     step = there.x - here.x
     rise = float(here.grad @ step)
+    if not here.value + rise - there.value > _CROSSED * abs(rise):
+        return False  # nearly always, and the norms below take longer
     size = abs(here.value) + abs(there.value) + norm(here.grad) * (norm(here.x) + norm(there.x))
     errors = here.value_error + there.value_error + here.grad_error * norm(step)
     return here.value + rise - there.value > errors + _CROSSED * abs(rise) + _TRUSTED * size
@@ -158,7 +160,7 @@ class Asker:
             exclude = np.broadcast_to(self.exclude, (len(queries), len(self.exclude)))
         hits = self.oracle.query(queries, k=k, thresholds=thresholds, exclude=exclude)
         self.passes += hits.passes
-        self.scored += int(hits.scored.sum())
+        self.scored += int(hits.scored[0] if len(hits.scored) == 1 else hits.scored.sum())
         self.ratio = math.nan
         return hits
 

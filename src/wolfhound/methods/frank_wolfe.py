@@ -193,7 +193,8 @@ class FrankWolfe:
             return 0.0, estimate
         line = objective.line(point, active.direction(move))
         s, estimate = self.step(line, end, t, estimate)
-        require(0.0 <= s <= end, "step", f"a rule that answers in [0, {end:g}]", s)
+        if not 0.0 <= s <= end:
+            require(False, "step", f"a rule that answers in [0, {end:g}]", s)
         return step_back(line, s), estimate
 
 

@@ -42,26 +42,23 @@ def score_ids(atoms: Atoms, ids: Ids, queries: Vector, scores: Vector) -> None:
     """Write the (m, r) scores of these atoms; rows in memory are read where they are."""
     from wolfhound.oracles import _scan_kernels as kernels  # noqa: PLC0415 - numba is slow to load
 
-    rows, places = _in_memory(atoms), ids
+    rows, places = in_memory(atoms), ids
     if rows is None:
         rows, places = lock(atoms.take(ids)), np.arange(len(ids))
     for query, out in zip(queries, scores, strict=True):
         kernels.score_some(rows, places, query, out)
 
 
-def _in_memory(atoms: Atoms) -> Matrix | None:
+def in_memory(atoms: Atoms) -> Matrix | None:
     """Rows that a kernel can read where they are, if there are."""
-    if not isinstance(atoms, ArrayAtoms):
-        return None
-    plain = atoms.rows.dtype == atoms.dtype and atoms.rows.flags.c_contiguous
-    return lock(atoms.rows.view()) if plain else None
+    return atoms.plain if isinstance(atoms, ArrayAtoms) else None
 
 
 def rescore_pairs(atoms: Atoms, queries: Vector, ids: Ids) -> Vector:
     """Scores of ``ids[i, j]`` with query i, -inf where padded."""
     from wolfhound.oracles import _scan_kernels as kernels  # noqa: PLC0415 - numba is slow to load
 
-    rows, slots = _in_memory(atoms), ids
+    rows, slots = in_memory(atoms), ids
     if rows is None:
         unique, slots = _unique(ids)
         rows = lock(atoms.take(unique))
@@ -202,9 +199,14 @@ def offer(atoms: Atoms, question: Question, ids: Ids, *, scored: Ints) -> Hits:
     else:
         scores, best = rank(rescore_pairs(atoms, question.queries, ids), ids, question.k)
     if not (np.isfinite(scores) | (best < 0)).all():
-        size = f"|query| up to {question.sizes.max():.3g}"
-        require(False, "queries", "so small that no score overflows", size)
+        refuse_overflow(question)
     return build_hits(atoms.take, scores, best, np.full(len(ids), np.inf), Cost(scored))
+
+
+def refuse_overflow(question: Question) -> None:
+    """Raise ValueError: a score is not finite."""
+    size = f"|query| up to {question.sizes.max():.3g}"
+    require(False, "queries", "so small that no score overflows", size)
 
 
 class Cost(NamedTuple):

@@ -35,10 +35,11 @@ class Promises(NamedTuple):
     @classmethod
     def plain(cls, promises: Singles) -> Promises:
         """One number for every query and bucket."""
-        m = len(promises)
-        return cls(
-            promises, np.zeros((m, 1), np.float32), np.ones(1, np.float32), np.zeros((m, 1), np.float32)
-        )
+        none = _NONE if len(promises) == 1 else np.zeros((len(promises), 1), np.float32)
+        return cls(promises, none, _ONE, none)
+
+
+_NONE, _ONE = np.zeros((1, 1), np.float32), np.ones(1, np.float32)
 
 
 @kernel

@@ -143,7 +143,8 @@ def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch], block: int) 
         spare.append(room)
         return len(block), picked
 
-    for size, picked in map_ordered(work, atoms.blocks(rows), blas=False):
+    blocks = atoms.blocks(rows)
+    for size, picked in map_ordered(work, blocks, blas=False) if rows < atoms.shape[0] else map(work, blocks):
         pulse(size)
         for watch, part in zip(watches, picked, strict=True):
             watch.best.add(*part)

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfhound.core import Ids, Ints, Singles
+from wolfhound.core import Ids, Ints, Matrix, Singles, Vector
 from wolfhound.jit import kernel
 from wolfhound.oracles._heap_kernels import is_listed, push
+from wolfhound.oracles._one_kernels import BareTop, Top, best_offered, close, offer_listed
 from wolfhound.oracles._order_kernels import Promises, order, order_pairs
+from wolfhound.oracles.int8._encode_kernels import BareScale, CodeScale, code_one
 from wolfhound.oracles.int8._instructions import lowest_bit, prefetch, rows_of_one
-from wolfhound.oracles.int8.layout import ROWS, Address, PackedQueries, PackedRows, address, move
+from wolfhound.oracles.int8.layout import ROWS, Address, BareRows, PackedQueries, PackedRows, address, move
 
 _LINES = 16
 
@@ -110,3 +112,46 @@ def probe(
                         if fill[q] == keys.shape[1]:
                             floors[q] = keys[q, 0]
         done[q] = max(done[q], min(total, budget))
+
+
+@kernel
+def best_of_probed(
+    rows: Matrix,
+    query: Vector,
+    sizes: Vector,
+    exclude: Ids,
+    promises: tuple[Singles, Singles, Singles, Singles],
+    codes: tuple[BareRows, BareScale, Ints],
+    rounds: tuple[Ints, Vector, int],
+    bare: BareTop,
+) -> int:
+    """Probe for one query, round by round, and answer with the best by their rows; see `close`.
+
+    Parameters
+    ----------
+    promises
+        The fields of `Promises`.
+    codes
+        Fields of `PackedRows` and `CodeScale`, and where buckets begin.
+    rounds
+        Budgets, the scores that are enough after each but the last, and candidates to keep.
+    """
+    top, promised = Top(*bare), Promises(*promises)
+    packed, scale, offsets = PackedRows(*codes[0]), CodeScale(*codes[1]), codes[2]
+    budgets, enough, room = rounds
+    coded = code_one(query, sizes, scale, 2 * packed.blocks.shape[1])
+    coded.rules[0].size = np.float32(0.0)
+    keys, places = np.empty((1, room), np.float32), np.full((1, room), -1)
+    fill, done, which = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64)
+    state = ProbeState(keys, places, fill, coded.rules["floor"], done, top.scored)
+    asked = PackedQueries(coded.levels, coded.rules, coded.slack, exclude)
+    ids, got, last = np.empty(room, np.int64), np.zeros(1, np.int64), budgets.shape[0] - 1
+    for r in range(last + 1):
+        probe(which, budgets[r], promised, offsets, packed, asked, state)
+        for i in range(fill[0]):
+            ids[i] = packed.ids[places[0, i]]
+        got[0] = 0
+        offer_listed(rows, query[0], ids[: fill[0]], top, got)
+        if r < last and best_offered(top, got) >= enough[r]:
+            break
+    return close(rows, top, got, 0.0, np.inf)

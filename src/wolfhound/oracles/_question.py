@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import abc
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Oracle, Vector
+from wolfhound.oracles._scan_kernels import square_all
 from wolfhound.rounding import TINY, gamma
 from wolfhound.validate import array, count, matrix, real_array, require
 
@@ -50,6 +52,8 @@ class Question:
 def check_question(atoms: Atoms, queries: Any, k: int, exclude: Any) -> Question:
     """Check the arguments of `Oracle.query`."""
     n, d = atoms.shape
+    if exclude is None and type(k) is int and k >= 1 and (sizes := _size_of_one(queries, d)) is not None:
+        return Question(queries, min(k, n), _NONE, sizes)
     rows = matrix(queries, "queries")
     require(rows.shape[1] == d, "queries", f"an (m, {d}) array", f"shape {rows.shape}")
     k = min(count(k, "k", low=1), n)
@@ -66,10 +70,36 @@ def check_question(atoms: Atoms, queries: Any, k: int, exclude: Any) -> Question
     return Question(rows, k, np.sort(out.astype(np.int64), axis=1), lengths(rows))
 
 
+_NONE: Ids = np.empty((1, 0), np.int64)
+_DOUBLE = np.dtype(np.float64)
+_SMALL, _LARGE = 2.0**-780, 2.0**780
+
+
+def _size_of_one(rows: Any, d: int) -> Vector | None:
+    """`lengths` of one well-formed query, all that there is to check; None if it must be looked into.
+
+    A sum of squares that is far from the limits of float64 tells that all entries are finite.
+    """
+    if type(rows) is not np.ndarray or rows.dtype != _DOUBLE or rows.shape != (1, d):
+        return None
+    if not rows.flags.carray:
+        return None
+    sizes = np.empty(1)
+    square_all(rows, sizes)
+    square = float(sizes[0])
+    if not _SMALL < square < _LARGE:
+        return None
+    sizes[0] = math.sqrt(square) * (1.0 + gamma(d + 4))
+    return sizes
+
+
 def check_thresholds(thresholds: Any, m: int) -> Vector | None:
     """Check the thresholds of m queries; infinite ones are allowed."""
     if thresholds is None:
         return None
+    if type(thresholds) is np.ndarray and thresholds.dtype == _DOUBLE and thresholds.shape == (1,) == (m,):
+        if not math.isnan(thresholds[0]):
+            return thresholds
     out = np.ascontiguousarray(real_array(thresholds, "thresholds", 1), np.float64)
     require(len(out) == m, "thresholds", f"a vector of length {m}", f"length {len(out)}")
     require(not np.isnan(out).any(), "thresholds", "numbers", "nan")
@@ -113,13 +143,14 @@ def lengths(rows: Vector) -> Vector:
     True
     """
     largest = np.abs(rows).max(axis=1, initial=0.0)
+    up, squares = 1.0 + gamma(rows.shape[1] + 4), np.empty(len(rows))
     if 2.0**-400 < largest.min() and largest.max() < 2.0**400:  # nothing to fear from squares
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)) * (1.0 + gamma(rows.shape[1] + 4)))
+        square_all(np.ascontiguousarray(rows), squares)
+        return np.asarray(np.sqrt(squares) * up)
     exponents = np.frexp(largest)[1]
-    unit = np.ldexp(rows, -exponents[:, None])
+    square_all(np.ascontiguousarray(np.ldexp(rows, -exponents[:, None])), squares)
     with np.errstate(over="ignore"):
-        out = np.ldexp(np.sqrt(np.einsum("ij,ij->i", unit, unit)), exponents)
-        out = out * (1.0 + gamma(rows.shape[1] + 4)) + TINY
+        out = np.ldexp(np.sqrt(squares), exponents) * up + TINY
     return np.asarray(np.where(largest > 0.0, out, 0.0))
 
 
@@ -129,6 +160,16 @@ def slacks(sizes: Vector, d: int, radius: float) -> Vector:
     ``gamma_d |q| |s|`` in any order of summation, plus underflow; d + 2 pays for
     the rounding of the norms and of this product.
     """
-    rule = "so small that |query| max|atom| < 1e301"
-    require(bool((sizes < _LARGEST / radius).all()), "queries", rule, f"{sizes.max():.3g} * {radius:.3g}")
+    _require_moderate(float(sizes.max()), radius)
     return np.asarray(gamma(d + 2) * sizes * radius + d * TINY)
+
+
+def slack_of_one(size: float, d: int, radius: float) -> float:
+    """As `slacks`, for one query."""
+    _require_moderate(size, radius)
+    return gamma(d + 2) * size * radius + d * TINY
+
+
+def _require_moderate(size: float, radius: float) -> None:
+    if not size < _LARGEST / radius:
+        require(False, "queries", "so small that |query| max|atom| < 1e301", f"{size:.3g} * {radius:.3g}")

@@ -18,17 +18,12 @@ from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._best import Best
 from wolfhound.oracles._hits import rescore
 from wolfhound.oracles._norms import Norms
-from wolfhound.oracles._question import lengths
-from wolfhound.rounding import TINY, UNIT, gamma
+from wolfhound.oracles._one_kernels import CHUNK, PROBES, SHARE, BareReference, screen_rule
 
-SHARE = 0.05
-"""Largest share of the atoms that is scored instead of a pass."""
+WORTH = 2 * PROBES
+"""Atoms from which on screening can score fewer than all."""
 
-_SINGLE = 2.0**-24
-_SINGLE_TINY = 2.0**-126
 _RANGE = 2.0**100
-_CHUNK = 1 << 16
-_PROBES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +50,12 @@ class ReferencePass:
     norms: Norms
 
     def rule(self, query: Vector, size: float) -> kernels.ScreenRule:
-        """Bounds on the true and on the computed float64 scores of a query.
+        """Bounds on the true and on the computed float64 scores of a query, see `screen_rule`."""
+        return screen_rule(query, size, self.query, self.size, self.scale)
 
-        rho collects all that is proportional to the norm of an atom: the
-        distance of the queries and its own rounding; the float64 loop of the
-        reference, its storage in float32, and the loop of the new query; the
-        three roundings of the bound itself.
-        """
-        d = len(query)
-        near = float(query @ self.query) / float(self.query @ self.query)
-        kept = abs(near) * self.size
-        rho = float(lengths((query - near * self.query)[None])[0]) + 4.0 * UNIT * (size + kept)
-        rho += kept * (gamma(d + 2) + 1.001 * _SINGLE) + gamma(d + 2) * size
-        rho += 8.0 * UNIT * (rho + 1.01 * kept)
-        shift = abs(near) * (d * TINY + 2.0 * _SINGLE_TINY / self.scale) + d * TINY
-        return kernels.ScreenRule(near / self.scale, rho * (1.0 + 4.0 * UNIT), shift * (1.0 + 4.0 * UNIT))
+    def pack(self) -> BareReference:
+        """What kernels read."""
+        return (self.query, self.size, self.scale, self.scores, self.norms.each)
 
 
 def scale_of(size: float) -> float:
@@ -123,8 +109,8 @@ class Screen:
     def _chunks(self) -> Iterator[tuple[int, Vector]]:
         """Yield (first id, upper bounds); -inf for banned atoms."""
         ref = self._reference
-        for first in range(0, len(ref.scores), _CHUNK):
-            stop = min(first + _CHUNK, len(ref.scores))
+        for first in range(0, len(ref.scores), CHUNK):
+            stop = min(first + CHUNK, len(ref.scores))
             out = np.empty(stop - first)
             kernels.uppers(ref.scores[first:stop], ref.norms.each[first:stop], self._rule, out)
             low, high = np.searchsorted(self._banned, (first, stop))
@@ -134,7 +120,7 @@ class Screen:
     def _probes(self) -> Ids:
         """Return atoms with high upper bounds, far apart: the best is a good threshold."""
         n = len(self._reference.scores)
-        window = max(1, n // _PROBES)
+        window = max(1, n // PROBES)
         best, ids = np.full(-(-n // window), -np.inf), np.full(-(-n // window), -1)
         for first, uppers in self._chunks():
             kernels.peaks(uppers, first, window, best[first // window :], ids[first // window :])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
-from wolfhound.oracles._hits import offer, patch, rescore_pairs
+from wolfhound.oracles._hits import in_memory, offer, patch, refuse_overflow, rescore_pairs
+from wolfhound.oracles._one import empty_top, make_hits
 from wolfhound.oracles._order_kernels import Promises
 from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles.int8.codes import Codes, encode_queries
 from wolfhound.oracles.int8.encoding import encode_atoms
-from wolfhound.oracles.int8.layout import PackedRows
+from wolfhound.oracles.int8.layout import BareRows, PackedRows
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import pulse
@@ -101,6 +102,11 @@ class Buckets:
         """Memory that it takes."""
         return self.codes.nbytes + self.offsets.nbytes
 
+    def estimates(self) -> BareRows:
+        """Fields of `PackedRows` where errors count for nothing, and are not worth a read."""
+        codes = self.codes
+        return codes.blocks, codes.scales, codes.scales, codes.ids, codes.n
+
     def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """What is to be saved, with `codes.numbers()`."""
         return self.codes.arrays(prefix) | {f"{prefix}_offsets": self.offsets}
@@ -154,14 +160,13 @@ Round: TypeAlias = tuple[int, Vector | None]
 """Atoms that a table has probed by the end of a round, and scores that then are enough."""
 
 
-def doubling(budget: int, most: int, thresholds: Vector | None) -> Iterator[Round]:
-    """Yield rounds of doubling budgets; one round if there are no thresholds."""
-    if thresholds is not None:
-        while budget < most:
-            yield budget, thresholds
-            budget *= 2
-        budget = most
-    yield budget, None
+def doubling(budget: int, most: int, thresholds: Vector) -> list[Round]:
+    """List rounds of doubling budgets, until the scores are reached."""
+    rounds: list[Round] = []
+    while budget < most:
+        rounds.append((budget, thresholds))
+        budget *= 2
+    return [*rounds, (most, None)]
 
 
 class ProbingIndex(CheckedOracle):
@@ -191,11 +196,13 @@ class ProbingIndex(CheckedOracle):
         """Atoms that a query probes, in each of independent copies."""
         return self._budget
 
-    def rounds(self, question: Question, thresholds: Vector | None) -> Iterable[Round]:
+    def rounds(self, question: Question, thresholds: Vector | None) -> list[Round]:
         """Budgets of a table, round by round, and the scores that are enough."""
         return self._double(self._budget, thresholds)
 
-    def _double(self, first: int, thresholds: Vector | None) -> Iterable[Round]:
+    def _double(self, first: int, thresholds: Vector | None) -> list[Round]:
+        if thresholds is None:
+            return [(first, None)]
         return doubling(first, max(first, int(CAP * self._atoms.shape[0])), thresholds)
 
     def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
@@ -213,7 +220,7 @@ class ProbingIndex(CheckedOracle):
 
 
 def probe(
-    atoms: Atoms, tables: Sequence[BucketTable[Bucketing]], question: Question, rounds: Iterable[Round]
+    atoms: Atoms, tables: Sequence[BucketTable[Bucketing]], question: Question, rounds: Sequence[Round]
 ) -> Hits:
     """Answer from the best buckets of all tables, in rounds of growing budgets.
 
@@ -227,6 +234,9 @@ def probe(
         A query is finished after the first round in which its best atom scores
         enough, or after the last.
     """
+    rows = in_memory(atoms) if len(tables) == len(question.queries) == 1 else None
+    if rows is not None:
+        return _probe_at_once(rows, tables[0], question, rounds)
     probes = [_Probe(table, question) for table in tables]
     every = left = np.arange(len(question.queries))
     for budget, thresholds in rounds:
@@ -241,6 +251,31 @@ def probe(
     ids = _together([probe.ids(every) for probe in probes])
     scored = functools.reduce(np.add, [probe.progress.scored for probe in probes])
     return offer(atoms, question, ids, scored=scored)
+
+
+def _probe_at_once(
+    rows: Matrix, table: BucketTable[Bucketing], question: Question, rounds: Sequence[Round]
+) -> Hits:
+    """Answer one query from one table and rows in memory, as `probe` does."""
+    buckets, bucketing = table
+    budgets, enough = np.empty(len(rounds), np.int64), np.empty(len(rounds))
+    for i, (budget, scores) in enumerate(rounds):
+        budgets[i], enough[i] = budget, math.inf if scores is None else scores[0]
+    promises = bucketing.promises(question.queries, question.sizes)
+    top = empty_top(rows, question.k, bucketing.cost)
+    found = kernels.best_of_probed(
+        rows,
+        question.queries,
+        question.sizes,
+        question.exclude,
+        promises[:],  # a plain tuple
+        (buckets.estimates(), buckets.codes.bare[1], buckets.offsets),
+        (budgets, enough, max(ENOUGH, 2 * question.k)),
+        top,
+    )
+    if found < 0:
+        refuse_overflow(question)
+    return make_hits(top, found, 0.0, math.inf)
 
 
 def _together(parts: list[Ids]) -> Ids:
@@ -259,10 +294,8 @@ class _Probe:
         buckets, bucketing = table
         m, room = len(question.queries), max(ENOUGH, 2 * question.k)
         self._offsets = buckets.offsets
-        # Estimates, not bounds: errors count for nothing, and are not worth a read.
-        codes = buckets.codes
-        self._packed = PackedRows(codes.blocks, codes.scales, codes.scales, codes.ids, codes.n)
-        self._queries = encode_queries(codes, question).pack()
+        self._packed = PackedRows(*buckets.estimates())
+        self._queries = encode_queries(buckets.codes, question).pack()
         self._queries.rules["size"] = 0.0
         self._promises = bucketing.promises(question.queries, question.sizes)
         keys, places = np.empty((m, room), np.float32), np.full((m, room), -1)

@@ -17,12 +17,11 @@ from wolfhound.machine import Speed
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._kmeans import kmeans, kmeans_products, nearest
 from wolfhound.oracles._order_kernels import Promises
-from wolfhound.oracles._question import Question
 from wolfhound.oracles._scale import FAR, sample_rows, scale_rows, unit_of
 from wolfhound.oracles.buckets import Buckets, BucketTable, ProbingIndex, default_budget, fill_buckets
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
-from wolfhound.oracles.int8._sweep_kernels import bound_all
-from wolfhound.oracles.int8.codes import Codes, encode_queries
+from wolfhound.oracles.int8._one_kernels import bound_queries
+from wolfhound.oracles.int8.codes import Codes
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.scan import code_bytes
 from wolfhound.validate import count, flag, number
@@ -67,9 +66,8 @@ class Clusters:
 
     def promises(self, queries: Vector, sizes: Vector) -> Promises:
         """Score of the centre, and what its best atom adds to it."""
-        question = Question(queries, 1, np.empty((len(queries), 0), np.int64), sizes)
         out = np.empty((len(queries), self.buckets), np.float32)
-        bound_all(self.codes.pack(), encode_queries(self.codes, question).pack(), out)
+        bound_queries(queries, sizes, self.codes.bare, out)
         return Promises.plain(out)
 
     @classmethod

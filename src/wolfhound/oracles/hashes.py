@@ -86,7 +86,9 @@ class CrossPolytope:
 
     def spread(self, projections: Singles) -> Singles:
         """Return the projections and their opposites."""
-        return np.concatenate([projections, -projections], axis=1)
+        out = np.empty((len(projections), 2 * projections.shape[1]), np.float32)
+        kernels.mirror(projections, out)
+        return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +203,15 @@ class Hash:
 
     def promises(self, queries: Vector, sizes: Vector) -> Promises:
         """Score of the mean of a bucket with the unit query, and what its best row adds."""
-        usable = (0.0 < sizes) & (sizes < np.inf)
-        units = (queries / np.where(usable, sizes, np.inf)[:, None]).astype(np.float32)
+        m = len(queries)
         first, second = (
-            self.family.spread(np.float32(self.weight) * _project(units, block))
-            for block in (self.first, self.second)
+            np.empty((m, len(self.first)), np.float32),
+            np.empty((m, len(self.second)), np.float32),
         )
-        spread = np.float32(self.above) * np.sqrt(_project(np.square(units), self.variances[None]))
-        return Promises(first, second, self.norms, spread + _project(units, self.shifts) / self.norms)
+        lift = np.empty((m, len(self.norms)), np.float32)
+        mine = self.first, self.second, self.norms, self.shifts, self.variances, self.weight, self.above
+        kernels.project_queries(queries, sizes, mine, (first, second, lift))
+        return Promises(self.family.spread(first), self.family.spread(second), self.norms, lift)
 
     # ------------------------------------------------------------ to be saved
 
@@ -324,13 +327,6 @@ def _principal(rows: Singles, axes: int, rng: np.random.Generator) -> Vector:
     scores = (rows @ block).astype(np.float64)
     order = np.linalg.eigh(scores.T @ scores)[1][:, ::-1]
     return np.asarray((block @ order).T[:axes])
-
-
-def _project(rows: Singles, directions: Singles) -> Singles:
-    """Inner products by a loop of our own: the same bits alone and among others."""
-    out = np.empty((len(rows), len(directions)), np.float32)
-    kernels.project(rows, directions, out)
-    return out
 
 
 def _edges(norms: Singles) -> Singles:

@@ -6,7 +6,6 @@ One or two tables; the work is on the query's side, which tries many buckets.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import final
 
@@ -162,7 +161,7 @@ class LshIndex(ProbingIndex):
 
     # ------------------------------------------------------------ asking
 
-    def rounds(self, question: Question, thresholds: Vector | None) -> Iterable[Round]:
+    def rounds(self, question: Question, thresholds: Vector | None) -> list[Round]:
         """Budgets of a table, round by round, and the scores that are enough."""
         first = -(-self._budget // self._tables.each)
         if thresholds is not None or not self._promise.taus:

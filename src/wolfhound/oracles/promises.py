@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,7 @@ class Promise:
             return cls(ratio=ratio, delta=delta, taus=tau.rungs)
         return cls(ratio=ratio, delta=delta, taus=() if tau is None else (within(tau, "tau", "(0, 1]"),))
 
-    def rounds(self, first: int, sizes: Vector, *, radius: float, start: Vector) -> Iterable[Round]:
+    def rounds(self, first: int, sizes: Vector, *, radius: float, start: Vector) -> list[Round]:
         """Budgets of a table, `first` at the beginning, and the scores that are enough.
 
         Parameters
@@ -88,7 +88,7 @@ class Promise:
         if len(enough) == 1:
             return doubling(min(first, self.budgets[0]), self.budgets[0], enough[0])
         rungs: list[Vector | None] = [*enough[:-1], None]
-        return zip(self.budgets, rungs, strict=True)
+        return list(zip(self.budgets, rungs, strict=True))
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Promise:

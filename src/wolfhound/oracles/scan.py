@@ -12,18 +12,37 @@ import numpy as np
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import AtomsLike, Hits, Ids, Matrix, Vector
+from wolfhound.oracles import _one_kernels as kernels
 from wolfhound.oracles._batch import candidates, group_size, product_pass
 from wolfhound.oracles._best import Best
-from wolfhound.oracles._hits import Cost, build_hits, join, patch, prove, rank_one, rescore, settle, take_from
+from wolfhound.oracles._hits import (
+    Cost,
+    build_hits,
+    in_memory,
+    join,
+    patch,
+    prove,
+    rank_one,
+    rescore,
+    settle,
+    take_from,
+)
 from wolfhound.oracles._norms import Gauge, Norms
+from wolfhound.oracles._one import empty_top, make_hits
 from wolfhound.oracles._pass import Watch, full_pass, plan_pass
-from wolfhound.oracles._question import CheckedOracle, Question
-from wolfhound.oracles._screen import ReferencePass, Screen, fits, scale_of
+from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one
+from wolfhound.oracles._screen import WORTH, ReferencePass, Screen, fits, scale_of
 from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
+from wolfhound.pulse import pulse
 from wolfhound.validate import flag, memory
 
 _FEW = 4
 """So many queries are faster one by one than as a product of matrices."""
+
+OFTEN = 32
+"""So many single queries are answered in several calls: few are not worth seconds of compiling."""
+
+_NOT_KEPT = (np.empty(0, np.float32), 1.0)
 
 SCREEN_MEMORY = 1 << 30
 """Bytes that screening may take by default; it needs 8 per atom."""
@@ -72,6 +91,7 @@ class Scan(CheckedOracle):
         if wish is None and 8 * self._atoms.shape[0] > SCREEN_MEMORY:
             wish = False
         self._plan = plan_pass(self._atoms, self._memory, wish)
+        self._asked = 0  # single queries; threads may lose a count
         # Both are replaced whole, never changed: a query of another thread may hold them.
         self._norms: Norms | None = None
         self._reference: ReferencePass | None = None
@@ -79,7 +99,9 @@ class Scan(CheckedOracle):
     def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
         """Answer checked queries; thresholds are ignored."""
         if len(question.queries) == 1:
-            return self._answer_near(question) or self._loop(question, keep=True)
+            self._asked += 1
+            hits = self._answer_at_once(question) if self._asked > OFTEN else None
+            return hits or self._answer_near(question) or self._loop(question, keep=True)
         if len(question.queries) <= _FEW:
             return self._loop(question, keep=True)
         size = candidates(self._atoms, question.k)
@@ -92,6 +114,26 @@ class Scan(CheckedOracle):
         return f"Scan({self._atoms!r}, screen={self._plan.screen})"
 
     # ------------------------------------------------------------ one query
+
+    def _answer_at_once(self, question: Question) -> Hits | None:
+        """Answer from rows in memory that were measured, in one block; None if they are not."""
+        norms, rows = self._norms, in_memory(self._atoms)
+        if norms is None or rows is None or rows.nbytes > self._plan.block:
+            return None
+        n, d = rows.shape
+        query, size, exclude = question.queries[0], float(question.sizes[0]), question.exclude
+        slack, top = slack_of_one(size, d, norms.radius), empty_top(rows, question.k)
+        screened = n >= WORTH and self._plan.screen and fits(size, norms.radius)
+        if screened and self._reference is not None:
+            found = kernels.best_of_near(rows, query, size, exclude, self._reference.pack(), slack, top)
+            if found != kernels.TOO_MANY:
+                return make_hits(top, found, min(1.0, float(top[4][0]) / n), norms.radius)
+        kept = (np.empty(n, np.float32), scale_of(size)) if screened else _NOT_KEPT
+        found = kernels.best_of_all(rows, query, exclude, kept, slack, top)
+        pulse(n)
+        if screened:
+            self._reference = ReferencePass(query.copy(), size, kept[1], kept[0], norms)
+        return make_hits(top, found, 1.0, norms.radius)
 
     def _answer_near(self, question: Question) -> Hits | None:
         """Answer from the atoms that can still win; None if they are too many."""
@@ -134,7 +176,7 @@ class Scan(CheckedOracle):
             for i, query in enumerate(question.queries)
         ]
         first, size = watches[0], float(question.sizes[0])
-        if keep and self._plan.screen and fits(size, 1.0):
+        if keep and self._plan.screen and self._atoms.shape[0] >= WORTH and fits(size, 1.0):
             first.copy, first.scale = np.empty(self._atoms.shape[0], np.float32), scale_of(size)
         self._norms = norms = full_pass(self._atoms, self._gauge(), watches, self._plan.block)
         if first.copy is not None and fits(size, norms.radius):

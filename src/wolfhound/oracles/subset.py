@@ -15,7 +15,9 @@ from wolfhound._files import lock
 from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.oracles._best import highest
-from wolfhound.oracles._hits import offer, pad, score_ids
+from wolfhound.oracles._hits import in_memory, offer, pad, score_ids
+from wolfhound.oracles._one import empty_top, make_hits
+from wolfhound.oracles._one_kernels import best_of_some
 from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
 from wolfhound.oracles.scan import Scan
@@ -83,6 +85,8 @@ class RandomSubset(CheckedOracle):
         """Answer checked queries from one sample; thresholds are ignored."""
         with alone:  # what one call draws is not mixed with what another thread does
             ids = _draw(self._rng, self._atoms.shape[0], self._size, self._run)
+        if len(question.queries) == 1 and (hits := _answer_at_once(self._atoms, ids, question)) is not None:
+            return hits
         sample = _Sample(self._atoms, ids)
         scored = np.full(len(question.queries), self._size)
         if len(question.queries) <= _FEW:
@@ -117,6 +121,17 @@ def _draw(rng: np.random.Generator, n: int, size: int, run: int) -> Ids:
     turn = int(rng.integers(n))
     over = np.searchsorted(ring, n - turn)  # from here on a turn leads past the end
     return np.concatenate([ring[over:] + (turn - n), ring[:over] + turn])
+
+
+def _answer_at_once(atoms: Atoms, ids: Ids, question: Question) -> Hits | None:
+    """Answer one query from rows in memory, in one block; None if they are not, or not finite."""
+    rows = in_memory(atoms)
+    if rows is None or len(ids) > block_rows(atoms):
+        return None
+    top = empty_top(rows, question.k)
+    found = best_of_some(rows, question.queries[0], ids, question.exclude, top)
+    pulse(len(ids))
+    return make_hits(top, found, 0.0, math.inf) if found >= 0 else None
 
 
 class _Sample:

@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from wolfhound.core import Ids, Ints, Matrix, Vector
 from wolfhound.jit import fast_kernel, kernel
-from wolfhound.oracles.int8.layout import ROWS, PackedRows, Shorts, get_row, put_rows
+from wolfhound.oracles.int8.layout import ROWS, RULE, PackedRows, Shorts, get_row, put_rows
 from wolfhound.rounding import UNIT
+
+_SINGLE = 2.0**-24
+_UNDERFLOW = 2.0**-100
+_LOWEST = -900
+"""Queries with smaller exponents are hopeless: products underflow."""
 
 
 class CodeFrame(NamedTuple):
@@ -230,3 +235,91 @@ def round_queries(
             levels[i, j] = np.int16(np.int32(level))
         lost[i] = np.sqrt(square) * (1.0 + (d + 8) * UNIT)
         base[i] = inner
+
+
+class CodeScale(NamedTuple):
+    """What of `Codes` decides how a query is rounded.
+
+    Attributes
+    ----------
+    middle : (d,) float64
+        The centre, in units of ``2**exponent``, as are `height`, `error` and `radius`.
+    zero, exponent
+        Of `Codes`.
+    height, error, radius : float
+        The largest |scale code|, error and norm.
+    most : int
+        Largest level with which no sum overflows.
+    """
+
+    middle: Vector
+    zero: int
+    exponent: int
+    height: float
+    error: float
+    radius: float
+    most: int
+
+
+BareScale: TypeAlias = tuple[Vector, int, int, float, float, float, int]
+"""The fields of a `CodeScale`."""
+
+
+class CodedRows(NamedTuple):
+    """Room for m coded queries; as `CodedQueries` has them."""
+
+    levels: Shorts
+    rules: Any
+    base: Vector
+    slack: Vector
+    exponents: Ints
+    hopeless: Any
+
+
+@kernel
+def code_queries(queries: Vector, sizes: Vector, scale: CodeScale, out: CodedRows) -> None:
+    """Round queries to integers, and bound what that loses.
+
+    The float32 operations of the kernel lose at most ``(1 + u)**4 - 1`` of
+    ``scale step sum`` and ``(1 + u)**2 - 1`` of ``|q| error``, u = 2**-24; 8u is more.
+    The float64 terms, gamma(d + 2) |q| radius each: the loop that defines a score, the
+    product with the centre, and what cancels when base, key and slack are added.
+    """
+    m, d = queries.shape
+    height, error = scale.height, scale.error
+    loop = (d + 2) * UNIT / (1.0 - (d + 2) * UNIT)
+    lost, small = np.empty(m), np.empty(m)
+    for i in range(m):
+        out.exponents[i] = math.frexp(sizes[i])[1]
+        small[i] = math.ldexp(sizes[i], -out.exponents[i])
+    rounded = RoundedRows(out.levels, out.rules, lost, out.base)
+    round_queries(queries, small, out.exponents, scale.middle, scale.most, rounded)
+    for i in range(m):
+        if scale.zero > 0:
+            total = np.int64(0)
+            for level in out.levels[i]:
+                total += np.int64(level)
+            out.rules[i].start = np.int32(scale.zero * total)
+        away, size = lost[i] + 4e-16, small[i]
+        slack = away * height + 8.0 * _SINGLE * ((size + away) * height + size * error)
+        # The centre is no longer than the radius.
+        slack += 5.0 * loop * size * scale.radius + d * _UNDERFLOW
+        out.slack[i] = 1.001 * slack
+        out.exponents[i] += scale.exponent
+        out.hopeless[i] = sizes[i] == 0.0 or out.exponents[i] < _LOWEST
+
+
+@kernel
+def empty_coded(m: int, width: int) -> CodedRows:
+    """Room for m queries of `width` levels."""
+    levels, rules = np.zeros((m, width), np.int16), np.empty(m, RULE)
+    exponents, hopeless = np.empty(m, np.int64), np.empty(m, np.bool_)
+    return CodedRows(levels, rules, np.empty(m), np.empty(m), exponents, hopeless)
+
+
+@kernel
+def code_one(query: Vector, sizes: Vector, scale: CodeScale, width: int) -> CodedRows:
+    """Code one query, (1, d); see `code_queries`."""
+    out = empty_coded(1, width)
+    code_queries(query, sizes, scale, out)
+    return out

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -25,14 +25,11 @@ from numpy.typing import NDArray
 from wolfhound.core import Ids, Ints, Singles, Vector
 from wolfhound.oracles._question import Question, lengths
 from wolfhound.oracles.int8 import _encode_kernels
-from wolfhound.oracles.int8.layout import ROWS, RULE, PackedQueries, PackedRows, Shorts, shape_of
-from wolfhound.rounding import TINY, gamma
+from wolfhound.oracles.int8._encode_kernels import BareScale, CodeScale
+from wolfhound.oracles.int8.layout import ROWS, BareRows, PackedQueries, PackedRows, Shorts, shape_of
+from wolfhound.rounding import TINY
 from wolfhound.store import Stored
 from wolfhound.validate import count, number, require
-
-_SINGLE = 2.0**-24
-_UNDERFLOW = 2.0**-100
-_LOWEST = -900
 
 CHUNK = 40 << 20
 """Bytes of codes that are swept between two pulses."""
@@ -104,6 +101,9 @@ class CodeStore(Protocol):
     def n(self) -> int:
         """How many atoms."""
 
+    def scale(self) -> CodeScale:
+        """What decides how a query is rounded; see `bare_scale`."""
+
     def chunks(self) -> Iterator[Chunk]:
         """Yield all codes once, in order; the same chunks each time."""
 
@@ -131,6 +131,8 @@ class Codes:
         The largest |scale code| and error, in these units.
     radius : float
         At least the largest norm of an atom.
+    bare
+        The fields of `PackedRows` and `CodeScale`: what kernels read.
     """
 
     blocks: Shorts
@@ -144,10 +146,20 @@ class Codes:
     error: float
     radius: float
     n: int
+    bare: tuple[BareRows, BareScale] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Put together, once, what kernels read."""
+        packed = self.blocks, self.scales, self.errors, self.ids, self.n
+        object.__setattr__(self, "bare", (packed, bare_scale(self)))
 
     def pack(self) -> PackedRows:
         """What kernels read."""
-        return PackedRows(self.blocks, self.scales, self.errors, self.ids, self.n)
+        return PackedRows(*self.bare[0])
+
+    def scale(self) -> CodeScale:
+        """What decides how a query is rounded."""
+        return CodeScale(*self.bare[1])
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield all codes once, in order; the same chunks each time."""
@@ -213,6 +225,13 @@ class Codes:
             **checked,
             n=n,
         )
+
+
+def bare_scale(codes: CodeStore) -> BareScale:
+    """Compute the fields of the `CodeScale` of some codes."""
+    most = min(32767, (2**31 - 1) // ((127 + codes.zero) * len(codes.centre)))
+    middle, radius = np.ldexp(codes.centre, -codes.exponent), math.ldexp(codes.radius, -codes.exponent)
+    return middle, codes.zero, codes.exponent, codes.height, codes.error, radius, most
 
 
 def check_numbers(numbers: Mapping[str, Any], centre: Vector) -> dict[str, Any]:
@@ -302,28 +321,10 @@ class CodedQueries:
 
 
 def encode_queries(codes: CodeStore, question: Question) -> CodedQueries:
-    """Round queries to integers, and bound what that loses.
-
-    The float32 operations of the kernel lose at most ``(1 + u)**4 - 1`` of
-    ``scale step sum`` and ``(1 + u)**2 - 1`` of ``|q| error``, u = 2**-24; 8u is more.
-    The float64 terms, gamma(d + 2) |q| radius each: the loop that defines a score, the
-    product with the centre, and what cancels when base, key and slack are added.
-    """
+    """Round queries to integers, and bound what that loses; see `code_queries`."""
     m, d = question.queries.shape
-    exponents = np.frexp(question.sizes)[1].astype(np.int64)
-    sizes = np.ldexp(question.sizes, -exponents)
-    levels = np.zeros((m, 2 * shape_of(1, d)[1]), np.int16)
-    rules, lost, base = np.empty(m, RULE), np.empty(m), np.empty(m)
-    middle = np.ldexp(codes.centre, -codes.exponent)
-    most = min(32767, (2**31 - 1) // ((127 + codes.zero) * d))
-    rounded = _encode_kernels.RoundedRows(levels, rules, lost, base)
-    _encode_kernels.round_queries(question.queries, sizes, exponents, middle, most, rounded)
-    if codes.zero:
-        rules["start"] = codes.zero * levels.sum(axis=1, dtype=np.int64)
-    lost += 4e-16
-    slack = lost * codes.height + 8.0 * _SINGLE * ((sizes + lost) * codes.height + sizes * codes.error)
-    # The centre is no longer than the radius.
-    slack += 5.0 * gamma(d + 2) * sizes * math.ldexp(codes.radius, -codes.exponent) + d * _UNDERFLOW
-    exponents += codes.exponent
-    hopeless = (question.sizes == 0.0) | (exponents < _LOWEST)
-    return CodedQueries(levels, rules, question.exclude, base, 1.001 * slack, exponents, hopeless)
+    out = _encode_kernels.empty_coded(m, 2 * shape_of(1, d)[1])
+    _encode_kernels.code_queries(question.queries, question.sizes, codes.scale(), out)
+    return CodedQueries(
+        out.levels, out.rules, question.exclude, out.base, out.slack, out.exponents, out.hopeless
+    )

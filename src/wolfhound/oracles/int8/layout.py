@@ -9,7 +9,7 @@ of 16 rows. Addresses go to `_instructions`: arrays must be C-ordered.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,10 @@ class PackedRows(NamedTuple):
         places = (ROWS * which[:, None] + np.arange(ROWS)).reshape(-1)
         ids = self.ids[places] if len(self.ids) else places
         return PackedRows(self.blocks[which], self.scales[places], self.errors[places], ids, len(places))
+
+
+BareRows: TypeAlias = tuple[Shorts, Singles, Singles, Ids, int]
+"""The fields of `PackedRows`."""
 
 
 def shape_of(n: int, d: int) -> tuple[int, int, int]:

@@ -17,7 +17,8 @@ from wolfhound._files import RowFile, lock, read_ahead
 from wolfhound._npy import Header
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
-from wolfhound.oracles.int8.codes import LARGEST, NUMBERS, Chunk, Window, check_numbers
+from wolfhound.oracles.int8._encode_kernels import CodeScale
+from wolfhound.oracles.int8.codes import LARGEST, NUMBERS, Chunk, Window, bare_scale, check_numbers
 from wolfhound.oracles.int8.encoding import Encoder, Extent, encode_twice
 from wolfhound.oracles.int8.layout import ROWS, PackedRows, allocate, empty_rows, shape_of
 from wolfhound.pulse import pulse
@@ -78,6 +79,10 @@ class FileCodes:
 
     def _files(self) -> tuple[RowFile, RowFile, RowFile]:
         return self.blocks, self.scales, self.errors
+
+    def scale(self) -> CodeScale:
+        """What decides how a query is rounded."""
+        return CodeScale(*bare_scale(self))
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield all codes once, in order, one chunk ahead; the same chunks each time."""

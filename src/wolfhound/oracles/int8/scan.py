@@ -12,13 +12,16 @@ from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Singles, Vector
 from wolfhound.machine import Speed
 from wolfhound.oracles import _saved as saved
-from wolfhound.oracles._hits import Cost, join, patch, settle
-from wolfhound.oracles._question import CheckedOracle, Question, slacks
+from wolfhound.oracles._hits import Cost, in_memory, join, patch, settle
+from wolfhound.oracles._one import empty_top, make_hits
+from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one, slacks
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
-from wolfhound.oracles.int8.codes import CodedQueries, Codes, CodeStore, encode_queries
+from wolfhound.oracles.int8._one_kernels import UNDECIDED, best_by_codes
+from wolfhound.oracles.int8.codes import CHUNK, CodedQueries, Codes, CodeStore, encode_queries
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.sweep import CodeCandidates, room, sweep_codes, try_sample
 from wolfhound.oracles.scan import Scan
+from wolfhound.pulse import pulse
 
 NAME = "int8"
 
@@ -113,10 +116,27 @@ def answer_by_codes(atoms: Atoms, codes: CodeStore, scan: Scan, question: Questi
     question
         The queries.
     """
+    if len(question.queries) == 1 and (hits := _answer_at_once(atoms, codes, question)) is not None:
+        return hits
     slacks(question.sizes, codes.centre.size, codes.radius)  # refuses queries that are too long
     step = max(1, _MEMORY // (_PER_ENTRY * room(question.k)))
     parts = [question.only(slice(start, start + step)) for start in range(0, len(question.queries), step)]
     return join([_answer_group(atoms, codes, scan, part) for part in parts])
+
+
+def _answer_at_once(atoms: Atoms, codes: CodeStore, question: Question) -> Hits | None:
+    """Answer one query from rows and one chunk of codes in memory; None if these decide too little."""
+    rows = in_memory(atoms)
+    if rows is None or not isinstance(codes, Codes) or codes.blocks.nbytes > CHUNK:
+        return None
+    slack = slack_of_one(float(question.sizes[0]), rows.shape[1], codes.radius)
+    query, sizes, exclude, k = question.queries, question.sizes, question.exclude, question.k
+    top = empty_top(rows, k)
+    found = best_by_codes(rows, query, sizes, exclude, codes.bare, room(k), slack, top)
+    if found == UNDECIDED:
+        return None
+    pulse(codes.n)
+    return make_hits(top, found, 1.0, codes.radius)
 
 
 def _answer_group(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question) -> Hits:
