@@ -280,4 +280,4 @@ def test_one_target_may_have_a_checkpoint(run: Run, folder: Path) -> None:
     assert documents(again.out)[0]["atoms"] == documents(first.out)[0]["atoms"]
     ran = run("explain", "atoms.npy", "--targets", "points.npy", "--checkpoint", "kept")
     assert ran.code == 2
-    assert "`--checkpoint` must be given with one target. Got 3 targets." in ran.err
+    assert "`--checkpoint` must be given with one `--target`. Got `--targets`; see --save." in ran.err

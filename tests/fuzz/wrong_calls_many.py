@@ -58,7 +58,7 @@ OPTIONS: list[tuple[str, Any, tuple[str, ...]]] = [
     ("max_seconds", datetime.timedelta(seconds=1), ("timedelta",)),
     ("max_memory", 0, ("> 0", "0")),
     ("max_memory", -1e9, ("> 0",)),
-    ("max_memory", "1 GB", ("> 0", "'1 GB'")),
+    ("max_memory", "1 cow", ("1 cow",)),
     ("max_atoms", 0, (">= 1", "0")),
     ("max_atoms", -3, (">= 1",)),
     ("max_atoms", 2.5, ("integer", "2.5")),

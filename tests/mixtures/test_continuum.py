@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.mixtures import draw, share
-from wolfhound.mixtures._chebyshev import DEGREE, FINE_POINTS, LEBESGUE, NODES, make_maps
+from wolfhound.mixtures._chebyshev import FINE_POINTS, NODES, make_maps
 from wolfhound.mixtures._continuum import Continuum, from_theta, tabulate, tabulate_theta, to_theta
 from wolfhound.mixtures._continuum_kernels import (
     BINOMIAL,
+    DEGREE,
+    LEBESGUE,
     NORMAL,
     POISSON,
     REACH,

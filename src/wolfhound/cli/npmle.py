@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,13 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
 from wolfhound.core import Vector
-from wolfhound.mixtures.families import FAMILIES, LikelihoodFamily
-from wolfhound.mixtures.fit import MixtureFit
 from wolfhound.tables import Table, open_table
 from wolfhound.validate import require
 from wolfhound.writers import write_table
+
+if TYPE_CHECKING:
+    from wolfhound.mixtures.families import LikelihoodFamily
+    from wolfhound.mixtures.fit import MixtureFit
 
 _SECOND = {"normal": "--se", "student-t": "--se", "poisson": "--exposure", "binomial": "--trials"}
 """The option that names the column, or the number, that a family has besides x."""
@@ -107,6 +109,8 @@ def _make_family(name: str, second: float | Vector, df: float | None) -> Likelih
     require(
         (df is not None) == (name == "student-t"), "--df", "given with --family student-t, and only then", df
     )
+    from wolfhound.mixtures.families import FAMILIES  # noqa: PLC0415 - scipy and numba are slow to load
+
     make = FAMILIES[name][0]
     family: LikelihoodFamily = make(second) if df is None else make(df, second)
     return family

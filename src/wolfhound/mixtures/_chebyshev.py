@@ -14,12 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.core import Vector
-
-DEGREE = 15
-"""Degree of the interpolants."""
-
-LEBESGUE = 2.8
-"""More than the Lebesgue constant of the nodes, 2/pi log(16) + 1 = 2.77 at most."""
+from wolfhound.mixtures._continuum_kernels import DEGREE
 
 FINE = 24
 """Points of a cell at which local maxima are looked for."""

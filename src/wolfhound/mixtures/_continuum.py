@@ -16,8 +16,17 @@ import numpy as np
 
 from wolfhound.core import Ints, Matrix, Vector
 from wolfhound.mixtures import _continuum_kernels as kernels
-from wolfhound.mixtures._chebyshev import DEGREE, FINE, FINE_POINTS, LEBESGUE, NODES, make_maps
-from wolfhound.mixtures._continuum_kernels import NORMAL, POISSON, REACH, Cells, Touched, Waves
+from wolfhound.mixtures._chebyshev import FINE, FINE_POINTS, NODES, make_maps
+from wolfhound.mixtures._continuum_kernels import (
+    DEGREE,
+    LEBESGUE,
+    NORMAL,
+    POISSON,
+    REACH,
+    Cells,
+    Touched,
+    Waves,
+)
 from wolfhound.rounding import SAFE, UNIT, gamma
 
 DEEPEST = 48

@@ -15,10 +15,15 @@ import numpy as np
 
 from wolfhound.core import Ints, Matrix, Vector
 from wolfhound.jit import kernel
-from wolfhound.mixtures._chebyshev import DEGREE, LEBESGUE
 from wolfhound.rounding import UNIT
 
 NORMAL, POISSON, BINOMIAL = 0, 1, 2
+
+DEGREE = 15
+"""Degree of the interpolants."""
+
+LEBESGUE = 2.8
+"""More than the Lebesgue constant of the Chebyshev nodes, 2/pi log(16) + 1 = 2.77 at most."""
 
 REACH = 7.0
 """Beyond so many s an observation is bounded by its envelope exp(-REACH^2 / 2)."""
