@@ -7,7 +7,9 @@ unmixing   1e6 pixels x 200 bands by 300 spectra, coherences up to 0.99999, to 1
            proved, at most 40 us per pixel, at least 30 times faster than scipy's nnls with a
            row of ones; beside a batched projected gradient of 300 steps, with the gap it has
 patches    100,000 mixtures of the measured reflectances of 190 patches x 81 bands, to 1e-6:
-           all proved, at least 30 times faster than nnls
+           all proved, at most 40 us per pixel; nnls beside it. (First stated as 30 times faster
+           than nnls, as above: it was 24, because over a quarter of the numbers nnls takes a
+           third of its time, and we take two thirds of ours)
 placebos   500 units x 500 periods, each by all others: all proved, in one call, at least 5
            times less per unit than a loop of `minimize`
 small      `minimize` alone, 50 atoms x 60: under 0.5 ms, for SquaredDistance and for
@@ -144,18 +146,20 @@ def add_row(
 def judge_unmixing(claim: Claim, name: str, sizes: Sizes) -> None:
     """Unmix pixels over a synthetic library."""
     library = make_library(60, 40) if claim.options.tiny else make_library()
-    each = unmix(claim, name, library, (sizes.pixels, sizes.rivals))
+    each, by_nnls = unmix(claim, name, library, (sizes.pixels, sizes.rivals))
+    claim.at_least(f"{name}: times faster than nnls", by_nnls / each, 30.0, full_size=True)
     claim.at_most(f"{name}: microseconds per pixel", 1e6 * each, 40.0, full_size=True)
 
 
 def judge_patches(claim: Claim, name: str, sizes: Sizes) -> None:
     """Unmix pixels over measured reflectances."""
     library = make_library(40, 20) if claim.options.tiny else data.load("spectra").astype(np.float64)
-    unmix(claim, name, library, (min(sizes.pixels, 100_000), sizes.rivals))
+    each, _ = unmix(claim, name, library, (min(sizes.pixels, 100_000), sizes.rivals))
+    claim.at_most(f"{name}: microseconds per pixel", 1e6 * each, 40.0, full_size=True)
 
 
-def unmix(claim: Claim, name: str, library: Vector, counts: tuple[int, int]) -> float:
-    """Unmix pixels by all methods, the slow ones on a part; return our seconds per pixel."""
+def unmix(claim: Claim, name: str, library: Vector, counts: tuple[int, int]) -> tuple[float, float]:
+    """Unmix pixels by all methods, the slow ones on a part; return seconds per pixel, ours and of nnls."""
     pixels = make_pixels(library, counts[0])
     wh.minimize_many(pixels[:8], library)
     seconds, result = clock(lambda: wh.minimize_many(pixels, library))
@@ -175,8 +179,7 @@ def unmix(claim: Claim, name: str, library: Vector, counts: tuple[int, int]) -> 
     known = {int(i): float(value) for i, value in zip(some, values, strict=True)}
     claim.holds(f"{name}: all proved", result.success)
     claim.holds(f"{name}: gaps hold when checked again", check(result, pixels, library, known))
-    claim.at_least(f"{name}: times faster than nnls", by_nnls / each, 30.0, full_size=True)
-    return each
+    return each, by_nnls
 
 
 # ---------------------------------------------------------------- few atoms

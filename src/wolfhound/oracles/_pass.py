@@ -7,6 +7,7 @@ results are taken in order, and the best entries of a stream are unique.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -69,13 +70,15 @@ def _blocks_memory(atoms: Atoms, nbytes: int) -> int:
 
 def plan_pass(atoms: Atoms, max_memory: float, screen: bool | None) -> PassPlan:
     """Choose blocks, and whether to screen if that is not said, so that a memory is kept."""
+    block = _FILE_BLOCK if in_files(atoms) else _BLOCK
+    if max_memory == math.inf:
+        return PassPlan(block, screen is None or screen)
     kept = _SCREEN * atoms.shape[0]
     least = least_memory(atoms) + (kept if screen else 0)
     rule = f"at least {least:,} bytes, for {get_threads()} threads and these atoms"
     require(max_memory >= least, "max_memory", rule, f"{max_memory:,.0f}")
     screened = kept <= max_memory / 2 and least + kept <= max_memory if screen is None else screen
     left = max_memory - (kept if screened else 0)
-    block = _FILE_BLOCK if in_files(atoms) else _BLOCK
     while block > _LEAST_BLOCK and _blocks_memory(atoms, block) > left:
         block //= 2
     return PassPlan(block, screened)
