@@ -344,11 +344,16 @@ def fingerprint(atoms: Atoms) -> Fingerprint:
     return tuple(map(_print_of, _parts(atoms))) if known is None else known
 
 
+_NAMES = {np.dtype(kind): np.dtype(kind).name for kind in (np.float32, np.float64)}  # .name takes its time
+
+
 def _print_of(atoms: Atoms) -> PartPrint:
     n, d = atoms.shape
     # Raw bits of PCG64 stay the same in all versions of numpy, those of a Generator may not.
     some = np.random.PCG64(20).random_raw(SAMPLE) % np.uint64(n) if n > SAMPLE else None
-    rows = atoms.take(np.arange(n) if some is None else np.unique(some).astype(np.int64))
+    rows = getattr(atoms, "plain", None) if some is None else None
+    if rows is None:
+        rows = atoms.take(np.arange(n) if some is None else np.unique(some).astype(np.int64))
     data = rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
-    return PartPrint(n, d, atoms.dtype.name, digest)
+    return PartPrint(n, d, _NAMES[atoms.dtype], digest)
