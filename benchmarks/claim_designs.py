@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import math
-import resource
 import shutil
 import subprocess
 import sys
@@ -32,7 +31,7 @@ from pathlib import Path
 
 import numpy as np
 from design_rivals import RIVALS, Array, score, vertex
-from rig import Claim, held_threads, interleave
+from rig import Claim, held_threads, interleave, peak_bytes
 
 import wolfhound as wh
 
@@ -243,7 +242,7 @@ def run_child(path: str) -> int:
         "passes": found.passes,
         "gap": 1.0 - found.efficiency,
         "support": found.support,
-        "gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "gigabytes": peak_bytes() / 1e9,
     }
     print(json.dumps(said))
     return 0

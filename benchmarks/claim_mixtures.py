@@ -24,7 +24,6 @@ problem runs in a process of its own, whose peak of memory is measured, likeliho
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -34,7 +33,7 @@ from typing import Any, NamedTuple, TypeVar
 import mixsqp_rival
 import numpy as np
 from reference import Vector
-from rig import Claim, held_threads
+from rig import Claim, held_threads, peak_bytes
 
 import wolfhound as wh
 from wolfhound.mixtures._rows import LikelihoodRows
@@ -195,7 +194,7 @@ def measure_tall(n: int, m: int, threads: int) -> int:
         wh.fit_weights(make_likelihoods(2000, 12, 1))
         matrix = make_likelihoods(n, m, 3)
         seconds, fit = clock(lambda: wh.fit_weights(matrix))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        peak = peak_bytes() / 1e9
         rows, u = LikelihoodRows(matrix, np.full(n, 1.0 / n)), np.empty(n)
         begin, x = time.perf_counter(), np.full(m, 1.0 / m)
         for _ in range(100):

@@ -33,13 +33,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rig import Claim, Options
+from rig import Claim, Options, field_of, peak_bytes
 
 import wolfhound as wh
 from wolfhound.core import State
@@ -140,7 +140,7 @@ def work(job: Facts) -> Facts:
     if job["kind"] == "build":
         begin = time.perf_counter()
         wh.Int8FileScan.build(atoms, job["folder"])
-        return {"seconds": time.perf_counter() - begin, "peak": peak()}
+        return {"seconds": time.perf_counter() - begin, "peak": peak_bytes()}
     return solve(job, atoms)
 
 
@@ -172,7 +172,7 @@ def solve(job: Facts, atoms: wh.FileAtoms) -> Facts:
     result = wh.minimize(wh.SquaredDistance(target), source, callback=watch, **options)
     return {
         "seconds": time.perf_counter() - begin - lost,
-        "peak": peak(),
+        "peak": peak_bytes(),
         "bytes": bytes_read() - before,
         "passes": result.passes,
         "value": result.value,
@@ -200,21 +200,9 @@ def measure_gap(rows: Any, result: wh.Result, target: Any) -> float:
     return float(x @ grad) - best
 
 
-def peak() -> int:
-    """Largest resident memory so far, in bytes."""
-    return 1024 * int(next(_fields("/proc/self/status", "VmHWM")).split()[0])
-
-
 def bytes_read() -> int:
     """Bytes that were read from files, cached or not."""
-    return int(next(_fields("/proc/self/io", "rchar")))
-
-
-def _fields(path: str, name: str) -> Iterator[str]:
-    for line in Path(path).read_text().splitlines():
-        key, _, value = line.partition(":")
-        if key == name:
-            yield value.strip()
+    return int(field_of("/proc/self/io", "rchar"))
 
 
 # ---------------------------------------------------------------- judging

@@ -130,6 +130,17 @@ def interleave(
     return out
 
 
+def peak_bytes() -> int:
+    """Largest resident memory of this process so far; `ru_maxrss` would count its parent's, too."""
+    return 1024 * int(field_of("/proc/self/status", "VmHWM").split()[0])
+
+
+def field_of(path: str, name: str) -> str:
+    """One value of a file of lines ``name: value``."""
+    lines = (line.partition(":") for line in Path(path).read_text().splitlines())
+    return next(value.strip() for key, _, value in lines if key == name)
+
+
 @contextlib.contextmanager
 def held_threads(threads: int) -> Iterator[None]:
     """Hold our passes, every BLAS and faiss to this many threads."""
