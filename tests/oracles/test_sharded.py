@@ -18,6 +18,7 @@ from hypothesis.extra.numpy import arrays
 
 from wolfhound import (
     ClusterIndex,
+    Int8Scan,
     Scan,
     Sharded,
     SquaredDistance,
@@ -321,3 +322,11 @@ def test_wrong_oracles(threads: ThreadPoolExecutor) -> None:
         Sharded.over([Scan(np.eye(2))], wrong)
     with pytest.raises(ValueError, match=r"`width` must be an integer >= 1\. Got 0"):
         Sharded.over([Scan(np.eye(2))], threads, width=0)
+
+
+def test_a_shard_of_zeros_does_not_widen_the_others(threads: ThreadPoolExecutor) -> None:
+    rows = np.array([[1e-39, 0.0], [0.0, 0.0]], np.float32)
+    sharded = Sharded.over([Int8Scan.build(rows[:1]), Int8Scan.build(rows[1:])], threads)
+    hits, alone = (oracle.query(np.array([[1e-39, 2e-39]])) for oracle in (sharded, Scan(rows)))
+    assert hits.radius <= 1.001 * alone.radius
+    assert hits.bounds[0] <= 1.001 * alone.bounds[0]

@@ -15,6 +15,7 @@ from wolfhound.oracles.int8 import _encode_kernels as kernels
 from wolfhound.oracles.int8.codes import Codes, CodeStore, places_of, reach
 from wolfhound.oracles.int8.layout import PackedRows, empty_rows
 from wolfhound.pulse import pulse
+from wolfhound.rounding import TINY
 from wolfhound.threads import map_ordered
 from wolfhound.validate import require
 
@@ -90,13 +91,15 @@ def encode_twice(
         # The sample did not tell the scale of the rest: float32 would lose too much.
         encoder = Encoder.near(extent.top, middle, zero, atoms.dtype)
         extent = _join(put(encoder))
+    # Rows of zeros have no scale, and errors of some: a shard of them stands beside others that have one.
+    nothing = extent.top == 0.0 and not middle.any()
     return {
         "centre": middle,
         "zero": zero,
         "exponent": encoder.exponent,
         "height": extent.height,
         "error": extent.error,
-        "radius": reach(middle, extent.height + extent.error, encoder.exponent),
+        "radius": TINY if nothing else reach(middle, extent.height + extent.error, encoder.exponent),
     }
 
 
