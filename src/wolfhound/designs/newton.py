@@ -72,7 +72,9 @@ class Local:
         self.pull: Vector | None = None
         self.right, pace = self.left, 2.0
         if task.root is not None:
-            self.pull = solve_triangular(factor, task.root, lower=True, check_finite=False)
+            pull = solve_triangular(factor, task.root, lower=True, check_finite=False)
+            # By a power of two: all that follows is relative, and squares must not overflow.
+            self.pull = np.ldexp(pull, -int(np.frexp(np.abs(pull).max())[1]))
             self.right, pace = self.left @ self.pull, 1.5
         self.scores = np.einsum("ij,ij->i", self.right, self.right)
         level = float(information.shape[0]) if self.pull is None else float((self.pull**2).sum())
@@ -185,13 +187,17 @@ def improve(task: Task, rows: Vector, weights: Vector, goal: float) -> tuple[Vec
     for _ in range(STEPS):
         active = weights > 0.0
         try:
-            here = Local(task, rows, task.information(rows[active], weights[active]))
+            # Candidates far outside of what M spans overflow; such a step leads nowhere, and is the last.
+            with np.errstate(over="ignore", invalid="ignore"):
+                here = Local(task, rows, task.information(rows[active], weights[active]))
+                idle = 0 if here.gap < 0.7 * least else idle + 1
+                if here.gap < least:
+                    best, least = weights, here.gap
+                if least <= goal or idle > 6:
+                    break
+                weights = here.step(weights)
         except np.linalg.LinAlgError:  # a step too far: rounding has eaten what was gained
             break
-        idle = 0 if here.gap < 0.7 * least else idle + 1
-        if here.gap < least:
-            best, least = weights, here.gap
-        if least <= goal or idle > 6:
+        if not np.isfinite(weights).all():
             break
-        weights = here.step(weights)
     return best, least
