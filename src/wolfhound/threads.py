@@ -126,12 +126,9 @@ def _set(library: LibController, threads: int) -> None:
     """Set the threads of a library, from whatever thread.
 
     threadpoolctl 3.8 lets only the first thread that sets them do so again, and silently
-    ignores others; here threads take turns.
+    ignores others; here threads take turns, so what lies below that rule is called.
     """
-    release = getattr(library, "clear_controlling_thread", lambda force: None)
-    release(force=True)
-    library.set_num_threads(threads)
-    release(force=True)
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
 
 
 class _Holds:
