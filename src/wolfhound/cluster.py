@@ -29,7 +29,7 @@ from wolfhound.atoms import ArrayAtoms, as_atoms, block_rows
 from wolfhound.core import Atoms, AtomsLike, Oracle
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.sharded import Sharded
-from wolfhound.oracles.shards import Search, ShardDown, ShardHost, ShardPlace, Ticket
+from wolfhound.oracles.shards import ShardDown, ShardHost, ShardPlace, ShardSearch, Ticket
 from wolfhound.threads import available
 from wolfhound.validate import count, require
 
@@ -218,7 +218,7 @@ def _check_hosts(hosts: Any, parts: int) -> list[str | None]:
 # ---------------------------------------------------------------- actors
 
 
-def _pack(task: Search) -> Any:
+def _pack(task: ShardSearch) -> Any:
     """Put a large task aside once, where all actors can read it."""
     return ray.put(task) if task.queries.nbytes + task.exclude.nbytes > _LARGE else task
 

@@ -19,7 +19,7 @@ from wolfhound.core import Atoms, Ids, Singles, Vector
 from wolfhound.gram._units import Units
 from wolfhound.many import _code_kernels as kernels
 from wolfhound.many._pass_kernels import Lists, finish, make_lists
-from wolfhound.many._sheet import Banned, Listing, Measured
+from wolfhound.many._sheet import AtomSizes, Banned, Listing
 from wolfhound.oracles._question import Question, lengths
 from wolfhound.oracles.int8.codes import CodedQueries, Codes, encode_queries
 from wolfhound.oracles.int8.encoding import encode_atoms
@@ -109,17 +109,17 @@ def _group(banned: Banned, m: int) -> kernels.Bans:
     return kernels.Bans(starts.astype(np.int64), banned.places[order])
 
 
-def encode_sheet(atoms: Atoms, measured: Measured) -> CodeSheet:
+def encode_sheet(atoms: Atoms, measured: AtomSizes) -> CodeSheet:
     """Encode all atoms about the centre of their units."""
     return _join(encode_atoms(atoms, centre=measured.units.centre), measured)
 
 
-def encode_some(atoms: Atoms, ids: Ids, measured: Measured) -> CodeSheet:
+def encode_some(atoms: Atoms, ids: Ids, measured: AtomSizes) -> CodeSheet:
     """Encode some atoms."""
     codes = encode_atoms(as_atoms(atoms.take(ids)), centre=measured.units.centre)
     return _join(codes, measured._replace(lengths=measured.lengths[ids]))
 
 
-def _join(codes: Codes, measured: Measured) -> CodeSheet:
+def _join(codes: Codes, measured: AtomSizes) -> CodeSheet:
     scaled = np.ldexp(measured.lengths, measured.units.exponent - codes.exponent)
     return CodeSheet(measured.units, codes, np.nextafter(scaled.astype(np.float32), np.float32(np.inf)))

@@ -153,14 +153,14 @@ def lay_rows(rows: Vector) -> Singles:
     return out
 
 
-class Measured(NamedTuple):
+class AtomSizes(NamedTuple):
     """The units of some atoms, and at least the length of each in them, (n,)."""
 
     units: Units
     lengths: Vector
 
 
-def measure_atoms(atoms: Atoms, centre: Vector) -> Measured:
+def measure_atoms(atoms: Atoms, centre: Vector) -> AtomSizes:
     """Read all atoms once: they must be finite and not too large; the largest entry becomes 1.
 
     The centre is rounded to the type of the atoms.
@@ -179,7 +179,7 @@ def measure_atoms(atoms: Atoms, centre: Vector) -> Measured:
     found = list(map_ordered(measure, atoms.blocks(block_rows(atoms))))
     units = Units(middle, exponent_of(max(top for top, _ in found)))
     norms = np.ldexp(np.concatenate([each for _, each in found]), -units.exponent)
-    return Measured(units, norms * (1.0 + 4.0 * UNIT) + TINY)
+    return AtomSizes(units, norms * (1.0 + 4.0 * UNIT) + TINY)
 
 
 def order_banned(starts: Ints, ids: Ids) -> Banned:

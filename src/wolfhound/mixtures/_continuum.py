@@ -42,7 +42,7 @@ _SMALLEST = 1e-300
 _BLOCK = 1 << 20
 
 
-class Certificate(NamedTuple):
+class ContinuumProof(NamedTuple):
     """What is known of G.
 
     Attributes
@@ -182,11 +182,11 @@ class Continuum:
 
     # ------------------------------------------------------------ certificate
 
-    def certify(self, f: Vector, wanted: float = 0.0) -> Certificate:
+    def certify(self, f: Vector, wanted: float = 0.0) -> ContinuumProof:
         """Bound G for likelihoods f; cells are bisected only as far as log G <= `wanted` needs."""
         lost = self.modes[~(f > LEAST)]
         if len(lost):
-            return Certificate(math.inf, math.inf, lost, np.full(len(lost), math.inf))
+            return ContinuumProof(math.inf, math.inf, lost, np.full(len(lost), math.inf))
         c = self.w / f
         size = len(self._half)
         values, errors = np.zeros((size, DEGREE + 1)), np.zeros(size)
@@ -204,7 +204,7 @@ class Continuum:
         upper = kernels.bound_cells(coefficients, errors, math.exp(wanted), DEPTH)
         fine = values @ maps.fine.T
         places, heights = self._find_peaks(fine, leaf)
-        return Certificate(self._log(float(upper.max())), float(fine.max()), places, heights)
+        return ContinuumProof(self._log(float(upper.max())), float(fine.max()), places, heights)
 
     def _log(self, upper: float) -> float:
         if not math.isfinite(upper):

@@ -14,7 +14,7 @@ import numpy as np
 
 from wolfhound.core import Matrix, Vector
 from wolfhound.mixtures import _continuum_kernels as kernels
-from wolfhound.mixtures._continuum import Certificate, Continuum, from_theta, tabulate, to_theta
+from wolfhound.mixtures._continuum import Continuum, ContinuumProof, from_theta, tabulate, to_theta
 from wolfhound.mixtures._newton import improve
 from wolfhound.mixtures._rows import LikelihoodRows
 
@@ -130,7 +130,7 @@ def _move(data: Continuum, z: Vector, x: Vector, near: float, gap: float) -> tup
     return (merged[0], merged[1]) if merged[2] >= value else (z, x)
 
 
-def _insert(z: Vector, x: Vector, found: Certificate, gap: float, atol: float) -> tuple[Vector, Vector]:
+def _insert(z: Vector, x: Vector, found: ContinuumProof, gap: float, atol: float) -> tuple[Vector, Vector]:
     least = 1.0 + max(0.02 * atol, 1e-3 * (found.attained - 1.0)) if math.isfinite(found.attained) else 1.0
     new = found.places[found.heights > least]
     if len(new) == 0:

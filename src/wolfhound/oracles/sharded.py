@@ -19,7 +19,7 @@ from wolfhound.atoms import Fingerprint
 from wolfhound.core import Hits, Ids, Matrix, Oracle, Vector
 from wolfhound.oracles._hits import merge
 from wolfhound.oracles._question import CheckedOracle, Question
-from wolfhound.oracles.shards import AtomFacts, Crew, LocalShard, Search, Shard, ShardFacts, Take
+from wolfhound.oracles.shards import AtomFacts, Crew, LocalShard, Shard, ShardFacts, ShardSearch, Take
 from wolfhound.validate import count, require
 
 
@@ -130,7 +130,7 @@ class Sharded(CheckedOracle):
         shards: Sequence[Shard],
         *,
         width: int | None = None,
-        pack: Callable[[Search], Any] = lambda task: task,
+        pack: Callable[[ShardSearch], Any] = lambda task: task,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         validate.kind(shards, "shards", "a list of shards", list, tuple)
@@ -168,7 +168,7 @@ class Sharded(CheckedOracle):
         """Answer checked queries in one round trip."""
         sizes, shards = self._crew.sizes, len(self._crew.sizes)
         wide = question.k if self._width is None else max(self._width, -(-question.k // shards))
-        task = Search(question.queries, min(wide, question.k), thresholds, question.exclude)
+        task = ShardSearch(question.queries, min(wide, question.k), thresholds, question.exclude)
         tasks = dict.fromkeys(range(shards), self._pack(task))
         parts = self._crew.ask("query", tasks, lambda i, hits: round(hits.passes * sizes[i]))
         return merge([parts[i] for i in tasks], sizes, question)

@@ -63,7 +63,7 @@ class ShardPlace(NamedTuple):
     expected: Fingerprint | None = None
 
 
-class Task(Protocol):
+class ShardTask(Protocol):
     """Something to do where a shard lives; pickled on the way there, as is its answer."""
 
     def run(self, oracle: Oracle, first: int) -> Any:
@@ -112,7 +112,7 @@ def _describe(atoms: Atoms) -> AtomFacts:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Search:
+class ShardSearch:
     """Ask for atoms, as `Oracle.query` does; the same for all shards.
 
     Attributes
@@ -189,7 +189,7 @@ class ShardHost:
         if threads is not None:
             set_threads(threads)
 
-    def run(self, ticket: Ticket, task: Task, place: ShardPlace) -> Any:
+    def run(self, ticket: Ticket, task: ShardTask, place: ShardPlace) -> Any:
         """Do a task; None if it was stopped.
 
         Raises

@@ -40,7 +40,7 @@ LARGEST = 2.0**90
 _FARTHEST = 1000
 
 
-class Chunk(NamedTuple):
+class CodeChunk(NamedTuple):
     """Codes that are swept together.
 
     Attributes
@@ -104,7 +104,7 @@ class CodeStore(Protocol):
     def scale(self) -> CodeScale:
         """What decides how a query is rounded; see `bare_scale`."""
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[CodeChunk]:
         """Yield all codes once, in order; the same chunks each time."""
 
     def sample(self, which: Ints) -> PackedRows:
@@ -161,12 +161,12 @@ class Codes:
         """What decides how a query is rounded."""
         return CodeScale(*self.bare[1])
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[CodeChunk]:
         """Yield all codes once, in order; the same chunks each time."""
         packed, blocks = self.pack(), len(self.blocks)
         step = max(1, CHUNK // self.blocks[0].nbytes)
         for start in range(0, blocks, step):
-            yield Chunk(packed, (start, min(start + step, blocks)))
+            yield CodeChunk(packed, (start, min(start + step, blocks)))
 
     def sample(self, which: Ints) -> PackedRows:
         """Return some blocks, all of them full."""

@@ -18,7 +18,7 @@ from wolfhound._npy import Header
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.oracles.int8._encode_kernels import CodeScale
-from wolfhound.oracles.int8.codes import LARGEST, NUMBERS, Chunk, Window, bare_scale, check_numbers
+from wolfhound.oracles.int8.codes import LARGEST, NUMBERS, CodeChunk, Window, bare_scale, check_numbers
 from wolfhound.oracles.int8.encoding import Encoder, Extent, encode_twice
 from wolfhound.oracles.int8.layout import ROWS, PackedRows, allocate, empty_rows, shape_of
 from wolfhound.pulse import pulse
@@ -84,7 +84,7 @@ class FileCodes:
         """What decides how a query is rounded."""
         return CodeScale(*bare_scale(self))
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[CodeChunk]:
         """Yield all codes once, in order, one chunk ahead; the same chunks each time."""
         total, width = self.blocks.shape
         # The ids that a chunk is given count too.
@@ -93,8 +93,8 @@ class FileCodes:
             functools.partial(self._chunk, i, min(i + step, total)) for i in range(0, total, step)
         )
 
-    def _chunk(self, start: int, stop: int) -> Chunk:
-        return Chunk(self._read(start, stop), (0, stop - start), ROWS * start)
+    def _chunk(self, start: int, stop: int) -> CodeChunk:
+        return CodeChunk(self._read(start, stop), (0, stop - start), ROWS * start)
 
     def _read(self, start: int, stop: int) -> PackedRows:
         """Read blocks; ids are those of the atoms."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Singles
 from wolfhound.oracles.int8 import _sweep_kernels
-from wolfhound.oracles.int8.codes import Chunk, CodedQueries, CodeStore
+from wolfhound.oracles.int8.codes import CodeChunk, CodedQueries, CodeStore
 from wolfhound.oracles.int8.layout import PAIR, ROWS, PackedQueries, shape_of
 from wolfhound.pulse import pulse
 from wolfhound.threads import map_ordered
@@ -70,7 +70,7 @@ def try_sample(codes: CodeStore, queries: CodedQueries, k: int) -> tuple[NDArray
     # Without the last block, which may have gaps.
     sample = codes.sample(np.arange(_SAMPLE) * ((blocks - 1) // _SAMPLE))
     wanted = max(1, k * sample.n // codes.n)
-    found = _sweep(Chunk(sample, (0, _SAMPLE)), queries, wanted, _lowest(queries))
+    found = _sweep(CodeChunk(sample, (0, _SAMPLE)), queries, wanted, _lowest(queries))
     left = (found.places >= 0).sum(axis=1)
     return queries.hopeless | (left > _MANY * sample.n), sample.n
 
@@ -87,7 +87,7 @@ def sweep_codes(codes: CodeStore, queries: CodedQueries, k: int) -> CodeCandidat
     # What the first chunk tells of the k best holds for all.
     floors = np.where(parts[0].floors == np.inf, lowest, parts[0].floors)
 
-    def work(chunk: Chunk) -> tuple[int, CodeCandidates]:
+    def work(chunk: CodeChunk) -> tuple[int, CodeCandidates]:
         return chunk.rows, _sweep(chunk, queries, k, floors)
 
     for rows, part in map_ordered(work, chunks, blas=False):
@@ -104,7 +104,7 @@ def _lowest(queries: CodedQueries) -> Singles:
     return np.where(queries.hopeless, np.inf, -np.inf).astype(np.float32)
 
 
-def _sweep(chunk: Chunk, queries: CodedQueries, k: int, floors: Singles) -> CodeCandidates:
+def _sweep(chunk: CodeChunk, queries: CodedQueries, k: int, floors: Singles) -> CodeCandidates:
     """Sweep the blocks of a chunk; rows below the floors are not wanted."""
     m = len(queries.levels)
     shape = (m, room(k))

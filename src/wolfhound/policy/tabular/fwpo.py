@@ -112,7 +112,7 @@ def sfwpo(
     Every state has a wanted gap Phi; an answer with less than ``ratio Phi`` leaves it in doubt. When the
     states in doubt hold half of all squared Phi, one exact pass answers for all: it moves them, and
     each then wants half of what the pass has proved. So a run with an index ends where the exact one
-    does, in a few dozen passes (`benchmarks/claim_policy_tabular.py`). What passes found joins the past
+    does, in fewer passes (`benchmarks/claim_policy_tabular.py`). What passes found joins the past
     winners of the run, for an index misses again what it has missed.
 
     ``ActionSet(atoms, oracle=QuantizedQueries(index, side=policy_plan(...).side))`` makes the
