@@ -242,10 +242,17 @@ def check_finite(block: Matrix, first: int) -> None:
         raise ValueError(f"`atoms` must be finite. Got {block[row, column]} in {where}.")
 
 
+def draw_some(n: int, size: int, rng: np.random.Generator) -> Ids:
+    """Return `size` of n ids at random, in order; all, without a draw, if there are no more."""
+    return np.sort(rng.choice(n, size, replace=False).astype(np.int64)) if size < n else np.arange(n)
+
+
 def finite_rows(atoms: Atoms, ids: Ids) -> Matrix:
     """Take rows, and raise ValueError if one is not finite, naming it."""
     rows = atoms.take(ids)
-    for bad in np.flatnonzero(~np.isfinite(rows).all(axis=1)):
+    finite = np.isfinite(rows)
+    if not finite.all():
+        bad = int(np.flatnonzero(~finite.all(axis=1))[0])
         check_finite(rows[bad : bad + 1], int(ids[bad]))
     return rows
 

@@ -64,7 +64,7 @@ def solve_few(
     if describe is None or n > FEW or n * (n + d) * d > WORK or not max(rtol, atol) > 0.0:
         return None
     with np.errstate(all="ignore"):
-        distance = describe(start.pool) if _is_moderate(start.pool) else None
+        distance = describe(start.pool)
         if distance is None or not _is_moderate(distance.rows, distance.target):
             return None
         return _solve(distance, start, (rtol, atol), began)
@@ -81,13 +81,13 @@ def _solve(distance: Distance, start: Start, goals: tuple[float, float], began: 
     n = len(start.pool_ids)
     small = build_small(distance.rows, np.arange(n), zero=False)
     twice = 2 * small.units.exponent
-    target, over = small.units.convert_targets(distance.target[None])
+    target = small.units.convert(distance.target[None])  # no size is so far from another that it overflows
     rules = Rules(goals[0], math.ldexp(goals[1], -twice), small.cap + 1)
     found = small.solve(target, np.zeros(2, np.int64), np.empty(0, np.int64), rules)
     goal = math.ldexp(found.goal[0], twice)
     value = _widen(math.ldexp(found.value[0], twice), distance.error)
     lower = _narrow(math.ldexp(found.lower[0], twice), distance.error)
-    if found.code[0] != PROVED or over[0] or not value - lower <= goal:
+    if found.code[0] != PROVED or not value - lower <= goal:
         return None
     held = found.weights[0] > 0.0
     at, weights = found.ids[0, held], found.weights[0, held]

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from wolfhound import validate
 from wolfhound._budget import fit_memory
 from wolfhound._given import as_names, as_start, check_kinds, describe_method, pick_names
-from wolfhound.atoms import Fingerprint, as_atoms, fingerprint, finite_rows
+from wolfhound.atoms import Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.checkpoint import Keeper
 from wolfhound.core import INNER, Atoms, AtomsLike, Method, Objective, Oracle, Progress, Start, State, Status
 from wolfhound.few import solve_few
@@ -312,8 +312,7 @@ def _as_oracle(value: Any, method: Method, max_memory: float | str | None) -> tu
 def _pool(atoms: Atoms, exclude: NDArray[np.int64], least: int, rng: np.random.Generator) -> Start:
     """Draw the random pool; ids, because files may be ordered."""
     n = atoms.shape[0]
-    size = min(n, max(POOL, least) + len(exclude))
-    drawn = np.sort(rng.choice(n, size, replace=False).astype(np.int64))
+    drawn = draw_some(n, max(POOL, least) + len(exclude), rng)
     ids = rng.permutation(drawn[~np.isin(drawn, exclude)] if len(exclude) else drawn)
     validate.require(len(ids) > 0, "exclude", "fewer than all atoms", f"{len(exclude)} of {n}")
     rows = finite_rows(atoms, ids)

@@ -56,6 +56,8 @@ class Small(NamedTuple):
         room = kernels.make_workspace(self.cap, n, d)
         out = make_answers(m, self.cap)
         kernels.solve_chunk(self.atoms, room, chunk, rules, out)
+        if rules.limit < self.cap and (out.support > rules.limit).any():
+            kernels.limit_chunk(self.atoms, room, chunk, rules, out)
         return out
 
 
@@ -78,8 +80,7 @@ def build_small(rows: Matrix, pool: Ids, *, zero: bool, memory: float = math.inf
     memory
         Bytes to work in.
     """
-    units = choose_units(rows)
-    inside = units.convert(rows)
+    units, inside = choose_units(rows)
     n, d = inside.shape
     gram, singles = make_lines(n, pad(n)), make_lines(n, pad(n), np.float32)
     np.matmul(inside, inside.T, out=gram[:, :n])

@@ -353,5 +353,11 @@ def solve_chunk(atoms: Dictionary, room: Workspace, chunk: Chunk, rules: Rules, 
     """Solve all targets of a chunk."""
     for t in range(len(chunk.targets)):
         _solve_target(atoms, room, chunk, rules, out, t)
+
+
+@lean_kernel
+def limit_chunk(atoms: Dictionary, room: Workspace, chunk: Chunk, rules: Rules, out: Answers) -> None:
+    """Solve those targets again whose answer has more atoms than it may."""
+    for t in range(len(chunk.targets)):
         if out.support[t] > rules.limit:
             _limit_target(atoms, room, chunk, rules, out, t)

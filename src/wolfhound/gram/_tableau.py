@@ -98,7 +98,7 @@ def make_lines(count: int, wide: int, dtype: type = np.float64) -> NDArray[Any]:
     """(count, wide) zeros, each line on whole lines of the cache."""
     size = np.dtype(dtype).itemsize
     room: NDArray[Any] = np.zeros(count * wide + CACHE_LINE // size, dtype)
-    skip = -room.ctypes.data % CACHE_LINE // size
+    skip = -room.__array_interface__["data"][0] % CACHE_LINE // size
     return room[skip : skip + count * wide].reshape(count, wide)
 
 

@@ -68,11 +68,12 @@ def _scale(values: Vector, exponent: int, towards: float) -> Vector:
     return np.where(exact, out, np.nextafter(out, towards))
 
 
-def choose_units(rows: Matrix) -> Units:
-    """Centre at the mean of some rows, and make the largest entry less than 1."""
+def choose_units(rows: Matrix) -> tuple[Units, Vector]:
+    """Centre at the mean of some rows, make their largest entry less than 1, and convert them."""
     centre = rows.sum(axis=0, dtype=np.float64) / len(rows)
-    top = float(np.abs(rows - centre).max())
-    return Units(centre, exponent_of(top))
+    away = np.subtract(rows, centre, order="C")
+    exponent = exponent_of(float(np.abs(away).max()))
+    return Units(centre, exponent), np.asarray(away * np.ldexp(1.0, -exponent))
 
 
 def exponent_of(top: float) -> int:

@@ -207,7 +207,7 @@ def build_asked(
     n, d = oracle.atoms.shape
     raw = finite_rows(oracle.atoms, pool_ids)
     require_moderate(raw, "atoms")
-    units = choose_units(raw)
+    units, _ = choose_units(raw)
     order = np.argsort(pool_ids)
     table = RowTable(raw[order], pool_ids[order])
     if zero:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
-from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, fingerprint, finite_rows
+from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Objective, Oracle
 from wolfhound.gram._small import build_small
 from wolfhound.many._given import Excluded, Targets, read_exclude, read_targets
@@ -187,7 +187,7 @@ def _minimize_list(
 
 def _draw_pool(n: int, d: int, rng: np.random.Generator) -> Ids:
     """Draw the atoms that give the scale of rtol, as `minimize` does."""
-    drawn = np.sort(rng.choice(n, min(n, max(POOL, 4 * d)), replace=False).astype(np.int64))
+    drawn = draw_some(n, max(POOL, 4 * d), rng)
     return rng.permutation(drawn)
 
 
