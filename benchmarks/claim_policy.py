@@ -40,9 +40,9 @@ from wolfhound.core import Oracle
 from wolfhound.policy import ActionSet
 from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.agent import Agent, Settings
+from wolfhound.policy.deep.evaluation import Policy, evaluate
 from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
 from wolfhound.policy.deep.rules import FrankWolfeRule, HullDecision, Rule
-from wolfhound.policy.feed.compare import Policy, evaluate
 from wolfhound.policy.feed.contenders import feed_baselines
 from wolfhound.policy.feed.environment import BatchedFeed, Feed, feed_features
 

@@ -6,8 +6,8 @@ import numpy as np
 from wolfhound import ClusterIndex
 from wolfhound.data import words
 from wolfhound.policy.actions import ActionSet
+from wolfhound.policy.deep.evaluation import Policy, evaluate
 from wolfhound.policy.feed import Feed, feed_features
-from wolfhound.policy.feed.compare import Policy, evaluate
 from wolfhound.policy.feed.contenders import GreedyItem, Myopic
 from wolfhound.policy.feed.environment import BatchedFeed
 

@@ -153,7 +153,12 @@ PAGES: dict[str, Page] = {
     "docs/scale.md": Page(scale),
     "docs/threads.md": Page(threads),
     "docs/policies.md": Page(
-        policies, (("agent.learn(10_000", "agent.learn(64"), ("agent.learn(1_000", "agent.learn(64"))
+        policies,
+        (
+            ("agent.learn(10_000", "agent.learn(64"),
+            ("agent.learn(1_000", "agent.learn(64"),
+            ("agent.learn(2_000, ", "agent.learn(64, "),
+        ),
     ),
 }
 

@@ -130,7 +130,7 @@ CALLABLES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Greedy": (bl.GreedyItem, {}),
     "Myopic": (bl.Myopic, {"feed": FEED, "actions": SET}),
     "Random": (bl.Random, {"actions": SET}),
-    "evaluate a policy": (cmp.evaluate, {"policy": bl.GreedyItem(SET), "env": ENV}),
+    "evaluate a policy": (pl.evaluate, {"policy": bl.GreedyItem(SET), "env": ENV}),
     "compare": (
         cmp.compare,
         {"learners": {}, "baselines": {"greedy": bl.GreedyItem}, "test": ct.fresh_users(FEED)},

@@ -12,7 +12,7 @@ from tests.policy.test_feed import items, states
 from wolfhound.data import words
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import Rows
-from wolfhound.policy.feed.compare import Policy
+from wolfhound.policy.deep.evaluation import Policy
 from wolfhound.policy.feed.contenders import Constant, GreedyItem, Myopic, Random
 from wolfhound.policy.feed.environment import BatchedFeed, Feed, FeedParameters
 

@@ -15,8 +15,9 @@ import pytest
 import wolfhound as wh
 from tests.policy.test_feed import items
 from wolfhound.policy.answers import Rows
-from wolfhound.policy.deep.settings import Settings, Training
-from wolfhound.policy.feed.compare import FRESH, Bout, Comparison, Standing, compare, evaluate
+from wolfhound.policy.deep.evaluation import FRESH, evaluate
+from wolfhound.policy.deep.settings import Settings, Training, TrainingCallback
+from wolfhound.policy.feed.compare import Bout, Comparison, Standing, compare
 from wolfhound.policy.feed.contenders import feed_baselines, feed_learners, fresh_users
 from wolfhound.policy.feed.environment import BatchedFeed, Feed, FeedParameters
 
@@ -97,7 +98,9 @@ class Novice:
             ratio_p5=0.5 + 0.2 * self.seed,
         )
 
-    def learn(self, total_timesteps: int, *, reset_num_timesteps: bool) -> None:
+    def learn(
+        self, total_timesteps: int, *, reset_num_timesteps: bool, callback: TrainingCallback | None
+    ) -> None:
         assert not reset_num_timesteps
         self.asked.append(total_timesteps)
         batches = math.ceil(total_timesteps / 16)
@@ -138,7 +141,7 @@ def test_a_learner_is_trained_and_tested_in_turn() -> None:
     assert (row.ms_per_update, row.scored) == (1.5, 70.0)
     assert row.ratio_mean == pytest.approx(0.9)
     assert row.ratio_p5 == pytest.approx(0.6)
-    assert [bout[:2] for bout in said] == [("novice", 0), ("novice", 1), ("fixed", 0), ("fixed", 1)]
+    assert [bout[:2] for bout in said] == [("novice", 0), ("fixed", 0), ("novice", 1), ("fixed", 1)]
     assert [(bout.done, bout.total) for bout in said] == [(done, 4) for done in range(4)]
     assert (row.learns, found["fixed"].learns) == (True, False)
 
@@ -152,7 +155,7 @@ def test_a_callback_stops_with_what_is_done() -> None:
         episodes=3,
         callback=lambda bout: bout.done == 3,
     )
-    assert {each.name: len(each.returns) for each in found.standings} == {"novice": 2, "fixed": 1}
+    assert {each.name: len(each.returns) for each in found.standings} == {"novice": 1, "fixed": 1, "other": 1}
 
 
 def test_an_interruption_of_a_learner_interrupts_all() -> None:

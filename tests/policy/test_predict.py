@@ -15,10 +15,10 @@ from tests.policy.deep import QUICK, Bandit, cloud, learner
 from wolfhound.policy import ActionSet
 from wolfhound.policy.answers import Winners
 from wolfhound.policy.deep.agent import Agent, Draw, Hull, HullDecision
+from wolfhound.policy.deep.evaluation import evaluate
 from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
 from wolfhound.policy.deep.rules import Execution, FrankWolfeRule, Rule
 from wolfhound.policy.feed import Feed
-from wolfhound.policy.feed.compare import evaluate
 from wolfhound.policy.feed.contenders import GreedyItem, Myopic
 
 ROWS = cloud(500)

@@ -89,9 +89,18 @@ def agent_of(feed: Feed, *, rule: Rule, execution: str, oracle: Oracle | None, s
     )
 
 
+def exam_options(feed: Feed, freq: int, seed: int) -> dict[str, Any]:
+    """Options of `learn`: tests on fresh users after every `freq` transitions; none for 0."""
+    from wolfhound.policy.feed.contenders import fresh_users  # noqa: PLC0415
+
+    if not freq:
+        return {}
+    return {"eval_env": fresh_users(feed, size=TESTED)(seed), "eval_freq": freq, "n_eval_episodes": TESTED}
+
+
 def returns_of(feed: Feed, agent: Agent, episodes: int, seed: int) -> dict[str, float]:
     """Mean returns on fresh users: of the agent, and of what learns nothing."""
-    from wolfhound.policy.feed.compare import FRESH, evaluate  # noqa: PLC0415
+    from wolfhound.policy.deep.evaluation import FRESH, evaluate  # noqa: PLC0415
     from wolfhound.policy.feed.contenders import feed_baselines, fresh_users  # noqa: PLC0415
 
     test = fresh_users(feed, size=min(episodes, TESTED))

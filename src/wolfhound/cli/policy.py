@@ -7,7 +7,7 @@ import importlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Typer
 
@@ -15,15 +15,26 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
 from wolfhound.cli import policy_solve
+from wolfhound.cli._forecast import Forecast
 from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli._options import option
-from wolfhound.cli._policy import AUTO, TESTED, Search, agent_of, feed_of, oracle_of, returns_of, rule_of
+from wolfhound.cli._policy import (
+    AUTO,
+    TESTED,
+    Search,
+    agent_of,
+    exam_options,
+    feed_of,
+    oracle_of,
+    returns_of,
+    rule_of,
+)
 from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
 
 if TYPE_CHECKING:
     from wolfhound.policy.deep.agent import Agent, Training
-    from wolfhound.policy.feed.compare import Bout, Comparison
+    from wolfhound.policy.feed.compare import Comparison
 
 _ABOUT = "Policies whose actions are mixtures of many given vectors."
 app = Typer(cls=Commands, no_args_is_help=True, help=_ABOUT)
@@ -66,6 +77,12 @@ def train(
     seed: Annotated[int, option("Seed of everything.", min=0)] = 0,
     out: Annotated[Path | None, opt.output("Save the agent.", "-o", "--out", metavar="FOLDER")] = None,
     log: Annotated[Path | None, opt.file_output("Write a .csv row per 1,000 transitions.")] = None,
+    tensorboard: Annotated[
+        Path | None, opt.output("Write the same numbers for TensorBoard.", metavar="FOLDER")
+    ] = None,
+    eval_freq: Annotated[
+        int, _training("Transitions between tests on fresh users that are logged; 0: none.", min=0)
+    ] = 1000,
     as_json: opt.Json = False,
 ) -> None:
     """Learn to show items, or mixtures of them, to the users of a feed.
@@ -76,7 +93,7 @@ def train(
     --------
     wolfhound policy train --steps 3000
 
-    wolfhound policy train items.npy --out agent --log training.csv
+    wolfhound policy train items.npy --out agent --log training.csv --tensorboard runs/a
 
     wolfhound policy train items.npy --method wolpertinger --neighbours 100 --seed 1
     """
@@ -86,7 +103,8 @@ def train(
     feed = feed_of(atoms, users, seed)
     oracle = oracle_of(feed, search, steps, ratio)
     agent = agent_of(feed, rule=rule, execution=execution, oracle=oracle, seed=seed)
-    seconds = _learn(agent, steps, log)
+    logs = {"log": log, "tensorboard": tensorboard}
+    seconds = _learn(agent, steps, logs | exam_options(feed, eval_freq if any(logs.values()) else 0, seed))
     if out is not None:
         agent.save(out)
     if agent.status is Status.INTERRUPTED:
@@ -97,7 +115,7 @@ def train(
     output.show(as_json, lambda: _document_training(*told), lambda: _print_training(*told))
 
 
-def _learn(agent: Agent, steps: int, log: Path | None) -> float:
+def _learn(agent: Agent, steps: int, options: dict[str, Any]) -> float:
     """Train, showing how far it is; return the seconds that it took."""
 
     def read(meter: Meter) -> Reading:
@@ -107,7 +125,7 @@ def _learn(agent: Agent, steps: int, log: Path | None) -> float:
 
     meter = Meter(read)
     with meter.job() as callback:
-        agent.learn(steps, callback=callback, log=log)
+        agent.learn(steps, callback=callback, **options)
     return meter.seconds
 
 
@@ -164,8 +182,8 @@ def compare(
 ) -> None:
     """Train SFWPO and its rivals on a feed, and compare them on fresh users.
 
-    All see the same users, networks and features. Takes minutes: a smaller
-    --steps, fewer --seeds or --only make it shorter.
+    All see the same users, networks and features. Takes minutes, and tells how many
+    once it has begun: a smaller --steps, fewer --seeds or --only make it shorter.
 
     Examples
     --------
@@ -184,7 +202,7 @@ def compare(
     chosen = _choose(only, [*learners, *baselines])
     learners = {name: make for name, make in learners.items() if name in chosen}
     baselines = {name: make for name, make in baselines.items() if name in chosen}
-    with Meter(_read_bout).job() as callback:
+    with Meter(Forecast([*learners, *baselines], seeds).read).job() as callback:
         found = contest(
             learners,
             baselines,
@@ -210,13 +228,6 @@ def _choose(only: list[str] | None, names: Iterable[str]) -> set[str]:
     if unknown:
         raise ValueError(f"`--only` must be of {', '.join(slugs)}. Got {', '.join(unknown)}.")
     return {slugs[part] for part in wanted}
-
-
-def _read_bout(meter: Meter) -> Reading:
-    bout: Bout | None = meter.state
-    if bout is None:
-        return Reading(0.0, "starting")
-    return Reading(bout.done / bout.total, f"{bout.name}, seed {bout.seed}: {bout.done + 1} of {bout.total}")
 
 
 def _document_comparison(found: Comparison) -> dict[str, object]:

@@ -12,6 +12,7 @@ from wolfhound.policy.answers import HullPoints as HullPoints
 from wolfhound.policy.answers import Subset as Subset
 from wolfhound.policy.deep import EXECUTIONS as EXECUTIONS
 from wolfhound.policy.deep import RULES as RULES
+from wolfhound.policy.deep.evaluation import evaluate as evaluate
 from wolfhound.policy.tabular.acmdp import ACMDP as ACMDP
 from wolfhound.policy.tabular.acmdp import Evaluation as Evaluation
 from wolfhound.policy.tabular.acmdp import random_acmdp as random_acmdp

@@ -8,7 +8,7 @@ critic is. The tabular and the deep methods ask it alike.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, final
 
@@ -22,7 +22,7 @@ from wolfhound.objectives.quadratic import SquaredDistance
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.wrappers import check_same_atoms
 from wolfhound.paper.transforms import squared_min_ip_atom, squared_min_ip_query
-from wolfhound.policy.answers import Chosen, HullPoints, Subset, Winners, draw_ids
+from wolfhound.policy.answers import Chosen, HullPoints, Subset, Winners, draw_ids, gather
 from wolfhound.result import Result
 from wolfhound.solve import minimize
 
@@ -90,6 +90,7 @@ class ActionSet:
         self._remembers = True
         self._rng = validate.rng(seed)
         self._nearest: NearestScan | None = None
+        self._allowed: tuple[Subset | None, ...] | None = None
 
     def __repr__(self) -> str:
         """The oracle and the size of the cache."""
@@ -120,6 +121,31 @@ class ActionSet:
         """
         other = copy.copy(self)
         other._remembers = False
+        return other
+
+    def within(self, subsets: Sequence[Subset | ArrayLike | None]) -> ActionSet:
+        """Return the same set, where row i of what is asked may choose of subset i only.
+
+        It answers batches of as many rows as there are subsets; `random` those of a multiple. The
+        cache of past winners is shared.
+
+        Parameters
+        ----------
+        subsets
+            Ids, or what `subset` made of them, which is faster; None: all atoms.
+
+        Examples
+        --------
+        >>> ActionSet(np.eye(3)).within([[0, 1], None]).argmax([[1.0, 2.0, 3.0]] * 2).ids
+        array([1, 2])
+        """
+        # The same ids are checked once, however many rows have them.
+        known = {
+            id(each): None if each is None else self.subset(each, f"subsets[{i}]")
+            for i, each in enumerate(subsets)
+        }
+        other = copy.copy(self)
+        other._allowed = tuple(known[id(each)] for each in subsets)
         return other
 
     def argmax(
@@ -155,16 +181,44 @@ class ActionSet:
         if thresholds is not None:
             thresholds = validate.vector(thresholds, "thresholds", size=len(queries))
         part = None if subset is None else self.subset(subset, "subset")
-        if part is not None and (self.exact or len(part) < FEW * self.n):
-            chosen = _scan(self.atoms, queries, part)
-        else:
-            chosen = _ask(self.oracle, self.atoms, queries, thresholds, part)
-        chosen = self.winners.compete(queries, chosen, part)
+        validate.require(part is None or self._allowed is None, "subset", "None: each row has its own", part)
+        groups = self._group(len(queries), part)
+        found = [self._choose(queries[at], _some(thresholds, at), each) for each, at in groups]
+        chosen = found[0] if len(found) == 1 else gather(found, [at for _, at in groups])
         if self._remembers:
             self.winners.remember(chosen.ids, chosen.rows)
         if here is None:
             return chosen
         return replace(chosen, gaps=chosen.scores - np.einsum("ij,ij->i", queries, here))
+
+    def _choose(self, queries: Vector, thresholds: Vector | None, part: Subset | None) -> Chosen:
+        if part is not None and (self.exact or len(part) < FEW * self.n):
+            chosen = _scan(self.atoms, queries, part)
+        else:
+            chosen = _ask(self.oracle, self.atoms, queries, thresholds, part)
+        return self.winners.compete(queries, chosen, part)
+
+    def _group(self, m: int, part: Subset | None = None) -> list[tuple[Subset | None, Ids]]:
+        """Rows of m that may choose of the same subset."""
+        if self._allowed is None:
+            return [(part, np.arange(m))]
+        allowed = len(self._allowed)
+        validate.require(m % allowed == 0, "rows", f"{allowed}, as there are subsets", m)
+        rows: dict[int, list[int]] = {}
+        for i, each in enumerate(self._allowed):
+            rows.setdefault(id(each), []).append(i)
+        repeat = np.arange(m // allowed)
+        return [
+            (self._allowed[at[0]], (np.array(at)[:, None] * len(repeat) + repeat).ravel())
+            for at in rows.values()
+        ]
+
+    def scan(self, directions: ArrayLike) -> Chosen:
+        """Find the best atom for every direction, by a pass; past winners are left alone."""
+        queries = _check_rows(directions, "directions", self.dim)
+        groups = self._group(len(queries))
+        found = [_scan(self.atoms, queries[at], part) for part, at in groups]
+        return gather(found, [at for _, at in groups])
 
     def subset(self, ids: Subset | ArrayLike, name: str = "ids") -> Subset:
         """Return checked ids of a state's actions, to be used again and again.
@@ -220,6 +274,18 @@ class ActionSet:
         """
         rows = _check_rows(points, "points", self.dim)
         k = min(validate.count(k, "k", low=1), self.n)
+        out = np.empty((len(rows), k), np.int64)
+        for part, at in self._group(len(rows)):
+            out[at] = self._find_nearest(rows[at], k, part)
+        return out
+
+    def _find_nearest(self, rows: Vector, k: int, part: Subset | None) -> Ids:
+        """Return the nearest of a subset; where it has fewer than k, the nearest stands again."""
+        if part is not None:
+            found = part.ids[
+                NearestScan(ArrayAtoms(self.atoms.take(part.ids))).query(rows, min(k, len(part)))
+            ]
+            return np.concatenate([found, np.repeat(found[:, :1], k - found.shape[1], axis=1)], axis=1)
         if self._nearest is None:
             self._nearest = NearestScan(self.atoms)
         return self._nearest.query(rows, k)
@@ -241,7 +307,10 @@ class ActionSet:
     def random(self, m: int, seed: int | np.random.Generator | None = None) -> tuple[Matrix, Ids]:
         """(m, d) random atoms, all equally likely, and their (m,) ids."""
         rng = self._rng if seed is None else validate.rng(seed)
-        ids = rng.integers(self.n, size=validate.count(m, "m", low=1), dtype=np.int64)
+        ids = np.empty(validate.count(m, "m", low=1), np.int64)
+        for part, at in self._group(len(ids)):
+            drawn = rng.integers(self.n if part is None else len(part), size=len(at), dtype=np.int64)
+            ids[at] = drawn if part is None else part.ids[drawn]
         return self.atoms.take(ids), ids
 
 
@@ -250,6 +319,10 @@ def _check_rows(value: Any, name: str, dim: int, m: int | None = None) -> Vector
     fits = rows.shape[1] == dim and m in (None, len(rows))
     validate.require(fits, name, f"a ({'m' if m is None else m}, {dim}) array", f"shape {rows.shape}")
     return rows
+
+
+def _some(values: Vector | None, at: Ids) -> Vector | None:
+    return None if values is None else values[at]
 
 
 def _ask(

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, final
 
@@ -64,6 +65,16 @@ class Chosen:
     def is_proved(self) -> NDArray[np.bool_]:
         """(m,) where the bound is finite."""
         return np.isfinite(self.bounds)
+
+
+def gather(parts: Sequence[Chosen], places: Sequence[Ids]) -> Chosen:
+    """Put answers to some of the directions each, whose places these are, together."""
+    order = np.argsort(np.concatenate(places))
+    columns = ("ids", "rows", "scores", "bounds", "gaps")
+    joined = {name: np.concatenate([getattr(part, name) for part in parts])[order] for name in columns}
+    return Chosen(
+        **joined, scored=sum(part.scored for part in parts), passes=sum(part.passes for part in parts)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import Any, ClassVar, Self, final
+from typing import ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,8 +23,11 @@ from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import HullPoints, Rows
 from wolfhound.policy.deep import EXECUTIONS, RULES
 from wolfhound.policy.deep._torch import Tensor, one_thread
-from wolfhound.policy.deep.learner import Learner, check_weights
+from wolfhound.policy.deep.evaluation import FRESH, evaluate
+from wolfhound.policy.deep.learner import Learner
+from wolfhound.policy.deep.logs import open_log, open_tensorboard
 from wolfhound.policy.deep.networks import CriticFeatures, to_tensor
+from wolfhound.policy.deep.recalling import recall_parts
 from wolfhound.policy.deep.rules import (
     Draw,
     Execution,
@@ -32,12 +36,12 @@ from wolfhound.policy.deep.rules import (
     HullDecision,
     Nearest,
     Rule,
+    SubsetsOf,
     describe,
-    recall,
 )
 from wolfhound.policy.deep.settings import Settings, Training, TrainingCallback
-from wolfhound.policy.deep.training import Env, Nowhere, Trainer, as_world, open_log
-from wolfhound.store import Stored, StoreError
+from wolfhound.policy.deep.training import Trainer
+from wolfhound.policy.deep.worlds import Env, Nowhere, as_world
 
 __all__ = ["SFWPO", "Agent", "Draw", "Hull", "HullDecision", "Nearest", "Settings", "Training"]
 
@@ -69,7 +73,11 @@ class Agent:
         `Hull()`, `Nearest()` or `Draw()`: what the environment is given.
     critic_features
         (m, o) observations and (m, d) actions, as tensors, to (m, f) further inputs
-        of the critics, such as inner products.
+        of the critics, such as inner products; differentiable in the actions.
+    subsets
+        Which actions a state allows: (m, o) observations to a list of m, each the ids, or
+        ``actions.subset(ids)``, which is checked once, or None: all. Whatever is done
+        in a state is then a mixture of these.
 
     Attributes
     ----------
@@ -90,20 +98,23 @@ class Agent:
         settings: Settings | None = None,
         execution: Execution | None = None,
         critic_features: CriticFeatures | None = None,
+        subsets: SubsetsOf | None = None,
     ) -> None:
         self.settings = Settings() if settings is None else settings
         self.execution: Execution = Hull() if execution is None else execution
         self.actions, self.rule = actions, rule
-        _check_parts(actions, rule, self.settings, self.execution, critic_features)
+        _check_parts(actions, rule, self.settings, self.execution, (critic_features, subsets))
         self.status: Status | None = None
         self._world = as_world(env, actions.dim)
         with one_thread():
             own = actions.fresh()
-            self._learner = Learner(self._world.obs_dim, own, rule, self.settings, critic_features)
+            self._learner = Learner(
+                self._world.obs_dim, own, rule, self.settings, features=critic_features, subsets=subsets
+            )
         self._trainer = Trainer(self._world, self._learner, self.execution)
         brain, still = self._learner.brain, np.random.default_rng([self.settings.seed, _PREDICT])
         # The same networks and winners; but asking neither moves the winners nor the generator of training.
-        self._still = replace(brain, actions=brain.actions.frozen(), rng=still)
+        self._still = replace(brain, actions=brain.actions.frozen(), rng=still, work=[0])
 
     @property
     def stats(self) -> Training:
@@ -122,7 +133,11 @@ class Agent:
         callback: TrainingCallback | None = None,
         max_seconds: float = math.inf,
         log: str | os.PathLike[str] | None = None,
+        tensorboard: str | os.PathLike[str] | None = None,
         log_interval: int = 1000,
+        eval_env: Env | None = None,
+        eval_freq: int = 1000,
+        n_eval_episodes: int = 16,
         reset_num_timesteps: bool = True,
     ) -> Self:
         """Act and learn until `total_timesteps` transitions are made; Ctrl-C keeps what was learned.
@@ -136,8 +151,13 @@ class Agent:
             True stops.
         max_seconds
             Limit.
-        log, log_interval
-            A CSV file, continued if it exists, and after how many transitions it has a row.
+        log, tensorboard, log_interval
+            A CSV file, continued if it exists; a folder for TensorBoard, which needs
+            ``wolfhound[tensorboard]``; and after how many transitions they have a row.
+        eval_env, eval_freq, n_eval_episodes
+            Another environment, in which the policy is tested without exploration after every
+            so many transitions, with so many episodes, the same each time; their mean return is
+            `Training.eval_return`, in the logs too. Training goes on as if it had not been tested.
         reset_num_timesteps
             Whether to count from 0 again; what was learned stays either way.
         """
@@ -146,12 +166,31 @@ class Agent:
         limit = validate.number(max_seconds, "max_seconds", low=0.0)
         if callback is not None:
             validate.function(callback, "callback", "a function of a Training")
+        examine = self._plan_tests(eval_env, eval_freq, n_eval_episodes)
         if validate.flag(reset_num_timesteps, "reset_num_timesteps"):
             self._trainer.timesteps = 0
-        with one_thread(), open_log(log, interval) as write:
-            told = [write] if callback is None else [write, callback]
-            self.status = self._trainer.run(self.num_timesteps + total, limit, told)
+        with one_thread(), open_log(log, interval) as write, open_tensorboard(tensorboard, interval) as show:
+            told = [write, show] if callback is None else [write, show, callback]
+            self.status = self._trainer.run(self.num_timesteps + total, limit, told, examine)
         return self
+
+    def _plan_tests(self, env: Env | None, freq: int, episodes: int) -> Callable[[int], None] | None:
+        """Return what tests the policy whenever another `freq` transitions are made."""
+        freq = validate.count(freq, "eval_freq", low=1)
+        episodes = validate.count(episodes, "n_eval_episodes", low=1)
+        if env is None:
+            return None
+        as_world(env, self.actions.dim, name="eval_env")
+        due = self.num_timesteps - self.num_timesteps % freq + freq
+
+        def examine(timesteps: int) -> None:
+            nonlocal due
+            if timesteps >= due:
+                due = timesteps - timesteps % freq + freq
+                returns = evaluate(self, env, episodes=episodes, seed=self.settings.seed + FRESH)
+                self._trainer.eval_return = float(returns.mean())
+
+        return examine
 
     def predict(
         self,
@@ -174,14 +213,16 @@ class Agent:
         """
         obs, greedy = self._as_tensor(observation), validate.flag(deterministic, "deterministic")
         with one_thread():
-            hull = self.rule.decision.decide(self._still, obs, explore=not greedy)
-            actions = self.execution.act(self._still.actions, hull, self._still.rng)
+            brain = self._still.facing(obs)
+            hull = self.rule.decision.decide(brain, obs, explore=not greedy)
+            actions = self.execution.act(brain.actions, hull, brain.rng)
         return (actions if np.ndim(observation) == 2 else actions[0]), None
 
     def decide(self, observation: ArrayLike) -> HullPoints:
         """Return the points of the hull for (m, o) observations, with atoms and weights."""
+        obs = self._as_tensor(observation)
         with one_thread():
-            return self.rule.decision.decide(self._still, self._as_tensor(observation), explore=False)
+            return self.rule.decision.decide(self._still.facing(obs), obs, explore=False)
 
     def directions(self, observation: ArrayLike) -> tuple[Rows, Rows]:
         """Return what an update asks of the oracle: unit directions and points, (m, d) each.
@@ -213,7 +254,14 @@ class Agent:
         """
         learner = self._learner
         arrays = learner.arrays() | (learner.replay.arrays() if replay else {})
-        store.save(folder, KIND, arrays, _describe(self), fingerprint(self.actions.atoms))
+        params = {
+            "rule": describe(RULES, self.rule, "rule"),
+            "settings": asdict(self.settings),
+            "execution": describe(EXECUTIONS, self.execution, "execution"),
+            "predict_rng": self._still.rng.bit_generator.state,
+            **self._trainer.describe(),
+        }
+        store.save(folder, KIND, arrays, params, fingerprint(self.actions.atoms))
 
     @classmethod
     def load(
@@ -223,6 +271,7 @@ class Agent:
         *,
         env: Env | None = None,
         critic_features: CriticFeatures | None = None,
+        subsets: SubsetsOf | None = None,
     ) -> Self:
         """Read an agent that `save` wrote.
 
@@ -232,18 +281,22 @@ class Agent:
             Where it was saved.
         actions
             A set of the same atoms, with any oracle; or the atoms.
-        env, critic_features
-            Needed only to go on learning; the function that the agent was made with.
+        env
+            Needed only to go on learning.
+        critic_features, subsets
+            The functions that the agent was made with.
         """
         known = actions if isinstance(actions, ActionSet) else ActionSet(actions)
         stored = store.load(folder, KIND)
         store.check_fingerprint(stored, known.atoms)
-        width, parts = _recall_parts(stored, cls._RULE)
+        width, parts = recall_parts(stored, cls._RULE)
         agent = cls.__new__(cls)
         world = Nowhere(width) if env is None else env
         # Not the initialiser of a subclass: its options are the rule and the settings, which are here.
-        Agent.__init__(agent, world, known, critic_features=critic_features, **parts)
-        _restore(agent, stored)
+        Agent.__init__(agent, world, known, critic_features=critic_features, subsets=subsets, **parts)
+        agent._trainer.restore(stored)
+        with stored.reading():
+            agent._still.rng.bit_generator.state = stored.params["predict_rng"]
         return agent
 
 
@@ -258,7 +311,7 @@ class SFWPO(Agent):
 
     Parameters
     ----------
-    env, actions, settings, execution, critic_features
+    env, actions, settings, execution, critic_features, subsets
         See `Agent`.
     decision
         From the actor's output to an action: how many steps, and how it explores.
@@ -285,10 +338,16 @@ class SFWPO(Agent):
         decision: HullDecision | None = None,
         execution: Execution | None = None,
         critic_features: CriticFeatures | None = None,
+        subsets: SubsetsOf | None = None,
     ) -> None:
-        rule = FrankWolfeRule() if decision is None else FrankWolfeRule(decision=decision)
         super().__init__(
-            env, actions, rule=rule, settings=settings, execution=execution, critic_features=critic_features
+            env,
+            actions,
+            rule=FrankWolfeRule() if decision is None else FrankWolfeRule(decision=decision),
+            settings=settings,
+            execution=execution,
+            critic_features=critic_features,
+            subsets=subsets,
         )
 
 
@@ -296,7 +355,7 @@ class SFWPO(Agent):
 
 
 def _check_parts(
-    actions: object, rule: Rule, settings: object, execution: Execution, features: object
+    actions: object, rule: Rule, settings: object, execution: Execution, functions: tuple[object, object]
 ) -> None:
     """Raise TypeError where one of these is of another kind, or could not be saved."""
     validate.kind(actions, "actions", "an ActionSet", ActionSet)
@@ -305,54 +364,8 @@ def _check_parts(
     validate.kind(settings, "settings", "Settings(...)", Settings)
     validate.kind(execution, "execution", "Hull(), Nearest() or Draw()", "act")
     describe(EXECUTIONS, execution, "execution")
+    features, subsets = functions
     if features is not None:
         validate.function(features, "critic_features", "a function of observations and actions")
-
-
-# ---------------------------------------------------------------- files
-
-
-def _describe(agent: Agent) -> dict[str, Any]:
-    """What is saved beside arrays."""
-    trainer, learner = agent._trainer, agent._learner
-    return {
-        "obs_dim": agent._world.obs_dim,
-        "rule": describe(RULES, agent.rule, "rule"),
-        "settings": asdict(agent.settings),
-        "execution": describe(EXECUTIONS, agent.execution, "execution"),
-        "counts": [trainer.timesteps, trainer.seen, trainer.episodes, learner.updates],
-        "rng": learner.brain.rng.bit_generator.state,
-        "predict_rng": agent._still.rng.bit_generator.state,
-    }
-
-
-def _recall_parts(stored: Stored, wanted: type[Rule] | None) -> tuple[int, dict[str, Any]]:
-    """Width of observations, and what an agent is made of."""
-    params = stored.params
-    with stored.reading():
-        width, settings = validate.count(params["obs_dim"], "obs_dim", low=1), Settings(**params["settings"])
-        rule, execution = recall(RULES, params["rule"]), recall(EXECUTIONS, params["execution"])
-        check_weights(stored, width * settings.hidden)
-    if wanted is not None and type(rule) is not wanted:
-        got = f"one of {params['rule']['name']} in {stored.folder}"
-        raise StoreError(f"`folder` must hold an agent of {wanted.name}. Got {got}.")
-    return width, {"rule": rule, "settings": settings, "execution": execution}
-
-
-def _restore(agent: Agent, stored: Stored) -> None:
-    """Take over what was learned."""
-    learner, trainer, width = agent._learner, agent._trainer, stored.params["obs_dim"]
-    got = agent._world.obs_dim
-    validate.require(got == width, "env", f"observations of {width} numbers", got)
-    with stored.reading(ValueError):  # that of features of the critic which are not those of before
-        learner.restore(stored.arrays)
-    with stored.reading():
-        if "replay" in stored.arrays:
-            learner.replay.restore(stored.arrays)
-        counts = [validate.count(number, "counts") for number in stored.params["counts"]]
-        trainer.timesteps, trainer.seen, trainer.episodes, learner.updates = counts
-        learner.brain.rng.bit_generator.state = stored.params["rng"]
-        agent._still.rng.bit_generator.state = stored.params["predict_rng"]
-        won = stored.array("winners", np.int64, (2, None), low=0)
-        validate.ids(won[0], "winners", agent.actions.n)
-        learner.brain.actions.winners.restore(won, agent.actions.atoms)
+    if subsets is not None:
+        validate.function(subsets, "subsets", "a function of observations")

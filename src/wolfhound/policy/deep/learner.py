@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from wolfhound.atoms import norms
 from wolfhound.core import Vector
-from wolfhound.oracles.scan import Scan
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep._torch import Tensor, nn, torch
 from wolfhound.policy.deep.networks import Actor, Critic, CriticFeatures, follow
-from wolfhound.policy.deep.rules import Brain, Rule
+from wolfhound.policy.deep.rules import Brain, Rule, SubsetsOf
 from wolfhound.policy.deep.settings import Settings
 from wolfhound.store import Stored
 from wolfhound.validate import count, require
@@ -129,6 +128,8 @@ class Learner:
         Of the training.
     features
         Further inputs of the critics.
+    subsets
+        Which actions an observation allows.
 
     Attributes
     ----------
@@ -146,7 +147,9 @@ class Learner:
         actions: ActionSet,
         rule: Rule,
         settings: Settings,
+        *,
         features: CriticFeatures | None = None,
+        subsets: SubsetsOf | None = None,
     ) -> None:
         generator = torch.Generator().manual_seed(settings.seed)
         scale = float(norms(actions.atoms).max()) or 1.0
@@ -155,13 +158,12 @@ class Learner:
             obs_dim, actions.dim, hidden=settings.hidden, scale=scale, features=features, generator=generator
         )
         rng = np.random.default_rng(settings.seed)
-        self.brain = Brain(actor, critic, copy.deepcopy(actor), copy.deepcopy(critic), actions, rng)
+        self.brain = Brain(actor, critic, copy.deepcopy(actor), copy.deepcopy(critic), actions, rng, subsets)
         self.replay = Replay(settings.buffer_size, obs_dim=obs_dim, dim=actions.dim)
         self.updates, self.seconds = 0, 0.0
         self.critic_loss = self.actor_loss = math.nan
         self.ratios: list[Vector] = []
         self.rule, self.settings = rule, settings
-        self._exact: Scan | None = None
         self._tutors = {
             who: torch.optim.Adam(network.parameters(), settings.learning_rate, fused=True)
             for who, network in (("actor", actor), ("critic", critic))
@@ -174,14 +176,14 @@ class Learner:
         began, brain = time.perf_counter(), self.brain
         batch = self.replay.sample(self.settings.batch_size, brain.rng)
         with torch.no_grad():
-            ahead = self.rule.ahead(brain, batch.next_obs)
+            ahead = self.rule.ahead(brain.facing(batch.next_obs), batch.next_obs)
             later = torch.minimum(*brain.slow_critic(batch.next_obs, ahead))
             goal = batch.rewards + self.settings.gamma * batch.going * later
         one, two = brain.critic(batch.obs, batch.actions)
         self.critic_loss = self._descend("critic", ((one - goal) ** 2 + (two - goal) ** 2).mean())
         self.updates += 1
         if self.updates % self.settings.policy_delay == 0:
-            self.actor_loss = self._descend("actor", self.rule.loss(brain, batch.obs))
+            self.actor_loss = self._descend("actor", self.rule.loss(brain.facing(batch.obs), batch.obs))
             follow(brain.slow_actor, brain.actor, self.settings.tau)
             follow(brain.slow_critic, brain.critic, self.settings.tau)
         self.seconds += time.perf_counter() - began
@@ -215,11 +217,10 @@ class Learner:
         Only where there is a gap to speak of: the actor's points may lie outside the
         hull, and a ratio to next to nothing says nothing.
         """
-        if self._exact is None:
-            self._exact = Scan(self.brain.actions.atoms, screen=False)
         directions, points = (part.numpy().astype(np.float64) for part in self.directions(obs))
-        found = self.brain.actions.frozen().argmax(directions, points=points)
-        best = self._exact.query(directions).scores[:, 0]
+        actions = self.brain.facing(obs).actions
+        found = actions.frozen().argmax(directions, points=points)
+        best = actions.scan(directions).scores
         gaps = best - np.einsum("ij,ij->i", directions, points)
         open_ = gaps > _SMALL * max(0.0, float(gaps.max()))
         self.ratios.append(found.gaps[open_] / gaps[open_])

@@ -163,7 +163,7 @@ def _as_points(ids: Ids, rows: Matrix) -> HullPoints:
 def find_neighbours(brain: Brain, critic: Critic, obs: Tensor, points: Tensor, k: int) -> tuple[Ids, Matrix]:
     """(m,) ids and (m, d) rows of the best by a critic of each point's k nearest atoms."""
     near = brain.actions.neighbours(points.numpy(), k)
-    brain.scored += len(near) * brain.actions.n
+    brain.count(len(near) * brain.actions.n)
     rows = brain.actions.atoms.take(near.ravel()).reshape(*near.shape, -1)
     with torch.no_grad():
         best = critic.each(obs, to_tensor(rows)).argmax(dim=1).numpy()

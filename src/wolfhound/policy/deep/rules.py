@@ -8,23 +8,26 @@ A rule is a small record of settings. It sees networks and actions through a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol, Self, TypeVar, final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.core import Ids, Vector
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.answers import Chosen, HullPoints, Rows
+from wolfhound.policy.answers import Chosen, HullPoints, Rows, Subset
 from wolfhound.policy.deep._torch import Tensor, torch
 from wolfhound.policy.deep.networks import Actor, Critic, to_tensor
 from wolfhound.registry import Registry
-from wolfhound.validate import count, kind, within
+from wolfhound.validate import count, kind, require, within
 
 GRID = (0.0, 0.03, 0.06, 0.12, 0.25, 0.5, 0.8)
 """Step sizes that are tried on the critic; 0 stays where it is."""
+
+SubsetsOf: TypeAlias = Callable[[Rows], Sequence[Subset | ArrayLike | None]]
+"""(m, o) observations -> for each, the ids of the actions that it allows, or None: all."""
 
 _ANY = 4  # random atoms in a random point of the hull
 
@@ -45,8 +48,10 @@ class Brain:
         The hull.
     rng
         Of everything random that a rule does.
-    scored : int
-        Atoms scored so far.
+    subsets
+        Which actions each observation allows; None: all.
+    work
+        Atoms scored so far, one number; that of all views of this brain.
     """
 
     actor: Actor
@@ -55,18 +60,37 @@ class Brain:
     slow_critic: Critic
     actions: ActionSet
     rng: np.random.Generator
-    scored: int = 0
+    subsets: SubsetsOf | None = None
+    work: list[int] = field(default_factory=lambda: [0])
+
+    @property
+    def scored(self) -> int:
+        """Atoms scored so far."""
+        return self.work[0]
+
+    def count(self, scored: int) -> None:
+        """Note that so many atoms were scored."""
+        self.work[0] += scored
+
+    def facing(self, obs: Tensor | Rows) -> Brain:
+        """Return a view whose actions are, row by row, those that these observations allow."""
+        if self.subsets is None:
+            return self
+        allowed = self.subsets(np.asarray(obs, np.float32))
+        kind(allowed, "subsets(...)", "a list of ids, one per observation", list, tuple)
+        require(len(allowed) == len(obs), "subsets(...)", f"of length {len(obs)}", len(allowed))
+        return replace(self, actions=self.actions.within(allowed), subsets=None)
 
     def choose(self, directions: Tensor, points: Tensor) -> Chosen:
         """Ask the action set for an atom per direction, and count the work."""
         chosen = self.actions.argmax(directions.numpy(), points=points.detach().numpy())
-        self.scored += chosen.scored
+        self.count(chosen.scored)
         return chosen
 
     def project(self, points: Tensor, steps: int) -> HullPoints:
         """Move points into the hull by Frank-Wolfe steps."""
         hull = self.actions.project(points.detach().numpy(), steps=steps)
-        self.scored += hull.scored
+        self.count(hull.scored)
         return hull
 
 

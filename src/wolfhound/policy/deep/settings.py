@@ -88,7 +88,9 @@ class Training:
     episodes : int
         Episodes that are over.
     mean_return : float
-        Mean undiscounted return of the last 100 of them; nan before the first.
+        Mean undiscounted return of the last 100 of them, exploring; nan before the first.
+    eval_return : float
+        Mean undiscounted return of the last evaluation, without exploration; nan before the first.
     updates : int
         Updates of the critics.
     critic_loss, actor_loss : float
@@ -106,6 +108,7 @@ class Training:
     timesteps: int = 0
     episodes: int = 0
     mean_return: float = math.nan
+    eval_return: float = math.nan
     updates: int = 0
     critic_loss: float = math.nan
     actor_loss: float = math.nan

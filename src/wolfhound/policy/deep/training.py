@@ -1,24 +1,15 @@
-"""The training loop: acts in a world, learns from it, and tells how far it is.
-
-A world is an environment as an agent sees it: B episodes at once, one or many. Gymnasium
-itself is not imported: its interface is enough. Knows no files but its log.
-"""
+"""The training loop: acts in a world, learns from it, and tells how far it is. Knows no files."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import contextlib
-import csv
 import math
-import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
-from typing import Any, Protocol, TypeAlias, final, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wolfhound.core import Status
 from wolfhound.policy.answers import Rows
@@ -26,177 +17,9 @@ from wolfhound.policy.deep.learner import Learner
 from wolfhound.policy.deep.networks import to_tensor
 from wolfhound.policy.deep.rules import Execution
 from wolfhound.policy.deep.settings import Training, TrainingCallback
-from wolfhound.validate import path as checked_path
-from wolfhound.validate import require
-
-
-@runtime_checkable
-class BatchEnv(Protocol):
-    """B episodes at once, all of the same length: what an agent learns from."""
-
-    @property
-    def size(self) -> int:
-        """B."""
-
-    @property
-    def obs_dim(self) -> int:
-        """Numbers in an observation."""
-
-    def reset(self, seed: int | None = None) -> Rows:
-        """Begin B episodes; give their (B, obs_dim) observations."""
-
-    def step(self, actions: NDArray[Any]) -> tuple[Rows, Rows, bool]:
-        """Take (B, d) actions; give observations, rewards, and whether all are cut off."""
-
-
-@runtime_checkable
-class GymEnv(Protocol):
-    """What is used of a Gymnasium environment."""
-
-    @property
-    def observation_space(self) -> Any:
-        """A Box of shape (o,)."""
-
-    @property
-    def action_space(self) -> Any:
-        """A Box of shape (d,)."""
-
-    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take an action."""
-
-
-Env: TypeAlias = BatchEnv | GymEnv
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What B actions led to.
-
-    Attributes
-    ----------
-    obs, rewards : (B, o), (B,)
-    going : (B,)
-        0 where the episode ended for good, else 1.
-    over : bool
-        Whether all episodes are over, or cut off: `reset` comes next.
-    """
-
-    obs: Rows
-    rewards: Rows
-    going: Rows
-    over: bool
-
-
-@final
-class ManyWorlds:
-    """A batched environment; its episodes are cut off, and never end."""
-
-    def __init__(self, env: BatchEnv) -> None:
-        self._env = env
-        self.size, self.obs_dim = env.size, env.obs_dim
-
-    def reset(self, seed: int | None = None) -> Rows:
-        """Begin B episodes."""
-        return np.asarray(self._env.reset(seed), np.float32)
-
-    def step(self, actions: Rows) -> Turn:
-        """Take B actions."""
-        obs, rewards, cut = self._env.step(actions)
-        going = np.ones(self.size, np.float32)
-        return Turn(np.asarray(obs, np.float32), np.asarray(rewards, np.float32), going, bool(cut))
-
-
-@final
-class OneWorld:
-    """One Gymnasium environment, as a batch of one."""
-
-    def __init__(self, env: GymEnv, dim: int) -> None:
-        for name, shape in (
-            ("observation_space", env.observation_space.shape),
-            ("action_space", env.action_space.shape),
-        ):
-            require(shape is not None and len(shape) == 1, f"env.{name}", "a Box with one axis", shape)
-        acts = env.action_space.shape[0]
-        require(acts == dim, "env.action_space", f"a Box of shape ({dim},), as the atoms are", f"({acts},)")
-        self._env = env
-        self.size, self.obs_dim = 1, int(env.observation_space.shape[0])
-
-    def reset(self, seed: int | None = None) -> Rows:
-        """Begin an episode."""
-        return np.array(self._env.reset(seed=seed)[0], np.float32)[None]
-
-    def step(self, actions: Rows) -> Turn:
-        """Take one action."""
-        obs, reward, ended, cut, _ = self._env.step(actions[0])
-        going = np.array([not ended], np.float32)
-        return Turn(np.array(obs, np.float32)[None], np.array([reward], np.float32), going, ended or cut)
-
-
-@final
-class Nowhere:
-    """No environment: for an agent that only decides."""
-
-    def __init__(self, obs_dim: int) -> None:
-        self.size, self.obs_dim = 1, obs_dim
-
-    def reset(self, seed: int | None = None) -> Rows:
-        """There is nothing to begin."""
-        raise ValueError("`env` must be given to `load` if the agent is to learn. Got None.")
-
-    def step(self, actions: Rows) -> Turn:
-        """There is nothing to act on: `reset` comes first."""
-        raise NotImplementedError
-
-
-World: TypeAlias = ManyWorlds | OneWorld | Nowhere
-"""B episodes that begin and are over together: `size` is B, `obs_dim` is o."""
-
-
-def as_world(env: object, dim: int) -> World:
-    """Return a world from a batched or a Gymnasium environment.
-
-    Parameters
-    ----------
-    env
-        What the caller has.
-    dim
-        Dimension of an action.
-    """
-    if isinstance(env, Nowhere):
-        return env
-    if isinstance(env, BatchEnv):
-        return ManyWorlds(env)
-    if isinstance(env, GymEnv):
-        return OneWorld(env, dim)
-    raise TypeError(f"`env` must be a batched or a Gymnasium environment. Got a {type(env).__name__}.")
-
-
-@contextlib.contextmanager
-def open_log(path: str | os.PathLike[str] | None, interval: int) -> Iterator[TrainingCallback]:
-    """Write a row of the training to a CSV file every `interval` transitions.
-
-    An existing file is continued. None: write nothing.
-    """
-    if path is None:
-        yield lambda training: None
-        return
-    with open(checked_path(path, "log"), "a", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        if stream.tell() == 0:
-            writer.writerow(field.name for field in fields(Training))
-        due = 0
-
-        def write(training: Training) -> None:
-            nonlocal due
-            if training.timesteps >= due:
-                due = training.timesteps - training.timesteps % interval + interval
-                writer.writerow(astuple(training))
-                stream.flush()  # what is written can be read while training goes on
-
-        yield write
+from wolfhound.policy.deep.worlds import Turn, World
+from wolfhound.store import Stored
+from wolfhound.validate import count, ids, require
 
 
 @final
@@ -218,10 +41,13 @@ class Trainer:
         Transitions ever.
     episodes : int
         Episodes that are over.
+    eval_return : float
+        Mean return of the last evaluation; nan before the first.
     """
 
     def __init__(self, world: World, learner: Learner, execution: Execution) -> None:
         self.timesteps = self.seen = self.episodes = 0
+        self.eval_return = math.nan
         self._world, self._learner, self._execution = world, learner, execution
         self._obs: Rows | None = None
         self._earned: Rows = np.zeros(world.size, np.float32)
@@ -237,6 +63,7 @@ class Trainer:
             timesteps=self.timesteps,
             episodes=self.episodes,
             mean_return=float(np.mean(self._returns)) if self._returns else math.nan,
+            eval_return=self.eval_return,
             updates=learner.updates,
             critic_loss=learner.critic_loss,
             actor_loss=learner.actor_loss,
@@ -246,12 +73,23 @@ class Trainer:
             ratio_p5=float(np.quantile(ratios, 0.05)) if len(ratios) else math.nan,
         )
 
-    def run(self, total: int, max_seconds: float, callbacks: Sequence[TrainingCallback]) -> Status:
-        """Go on until there are `total` timesteps; why it ended."""
+    def run(
+        self,
+        total: int,
+        max_seconds: float,
+        callbacks: Sequence[TrainingCallback],
+        examine: Callable[[int], None] | None = None,
+    ) -> Status:
+        """Go on until there are `total` timesteps; why it ended.
+
+        `examine` is called with the timesteps before anybody is told of them.
+        """
         began, status = time.perf_counter(), None
         try:
             while status is None:
                 self.advance()
+                if examine is not None:
+                    examine(self.timesteps)
                 training = self.stats
                 stops = any([tell(training) for tell in callbacks])
                 reasons = (
@@ -267,24 +105,66 @@ class Trainer:
     def advance(self) -> None:
         """One step of the world, and the updates that are due after it."""
         learner, settings, before = self._learner, self._learner.settings, self.seen
-        obs, brain, decision = self._observe(), learner.brain, learner.rule.decision
+        obs, decision = self._observe(), learner.rule.decision
+        brain = learner.brain.facing(obs)
         if before < settings.learning_starts:
             hull = decision.start(brain, len(obs))
         else:
             hull = decision.decide(brain, to_tensor(obs), explore=True)
         actions = self._execution.act(brain.actions, hull, brain.rng)
         turn = self._world.step(actions)
-        learner.replay.add(obs, actions, turn.rewards, turn.obs, turn.going)
-        self.seen, self.timesteps = self.seen + len(obs), self.timesteps + len(obs)
-        self._earned = self._earned + turn.rewards
-        self._obs = None if turn.over else turn.obs
-        if turn.over:
-            self._returns.extend(self._earned.tolist())
-            self.episodes += len(obs)
+        self._keep(obs, actions, turn)
         if len(learner.replay) >= min(settings.learning_starts, settings.buffer_size):
             rounds = self.seen // settings.train_freq - before // settings.train_freq
             for _ in range(rounds * settings.gradient_steps):
                 learner.update()
+
+    # ------------------------------------------------------------ keeping
+
+    def describe(self) -> dict[str, Any]:
+        """What is saved of the training beside arrays."""
+        learner = self._learner
+        return {
+            "obs_dim": self._world.obs_dim,
+            "subsets": learner.brain.subsets is not None,
+            "counts": [self.timesteps, self.seen, self.episodes, learner.updates],
+            "rng": learner.brain.rng.bit_generator.state,
+        }
+
+    def restore(self, stored: Stored) -> None:
+        """Take over what was learned."""
+        learner, params = self._learner, stored.params
+        width, got = params["obs_dim"], self._world.obs_dim
+        require(got == width, "env", f"observations of {width} numbers", got)
+        had, has = bool(params.get("subsets")), learner.brain.subsets is not None
+        wish = "the function that the agent was made with" if had else "None: the agent was made without"
+        require(had == has, "subsets", wish, "a function" if has else "None")
+        with stored.reading(ValueError):  # that of features of the critic which are not those of before
+            learner.restore(stored.arrays)
+        with stored.reading():
+            if "replay" in stored.arrays:
+                learner.replay.restore(stored.arrays)
+            counts = [count(number, "counts") for number in params["counts"]]
+            self.timesteps, self.seen, self.episodes, learner.updates = counts
+            learner.brain.rng.bit_generator.state = params["rng"]
+            won = stored.array("winners", np.int64, (2, None), low=0)
+            actions = learner.brain.actions
+            ids(won[0], "winners", actions.n)
+            actions.winners.restore(won, actions.atoms)
+
+    # ------------------------------------------------------------ one step
+
+    def _keep(self, obs: Rows, actions: Rows, turn: Turn) -> None:
+        """Remember the transitions, and count what is over."""
+        real, made = turn.real, int(turn.real.sum())
+        parts = obs, actions, turn.rewards, turn.obs, turn.going
+        self._learner.replay.add(*(part[real] for part in parts))
+        self.seen, self.timesteps = self.seen + made, self.timesteps + made
+        self._earned = self._earned + np.where(real, turn.rewards, np.float32(0.0))
+        self._returns.extend(self._earned[turn.over].tolist())
+        self.episodes += int(turn.over.sum())
+        self._earned[turn.over] = 0.0
+        self._obs = turn.ahead
 
     def _observe(self) -> Rows:
         if self._obs is None:

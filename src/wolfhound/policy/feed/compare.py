@@ -7,11 +7,9 @@ see `wolfhound.policy.feed.contenders`.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -20,23 +18,13 @@ from wolfhound import plot
 from wolfhound.core import Ints, Status, Vector
 from wolfhound.planning.text import table_lines
 from wolfhound.policy.answers import Rows
-from wolfhound.policy.deep.settings import Training
+from wolfhound.policy.deep.evaluation import FRESH, Policy, evaluate
+from wolfhound.policy.deep.settings import Training, TrainingCallback
+from wolfhound.policy.deep.worlds import Env
 from wolfhound.validate import count, function, kind, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from wolfhound.policy.deep.training import BatchEnv  # torch
-
-FRESH = 1_000_003
-"""Added to a seed for the users of a test: no agent has learned from them."""
-
-
-class Policy(Protocol):
-    """Chooses actions for many users at once."""
-
-    def __call__(self, obs: Rows) -> Rows:
-        """(B, o) observations -> (B, d) actions."""
 
 
 class Trainee(Protocol):
@@ -50,7 +38,9 @@ class Trainee(Protocol):
     def status(self) -> Status | None:
         """Why the last `learn` ended."""
 
-    def learn(self, total_timesteps: int, *, reset_num_timesteps: bool) -> object:
+    def learn(
+        self, total_timesteps: int, *, reset_num_timesteps: bool, callback: TrainingCallback | None
+    ) -> object:
         """Make so many more transitions."""
 
     def predict(self, observation: Rows) -> tuple[Rows, None]:
@@ -73,12 +63,15 @@ class Bout(NamedTuple):
     seed : int
     done, total : int
         How many are done, of how many.
+    share : float
+        How much of this one is done, in [0, 1].
     """
 
     name: str
     seed: int
     done: int
     total: int
+    share: float = 0.0
 
 
 # ---------------------------------------------------------------- results
@@ -186,48 +179,11 @@ def _text(value: float, form: str) -> str:
 # ---------------------------------------------------------------- tests and training
 
 
-def evaluate(policy: Policy, env: BatchEnv, *, episodes: int = 64, seed: int = 0) -> Vector:
-    """Return the (episodes,) undiscounted returns of a policy.
-
-    Parameters
-    ----------
-    policy
-        Observations -> actions. Of an agent: ``lambda obs: agent.predict(obs)[0]``.
-    env
-        Batches of its size are played until there are enough episodes.
-    episodes
-        How many.
-    seed
-        Of the environment: the same users for every policy that is tested.
-
-    Examples
-    --------
-    >>> from wolfhound.policy.feed.environment import BatchedFeed
-    >>> from wolfhound.policy.feed.environment import Feed
-    >>> feed = Feed.build(np.eye(3), users=5)
-    >>> evaluate(lambda obs: feed.atoms[[0] * len(obs)], BatchedFeed(feed, 4), episodes=6).shape
-    (6,)
-    """
-    function(policy, "policy", "a function of observations")
-    kind(env, "env", "a batched environment", "size", "obs_dim", "reset", "step")
-    wanted = count(episodes, "episodes", low=1)
-    count(seed, "seed")
-    returns: list[Vector] = []
-    for batch in range(math.ceil(wanted / env.size)):
-        obs = env.reset(seed if batch == 0 else None)
-        total, over = np.zeros(env.size), False
-        while not over:
-            obs, rewards, over = env.step(policy(obs))
-            total += rewards
-        returns.append(total)
-    return np.concatenate(returns)[:wanted]
-
-
 def compare(
     learners: Mapping[str, TraineeMaker],
     baselines: Mapping[str, PolicyMaker],
     *,
-    test: Callable[[int], BatchEnv],
+    test: Callable[[int], Env],
     steps: int = 10_000,
     points: int = 5,
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
@@ -254,8 +210,9 @@ def compare(
     episodes
         Per test.
     callback
-        Called with a `Bout` before each is trained or tested; returning True stops, and
-        what is done so far is compared.
+        Called with a `Bout` before each is trained or tested, and while it is trained;
+        returning True stops, and what is done so far is compared. All policies are
+        first run with the first seed: then it is known what each takes.
 
     Examples
     --------
@@ -278,16 +235,32 @@ def compare(
     tests = count(points, "points", low=1) + 1
     at = np.unique(np.linspace(0, count(steps, "steps", low=1), tests).astype(np.int64))[1:]
     exam = _Exam(test, count(episodes, "episodes", low=1))
-    players: dict[str, Callable[[int], Standing]] = {
-        **{name: partial(exam.train, name, make, at) for name, make in learners.items()},
-        **{name: partial(exam.judge, name, make) for name, make in baselines.items()},
-    }
+    makers: dict[str, tuple[Any, ...]] = {name: (exam.train, make, at) for name, make in learners.items()}
+    makers |= {name: (exam.judge, make) for name, make in baselines.items()}
     played: dict[str, list[Standing]] = {}
-    for done, (name, seed) in enumerate(itertools.product(players, seeds)):
-        if callback is not None and callback(Bout(name, seed, done, len(players) * len(seeds))):
+    bouts = [(name, seed) for seed in seeds for name in makers]
+    for done, (name, seed) in enumerate(bouts):
+        run, *given = makers[name]
+        tell = _Teller(callback, Bout(name, seed, done, len(bouts)))
+        if tell(0.0):
             break
-        played.setdefault(name, []).append(players[name](seed))
+        standing = run(name, *given, seed, tell)
+        if tell.stopped:
+            break
+        played.setdefault(name, []).append(standing)
     return Comparison(tuple(map(_combine, played.values())))
+
+
+class _Teller:
+    """Tells the callback of `compare` how far a bout is, and knows whether it wants to stop."""
+
+    def __init__(self, callback: Callable[[Bout], bool | None] | None, bout: Bout) -> None:
+        self._callback, self._bout, self.stopped = callback, bout, False
+
+    def __call__(self, share: float) -> bool:
+        if self._callback is not None and self._callback(self._bout._replace(share=share)):
+            self.stopped = True
+        return self.stopped
 
 
 def _combine(seeds: list[Standing]) -> Standing:
@@ -300,27 +273,33 @@ def _combine(seeds: list[Standing]) -> Standing:
 class _Exam:
     """How policies are tested."""
 
-    test: Callable[[int], BatchEnv]
+    test: Callable[[int], Env]
     episodes: int
 
     def score(self, policy: Policy, seed: int) -> float:
         env = self.test(seed)
         return float(evaluate(policy, env, episodes=self.episodes, seed=seed + FRESH).mean())
 
-    def judge(self, name: str, make: PolicyMaker, seed: int) -> Standing:
+    def judge(self, name: str, make: PolicyMaker, seed: int, tell: _Teller) -> Standing:
         """Test a policy that does not learn."""
         return Standing(name=name, steps=np.zeros(1), returns=np.array([[self.score(make(seed), seed)]]))
 
-    def train(self, name: str, make: TraineeMaker, at: Ints, seed: int) -> Standing:
-        """Train up to each of these steps and test there."""
+    def train(self, name: str, make: TraineeMaker, at: Ints, seed: int, tell: _Teller) -> Standing:
+        """Train up to each of these steps and test there, as long as nobody wants to stop."""
         learner, returns, scored = make(seed), [], 0
+
+        def hear(training: Training) -> bool:
+            return tell(min(training.timesteps / float(at[-1]), 1.0))
+
         for step in at:
             before = learner.stats
             # A batch makes several transitions at once, so the last test may be a few late.
-            learner.learn(max(1, int(step) - before.timesteps), reset_num_timesteps=False)
+            learner.learn(max(1, int(step) - before.timesteps), reset_num_timesteps=False, callback=hear)
             if learner.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             scored += learner.stats.scored - before.scored  # tests score atoms too, and do not count
+            if tell.stopped:
+                break
             returns.append(self.score(lambda obs: learner.predict(obs)[0], seed))
         return Standing(
             name=name,

@@ -19,7 +19,8 @@ from wolfhound.planning.choose import choose_oracle
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep import RULES
-from wolfhound.policy.feed.compare import FRESH, PolicyMaker, Trainee, TraineeMaker
+from wolfhound.policy.deep.evaluation import FRESH
+from wolfhound.policy.feed.compare import PolicyMaker, Trainee, TraineeMaker
 from wolfhound.policy.feed.environment import BatchedFeed, Feed, feed_features
 from wolfhound.validate import count, kind, rng, vector
 from wolfhound.validate import oracle as valid_oracle
