@@ -99,7 +99,7 @@ class Novice:
         )
 
     def learn(
-        self, total_timesteps: int, *, reset_num_timesteps: bool, callback: TrainingCallback | None
+        self, total_timesteps: int, *, reset_num_timesteps: bool, callback: TrainingCallback | None = None
     ) -> None:
         assert not reset_num_timesteps
         self.asked.append(total_timesteps)

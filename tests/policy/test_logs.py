@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,7 @@ def agent() -> SFWPO:
 def test_evaluations_are_in_the_log(tmp_path: Path) -> None:
     path, told = tmp_path / "training.csv", list[Training]()
     one = agent()
-    options = {"eval_env": Bandit(), "eval_freq": 40, "n_eval_episodes": 8}
+    options: dict[str, Any] = {"eval_env": Bandit(), "eval_freq": 40, "n_eval_episodes": 8}
     one.learn(80, log=path, log_interval=40, callback=told.append, **options)
     log = pd.read_csv(path)
     assert log.timesteps.tolist() == [8, 40, 80]

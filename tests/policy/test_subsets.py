@@ -15,7 +15,7 @@ import wolfhound as wh
 from tests.policy.deep import QUICK, Bandit, D, cloud
 from wolfhound.policy import ActionSet
 from wolfhound.policy.answers import Rows
-from wolfhound.policy.deep.agent import SFWPO, Agent, Draw, Hull, Nearest
+from wolfhound.policy.deep.agent import SFWPO, Agent, Draw, Hull, Nearest, Settings
 from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
 
 ATOMS = cloud(40)
@@ -109,8 +109,9 @@ def agent_of(**options: Any) -> SFWPO:
 
 
 def test_decisions_and_audits_keep_to_the_subsets() -> None:
-    settings = {"settings": QUICK.__class__(learning_starts=32, hidden=8, audit_every=2)}
-    agent = SFWPO(Bandit(), ActionSet(ATOMS), execution=Hull(), subsets=by_sign, **settings).learn(100)
+    settings = Settings(learning_starts=32, hidden=8, audit_every=2)
+    actions = ActionSet(ATOMS)
+    agent = SFWPO(Bandit(), actions, settings=settings, execution=Hull(), subsets=by_sign).learn(100)
     obs = np.random.default_rng(3).standard_normal((9, 2), dtype=np.float32)
     hull = agent.decide(obs)
     odd = (obs[:, 0] <= 0.0).astype(np.int64)

@@ -39,7 +39,7 @@ class Trainee(Protocol):
         """Why the last `learn` ended."""
 
     def learn(
-        self, total_timesteps: int, *, reset_num_timesteps: bool, callback: TrainingCallback | None
+        self, total_timesteps: int, *, reset_num_timesteps: bool, callback: TrainingCallback | None = None
     ) -> object:
         """Make so many more transitions."""
 
