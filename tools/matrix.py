@@ -1,0 +1,160 @@
+"""Test with the lowest and the newest dependencies, on every interpreter found.
+
+Lowest: what pyproject.toml declares as a lower bound is installed to the letter, so
+a bound that is not true, or not a version, fails. Newest: whatever pip finds. The wheel
+is installed with the extras that need no accelerator, into environments in build/matrix;
+then the quick tests that need neither torch nor ray run on it.
+
+    python tools/matrix.py [--python 3.12 ...] [--kind lowest|newest] [--tests PATH ...]
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from environments import ROOT, build_wheel, clean_settings, find_interpreters, install, make_environment
+from packaging.requirements import Requirement
+
+EXTRAS = ("data", "files", "sklearn", "report")
+TOOLS = ("pytest", "pytest-xdist", "hypothesis", "mpmath", "safetensors")
+"""Of the extra `dev`: what the tests themselves import."""
+
+TESTS = (
+    "tests/cli",
+    "tests/test_package.py",
+    "tests/test_readers.py",
+    "tests/test_tables.py",
+    "tests/test_datasets.py",
+    "tests/test_plot.py",
+    "tests/herding",
+    "tests/oracles",
+)
+NEED_TORCH = (
+    "tests/cli/test_own_index.py",
+    "tests/cli/test_policy.py",
+    "tests/herding/test_registered.py",
+    "tests/oracles/test_indexes.py",
+    "tests/oracles/test_scales.py",
+)
+SHOWN = ("numpy", "scipy", "numba", "faiss-cpu", "matplotlib", "pandas", "pyarrow", "typer", "rich")
+
+
+class Outcome(NamedTuple):
+    """What became of an environment."""
+
+    python: str
+    kind: str
+    passed: bool
+    seconds: float
+    versions: str
+
+
+def read_requirements(kinds: Sequence[str], names: Sequence[str] = ()) -> Iterator[Requirement]:
+    """Yield what pyproject.toml declares: of dependencies, or of extras; of these names if given."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for kind in kinds:
+        texts = project["dependencies"] if kind == "" else project["optional-dependencies"][kind]
+        found = [Requirement(text) for text in texts]
+        yield from (each for each in found if not names or each.name in names)
+
+
+def pin_lowest() -> list[str]:
+    """Return constraints that hold every dependency at its lower bound.
+
+    Of two lines for one package the later is the one for the newer interpreter.
+    """
+    pins: list[str] = []
+    for requirement in read_requirements(["", *EXTRAS]):
+        bounds = [each.version for each in requirement.specifier if each.operator == ">="]
+        marker = f" ; {requirement.marker}" if requirement.marker else ""
+        pins += [f"{requirement.name}=={bound}{marker}" for bound in bounds]
+    return pins
+
+
+def pins_for(python: Path) -> list[str]:
+    """Return the constraints for an interpreter: one per package, the last whose marker holds."""
+    held: dict[str, str] = {}
+    version = subprocess.run([python, "-c", _VERSION], capture_output=True, text=True, check=True)
+    for pin in pin_lowest():
+        requirement = Requirement(pin)
+        if requirement.marker is None or requirement.marker.evaluate(
+            {"python_version": version.stdout.strip()}
+        ):
+            held[requirement.name] = f"{requirement.name}{requirement.specifier}"
+    return list(held.values())
+
+
+_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
+
+
+def prepare(python: Path, wheel: Path, *, lowest: bool) -> None:
+    """Install the wheel with its extras and what the tests need."""
+    tools = [str(each) for each in read_requirements(["dev"], TOOLS)]
+    project = f"{wheel}[{','.join(EXTRAS)}]"
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
+        constraints.write("\n".join(pins_for(python) if lowest else []))
+        constraints.flush()
+        install(python, "--upgrade", "-c", constraints.name, project, *tools)
+
+
+def test(python: Path, tests: Sequence[str], *, lowest: bool) -> bool:
+    """Run the tests; say whether all passed."""
+    command = [python, "-m", "pytest", "-q", "-m", "not slow", "-n", "2", "-p", "no:cacheprovider"]
+    command += [f"--ignore={path}" for path in NEED_TORCH]
+    # Of old packages only answers are asked; of new ones also that they do not warn.
+    command += ["-W", "default"] if lowest else []
+    return subprocess.run([*command, *tests], cwd=ROOT, env=clean_settings(), check=False).returncode == 0
+
+
+def list_versions(python: Path) -> str:
+    """Return the versions that an environment has."""
+    script = "import importlib.metadata as m, sys; print(*(f'{n} {m.version(n)}' for n in sys.argv[1:]), sep=', ')"
+    done = subprocess.run([python, "-c", script, *SHOWN], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def run(python: str, kind: str, wheel: Path, tests: Sequence[str]) -> Outcome:
+    """Make an environment, install, test."""
+    begin = time.perf_counter()
+    print(f"== Python {python}, {kind} dependencies", flush=True)
+    inside = make_environment(ROOT / "build" / "matrix" / f"{python}-{kind}", find_interpreters()[python])
+    try:
+        prepare(inside, wheel, lowest=kind == "lowest")
+    except subprocess.CalledProcessError:
+        return Outcome(python, kind, False, time.perf_counter() - begin, "cannot be installed")
+    passed = test(inside, tests, lowest=kind == "lowest")
+    return Outcome(python, kind, passed, time.perf_counter() - begin, list_versions(inside))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run all; return the exit code."""
+    found = find_interpreters()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--python", action="append", choices=list(found), help="Of all that are found.")
+    parser.add_argument("--kind", action="append", choices=["lowest", "newest"])
+    parser.add_argument("--tests", nargs="+", default=TESTS)
+    options = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = build_wheel(Path(folder))
+        outcomes = [
+            run(python, kind, wheel, options.tests)
+            for python in options.python or found
+            for kind in options.kind or ("lowest", "newest")
+        ]
+    for each in outcomes:
+        word = "PASS" if each.passed else "FAIL"
+        print(f"{word} Python {each.python} {each.kind}, {each.seconds:.0f} s: {each.versions}")
+    return 0 if all(each.passed for each in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
