@@ -1,6 +1,6 @@
 """Check what is about to be released: names, versions and sizes of wheel and sdist.
 
-    python tools/check_dist.py dist
+python tools/check_dist.py dist
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -65,8 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print what is wrong; return the exit code."""
     (folder,) = map(Path, sys.argv[1:] if argv is None else argv)
     faults = find_faults(folder)
-    for fault in faults or [f"{path.name}: {path.stat().st_size:,} bytes" for path in sorted(folder.iterdir())]:
-        print(fault)
+    sizes = [f"{path.name}: {path.stat().st_size:,} bytes" for path in sorted(folder.iterdir())]
+    print("\n".join(faults or sizes))
     return 1 if faults else 0
 
 

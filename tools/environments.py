@@ -51,7 +51,7 @@ def make_environment(folder: Path, interpreter: Path) -> Path:
 def install(python: Path, *arguments: str | Path) -> None:
     """Install by pip into an environment; wheels only, as a user without compilers does."""
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
-    subprocess.run([*pip, *arguments], check=True)
+    subprocess.run([*pip, *arguments], check=True, env=clean_settings())
 
 
 def build_wheel(folder: Path) -> Path:

@@ -5,7 +5,7 @@ a bound that is not true, or not a version, fails. Newest: whatever pip finds. T
 is installed with the extras that need no accelerator, into environments in build/matrix;
 then the quick tests that need neither torch nor ray run on it.
 
-    python tools/matrix.py [--python 3.12 ...] [--kind lowest|newest] [--tests PATH ...]
+``python tools/matrix.py --python 3.12 --kind lowest --tests tests/cli`` runs a part of it.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -67,41 +67,30 @@ def read_requirements(kinds: Sequence[str], names: Sequence[str] = ()) -> Iterat
         yield from (each for each in found if not names or each.name in names)
 
 
-def pin_lowest() -> list[str]:
-    """Return constraints that hold every dependency at its lower bound.
+def pin_lowest(version: str) -> list[str]:
+    """Return constraints that hold every dependency at its lower bound for a version of Python.
 
-    Of two lines for one package the later is the one for the newer interpreter.
+    Of several lines for one package the last whose marker holds counts.
+
+    Parameters
+    ----------
+    version
+        Such as "3.12".
     """
-    pins: list[str] = []
-    for requirement in read_requirements(["", *EXTRAS]):
-        bounds = [each.version for each in requirement.specifier if each.operator == ">="]
-        marker = f" ; {requirement.marker}" if requirement.marker else ""
-        pins += [f"{requirement.name}=={bound}{marker}" for bound in bounds]
-    return pins
+    pins: dict[str, str] = {}
+    for each in read_requirements(["", *EXTRAS]):
+        if each.marker is None or each.marker.evaluate({"python_version": version}):
+            (bound,) = (part.version for part in each.specifier if part.operator == ">=")
+            pins[each.name] = f"{each.name}=={bound}"
+    return list(pins.values())
 
 
-def pins_for(python: Path) -> list[str]:
-    """Return the constraints for an interpreter: one per package, the last whose marker holds."""
-    held: dict[str, str] = {}
-    version = subprocess.run([python, "-c", _VERSION], capture_output=True, text=True, check=True)
-    for pin in pin_lowest():
-        requirement = Requirement(pin)
-        if requirement.marker is None or requirement.marker.evaluate(
-            {"python_version": version.stdout.strip()}
-        ):
-            held[requirement.name] = f"{requirement.name}{requirement.specifier}"
-    return list(held.values())
-
-
-_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
-
-
-def prepare(python: Path, wheel: Path, *, lowest: bool) -> None:
-    """Install the wheel with its extras and what the tests need."""
+def prepare(python: Path, wheel: Path, pins: Sequence[str]) -> None:
+    """Install the wheel with its extras and what the tests need, within constraints."""
     tools = [str(each) for each in read_requirements(["dev"], TOOLS)]
     project = f"{wheel}[{','.join(EXTRAS)}]"
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
-        constraints.write("\n".join(pins_for(python) if lowest else []))
+        constraints.write("\n".join(pins))
         constraints.flush()
         install(python, "--upgrade", "-c", constraints.name, project, *tools)
 
@@ -117,9 +106,11 @@ def test(python: Path, tests: Sequence[str], *, lowest: bool) -> bool:
 
 def list_versions(python: Path) -> str:
     """Return the versions that an environment has."""
-    script = "import importlib.metadata as m, sys; print(*(f'{n} {m.version(n)}' for n in sys.argv[1:]), sep=', ')"
+    script = (
+        "import importlib.metadata as m, sys; print(*(f'{n} {m.version(n)}' for n in sys.argv[1:]), sep=', ')"
+    )
     done = subprocess.run([python, "-c", script, *SHOWN], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    return ", ".join(map(" ".join, zip(SHOWN, done.stdout.split(), strict=True)))
 
 
 def run(python: str, kind: str, wheel: Path, tests: Sequence[str]) -> Outcome:
@@ -128,7 +119,7 @@ def run(python: str, kind: str, wheel: Path, tests: Sequence[str]) -> Outcome:
     print(f"== Python {python}, {kind} dependencies", flush=True)
     inside = make_environment(ROOT / "build" / "matrix" / f"{python}-{kind}", find_interpreters()[python])
     try:
-        prepare(inside, wheel, lowest=kind == "lowest")
+        prepare(inside, wheel, pin_lowest(python) if kind == "lowest" else ())
     except subprocess.CalledProcessError:
         return Outcome(python, kind, False, time.perf_counter() - begin, "cannot be installed")
     passed = test(inside, tests, lowest=kind == "lowest")
