@@ -32,7 +32,7 @@ NOT_SHIPPED = re.compile(r"__pycache__|\.py[co]$|\.kernel$|\.nb[ci]$|\.env$|(^|/
 def read_version() -> str:
     """Return the version, from the one place where it stands."""
     text = (ROOT / "src" / "wolfhound" / "__init__.py").read_text()
-    return re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)[0]
+    return str(re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)[0])
 
 
 def find_faults(folder: Path) -> list[str]:

@@ -50,13 +50,22 @@ def make_environment(folder: Path, interpreter: Path) -> Path:
 
 def install(python: Path, *arguments: str | Path) -> None:
     """Install by pip into an environment; wheels only, as a user without compilers does."""
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
+    pip = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--only-binary",
+        ":all:",
+    ]
     subprocess.run([*pip, *arguments], check=True, env=clean_settings())
 
 
 def build_wheel(folder: Path) -> Path:
     """Build the wheel of this tree into a folder; return it."""
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT]
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     (wheel,) = folder.glob("*.whl")
     return wheel

@@ -97,7 +97,7 @@ def prepare(python: Path, wheel: Path, pins: Sequence[str]) -> None:
 
 def test(python: Path, tests: Sequence[str], *, lowest: bool) -> bool:
     """Run the tests; say whether all passed."""
-    command = [python, "-m", "pytest", "-q", "-m", "not slow", "-n", "2", "-p", "no:cacheprovider"]
+    command = [str(python), "-m", "pytest", "-q", "-m", "not slow", "-n", "2", "-p", "no:cacheprovider"]
     command += [f"--ignore={path}" for path in NEED_TORCH]
     # Of old packages only answers are asked; of new ones also that they do not warn.
     command += ["-W", "default"] if lowest else []

@@ -70,7 +70,7 @@ def _wrong_use(error: Any) -> str:
     if type(error).__name__ == "NoArgsIsHelpError":  # help was printed
         return ""
     path = "" if error.ctx is None else f" See {error.ctx.command_path} --help."
-    return text.rstrip(".") + "." + path
+    return (text if text.endswith("?") else text.rstrip(".") + ".") + path
 
 
 # ---------------------------------------------------------------- what is raised
