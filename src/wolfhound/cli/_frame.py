@@ -105,7 +105,7 @@ def _print_help() -> Iterator[None]:
 
 def _check_reads(ctx: Any) -> None:
     """Refuse to write over what is read; a command that writes no file need not wait for numpy."""
-    if any(isinstance(value, Path) for value in ctx.params.values()):
+    if any(isinstance(value, str | Path) for value in ctx.params.values()):
         from wolfhound.cli import _places as places  # noqa: PLC0415
 
         places.check_reads(ctx)
