@@ -108,8 +108,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             what=name, seconds=middle(answers), process_seconds=answers.median, repeats=len(answers.seconds)
         )
     claim.holds("import wolfhound leaves numba alone", all(a.good for a in timed["import wolfhound"].answers))
-    answers = timed["--help"].answers + timed["--version"].answers
-    claim.holds("help and version are printed", all(answer.good for answer in answers))
+    asked = timed["--help"].answers + timed["--version"].answers
+    claim.holds("help and version are printed", all(answer.good for answer in asked))
     solves = timed["solve, empty cache"].answers + timed["solve, filled cache"].answers
     claim.holds("every solve is proved", all(answer.good for answer in solves))
     for name, limit in {

@@ -22,7 +22,6 @@ from typing import NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound import __version__
 from wolfhound.atoms import ArrayAtoms, FileAtoms
 from wolfhound.core import Oracle, Vector
 from wolfhound.machine import Calibration, Origin, Speed, fit_line
@@ -263,7 +262,7 @@ def _origin() -> Origin:
         machine=platform.node(),
         cores=available(),
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        wolfhound=__version__,
+        wolfhound=_version("wolfhound"),
         numpy=np.__version__,
         numba=_version("numba"),
         faiss=_version("faiss-cpu"),
