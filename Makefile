@@ -6,10 +6,10 @@ STAMP := $(VENV)/.stamp
 CODE := $(wildcard src tests benchmarks examples tools)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint format bench docs clean
+.PHONY: help demo check test test-install test-matrix dist lint format bench docs clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -27,6 +27,18 @@ check: lint  ## lint, then the quick tests: the inner loop of development
 
 test: lint  ## lint, then all tests and doctests; warnings are errors
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+test-install: $(STAMP)  ## the path of a new user: the built wheel in an empty environment
+	$(BIN)/python tools/try_install.py
+
+test-matrix: $(STAMP)  ## lowest and newest dependencies on every interpreter found, 3.11 and later
+	$(BIN)/python tools/matrix.py
+
+dist: $(STAMP)  ## build wheel and sdist, and check what is in them
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tools/check_dist.py dist
 
 lint: $(STAMP)  ## style, types, layers
 	$(BIN)/ruff check $(CODE)

@@ -1,13 +1,15 @@
-"""Claim: `import wolfhound` is quick, and kernels are compiled once.
+"""Claim: `import wolfhound` and `wolfhound --help` are quick, and kernels are compiled once.
 
 Protocol: every number comes from fresh processes, medians of interleaved repeats.
 Import: `import wolfhound` next to `import numpy` alone. First solve: a projection
 onto the hull of 5,000 x 20 atoms, with an empty numba cache folder (it compiles),
 then in new processes with the cache that this left. The seconds of the solve call
-include loading numba and the kernels; those of the whole process are reported.
+include loading numba and the kernels; those of the whole process are reported. Help
+and version: `python -m wolfhound --help` and `--version`, from the start of the process
+to its end, with Python's own compiled files there.
 
-Threshold: import under 0.3 s; the first solve at most 15 s with an empty cache and
-under 1 s with a filled one.
+Threshold: import under 0.3 s; help and version under 0.5 s; the first solve at most
+15 s with an empty cache and under 1 s with a filled one.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -20,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -59,6 +62,30 @@ def run(script: str, settings: Mapping[str, str]) -> Answer:
     return Answer(*json.loads(done.stdout.splitlines()[-1]))
 
 
+def ask(option: str, settings: Mapping[str, str]) -> Answer:
+    """Run the command line in a fresh process; the seconds are those of the whole process."""
+    environment = {**os.environ, **settings}
+    begin = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "wolfhound", option],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Answer(time.perf_counter() - begin, done.returncode == 0 and "wolfhound" in done.stdout)
+
+
+def time_commands(repeats: int) -> dict[str, Timed[Answer]]:
+    """Time help and version, after one run each that fills Python's cache."""
+    with tempfile.TemporaryDirectory() as compiled:
+        # The cache may be switched off here; no program that is installed does without.
+        kept = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": compiled}
+        asked = {option: functools.partial(ask, option, kept) for option in ("--help", "--version")}
+        interleave(asked, repeats=1)
+        return interleave(asked, repeats=repeats)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the claim; return the exit code."""
     claim = Claim(__file__, __doc__, argv)
@@ -73,6 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             },
             repeats=repeats,
         )
+        timed |= time_commands(repeats)
         timed |= interleave({"solve, empty cache": functools.partial(run, SOLVE, settings)}, repeats=1)
         timed |= interleave({"solve, filled cache": functools.partial(run, SOLVE, settings)}, repeats=repeats)
     for name, answers in timed.items():
@@ -80,10 +108,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             what=name, seconds=middle(answers), process_seconds=answers.median, repeats=len(answers.seconds)
         )
     claim.holds("import wolfhound leaves numba alone", all(a.good for a in timed["import wolfhound"].answers))
+    asked = timed["--help"].answers + timed["--version"].answers
+    claim.holds("help and version are printed", all(answer.good for answer in asked))
     solves = timed["solve, empty cache"].answers + timed["solve, filled cache"].answers
     claim.holds("every solve is proved", all(answer.good for answer in solves))
     for name, limit in {
         "import wolfhound": 0.3,
+        "--help": 0.5,
+        "--version": 0.5,
         "solve, empty cache": 15.0,
         "solve, filled cache": 1.0,
     }.items():

@@ -243,6 +243,31 @@ def _remove_stale(folder: Path) -> None:
     _cleaned.add(folder)
 
 
+class KernelFolder(NamedTuple):
+    """Where compiled kernels are kept, whether more can be, and how many there are."""
+
+    path: Path
+    writable: bool
+    kernels: int
+
+
+def find_folders() -> list[KernelFolder]:
+    """Return the folders of compiled kernels, the one that is used first first.
+
+    Only kernels of the present texts count. Nothing is written.
+    """
+    return [
+        KernelFolder(path, _can_write(path), sum(1 for _ in path.glob(f"{_SOURCES.digest}-*{_ENDING}")))
+        for path in _folders()
+    ]
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether files can be made in a folder, or the folder itself."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+
+
 _said: set[str] = set()
 
 

@@ -9,13 +9,15 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import wolfhound
 from tests.cli.conftest import Run, words
 from wolfhound import threads
-from wolfhound.cli import _options
+from wolfhound.cli import _frame, _options
+from wolfhound.cli._app import COMMANDS, GROUPS, load_command
 
 # The tests change folders, so a relative PYTHONPATH would not do.
 HERE = {"PYTHONPATH": str(Path(wolfhound.__file__).parents[1])}
@@ -51,14 +53,54 @@ def test_help_shows_examples(run: Run, arguments: list[str], example: str, flag:
 
 
 @pytest.mark.slow
-def test_help_loads_nothing_heavy() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["--help"], ("numpy", "numba", "scipy", "matplotlib", "pyarrow", "pandas", "wolfhound.cli.solve")),
+        (["--version"], ("numpy", "numba", "scipy", "matplotlib", "pyarrow", "pandas")),
+        (["solve", "--help"], ("numba", "scipy", "matplotlib", "pyarrow", "pandas", "wolfhound.cli.herd")),
+    ],
+)
+def test_help_loads_nothing_heavy(arguments: list[str], heavy: tuple[str, ...]) -> None:
     code = (
         "import sys; from typer.testing import CliRunner; from wolfhound.cli._app import app;"
-        "assert CliRunner().invoke(app, ['solve', '--help']).exit_code == 0;"
-        "print([m for m in ('numba', 'scipy', 'matplotlib', 'pyarrow', 'pandas') if m in sys.modules])"
+        f"assert CliRunner().invoke(app, {arguments}).exit_code == 0;"
+        f"print([m for m in {heavy} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *GROUPS])
+def test_the_list_says_what_the_help_of_a_command_does(run: Run, name: str) -> None:
+    line = {**COMMANDS, **GROUPS}[name]
+    assert load_command(name).help.split("\n\n")[0].replace("\n", " ") == line
+    assert words(f"{name} {line}") in words(run("--help").out)
+    assert line in words(run(name, "--help").out)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [("No such command 'x'.", "No such command 'x'."), ("Did you mean 'y'?", "Did you mean 'y'?")],
+)
+def test_a_sentence_ends_once(said: str, shown: str) -> None:
+    assert _frame._wrong_use(SimpleNamespace(format_message=lambda: said, ctx=None)) == shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("wolfhound he", ["herd"]),
+        ("wolfhound index ", ["build", "info", "check"]),
+        ("wolfhound explain --exclude-s", ["--exclude-self"]),
+    ],
+)
+def test_a_shell_completes_commands_and_options(typed: str, completed: list[str]) -> None:
+    asked = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    done = shell(**asked, _WOLFHOUND_COMPLETE="complete_bash")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(completed) <= set(done.stdout.split())
 
 
 def test_without_a_command_the_help_is_shown(run: Run) -> None:

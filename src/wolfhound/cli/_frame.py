@@ -8,13 +8,13 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TextIO
 
 from typer import Abort, Exit
 from typer.core import TyperCommand, TyperGroup
 
-from wolfhound.cli import _places as places
-from wolfhound.cli._output import stderr
+from wolfhound.cli._console import stderr
 
 READER_GONE = 128 + 13
 """Exit code of a command whose results nobody read: what a shell says of SIGPIPE."""
@@ -34,7 +34,7 @@ class _Framed:
     def invoke(self, ctx: Any) -> Any:
         """Run and turn what is raised into an exit code; refuse to write over what is read."""
         with _tell_mistakes(ctx):
-            places.check_reads(ctx)
+            _check_reads(ctx)
             return super().invoke(ctx)  # type: ignore[misc]
 
 
@@ -70,7 +70,7 @@ def _wrong_use(error: Any) -> str:
     if type(error).__name__ == "NoArgsIsHelpError":  # help was printed
         return ""
     path = "" if error.ctx is None else f" See {error.ctx.command_path} --help."
-    return text.rstrip(".") + "." + path
+    return (text if text.endswith("?") else text.rstrip(".") + ".") + path
 
 
 # ---------------------------------------------------------------- what is raised
@@ -103,8 +103,18 @@ def _print_help() -> Iterator[None]:
         raise Exit(2) from None
 
 
+def _check_reads(ctx: Any) -> None:
+    """Refuse to write over what is read; a command that writes no file need not wait for numpy."""
+    if any(isinstance(value, str | Path) for value in ctx.params.values()):
+        from wolfhound.cli import _places as places  # noqa: PLC0415
+
+        places.check_reads(ctx)
+
+
 def _as_typed(text: str, params: list[Any]) -> str:
     """Return the text with `max_steps` as `--max-steps`."""
+    from wolfhound.cli import _places as places  # noqa: PLC0415
+
     names = {param.name: places.spell(param) for param in params}
     return re.sub(r"`(\w+)`", lambda found: f"`{names.get(found[1], found[1])}`", text)
 

@@ -3,12 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +16,9 @@ from wolfhound import plot
 from wolfhound._parquet import import_arrow
 from wolfhound.checkpoint import KIND, Checkpoint
 from wolfhound.cli import _places as places
+from wolfhound.cli._console import stderr as stderr  # noqa: PLC0414 - commands find all printing here
+from wolfhound.cli._console import stdout as stdout  # noqa: PLC0414
+from wolfhound.cli._console import write
 from wolfhound.core import Status
 from wolfhound.result import Result
 from wolfhound.store import MANIFEST
@@ -29,59 +29,7 @@ if TYPE_CHECKING:
 
 PICTURES = (".png", ".svg", ".pdf")
 
-_PIPED_WIDTH = 200
 _BAR = 24
-
-
-def stdout() -> Console:
-    """Return the console for results."""
-    return _console(_Stream(sys.stdout, _name_stdout))
-
-
-def stderr() -> Console:
-    """Return the console for everything else."""
-    # A run does not end because nobody can hear how far it is.
-    return _console(_Stream(sys.stderr, lambda: contextlib.suppress(OSError)))
-
-
-def _console(file: _Stream) -> Console:
-    console = _Console(file=cast("IO[str]", file), highlight=False)
-    if not console.is_terminal:
-        console.width = _PIPED_WIDTH  # a pipe has no width: lines must not be folded for it
-    return console
-
-
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        raise  # the frame of all commands knows what to do  # noqa: PLE0704
-
-
-class _Stream:
-    """A stream that was there when the process began; `guard` hears of what cannot be written."""
-
-    def __init__(self, stream: IO[str], guard: Callable[[], AbstractContextManager[None]]) -> None:
-        self._stream, self._guard = stream, guard
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        with self._guard():
-            self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with self._guard():
-            self._stream.flush()
-
-
-@contextlib.contextmanager
-def _name_stdout() -> Iterator[None]:
-    """Let the error say that it is stdout that cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, "standard output") from None
 
 
 # ---------------------------------------------------------------- results
@@ -217,9 +165,7 @@ def document(result: Result) -> dict[str, object]:
 
 def print_json(value: object) -> None:
     """Print one JSON document on stdout; inf and nan become null."""
-    stream = _Stream(sys.stdout, _name_stdout)
-    stream.write(as_json(value, indent=2))
-    stream.flush()
+    write(as_json(value, indent=2))
 
 
 # ---------------------------------------------------------------- files

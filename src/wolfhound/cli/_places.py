@@ -34,7 +34,7 @@ def check_reads(ctx: Any) -> None:
     ctx
         The context of a command whose arguments are known.
     """
-    given = [(param, ctx.params.get(param.name)) for param in ctx.command.params]
+    given = [(param, _value(ctx, param)) for param in ctx.command.params]
     options = [pair for pair in given if pair[0].param_type_name == "option"]
     outputs = [(spell(param), value) for param, value in options if isinstance(value, Path)]
     for i, (option, path) in enumerate(outputs):
@@ -44,6 +44,13 @@ def check_reads(ctx: Any) -> None:
         for other, taken in outputs[:i]:
             if os.path.realpath(taken) == os.path.realpath(path):
                 raise ValueError(f"`{option}` must not be what {other} writes. Got {path}.")
+
+
+def _value(ctx: Any, param: Any) -> Any:
+    """Return what was given for a parameter: typer < 0.29 has paths as texts here."""
+    value = ctx.params.get(param.name)
+    is_path = getattr(getattr(param, "type", None), "name", "") == "path"
+    return Path(value) if is_path and value is not None else value
 
 
 def _files(value: Any) -> Iterator[str]:

@@ -262,7 +262,7 @@ def _origin() -> Origin:
         machine=platform.node(),
         cores=available(),
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        wolfhound=importlib.metadata.version("wolfhound"),
+        wolfhound=_version("wolfhound"),
         numpy=np.__version__,
         numba=_version("numba"),
         faiss=_version("faiss-cpu"),
