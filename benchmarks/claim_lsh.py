@@ -15,8 +15,8 @@ targets, in one batch and one at a time, medians of interleaved rounds; one whos
 IVF-PQ's on these gets its next larger budgets until it is not. The scores of faiss are those
 that it returns; nothing else is in its time. LshIndex is tried with one and two tables.
 Candidates are atoms scored per query, as codes or rows; for HNSW they are not known. HNSW is
-left out above 500,000 atoms, where its build takes more than three minutes. Published tables
-are numpy, a loop over some of the queries: their candidates say more than their seconds.
+left out above 100,000 atoms: it is many times slower, and claim_clusters has it there. Published
+tables are numpy, a loop over some of the queries: their candidates say more than their seconds.
 
 Threshold, at 0.9, interior, alone and in a batch: any direction takes at most the time of
 IVF-PQ on glove100 and the Gaussian atoms, and at most that of a pass on all three. On

@@ -26,8 +26,8 @@ faiss: Any = untyped_faiss
 
 OURS, RIVAL = "LshIndex, any direction", "IVF-PQ FastScan"
 AXES, CLUSTERS, PASS, HNSW = "LshIndex, principal axes", "ClusterIndex", "Int8Scan, a pass", "HNSW"
-HNSW_MOST = 500_000
-"""Atoms above which its build takes minutes."""
+HNSW_SOME, HNSW_MOST = 100_000, 500_000
+"""Atoms above which its build takes half a minute, and minutes."""
 TABLES = 32
 ALL_AXES, SOME_AXES = (None,), (6, 32)
 """Principal axes that hashes look at; `None`: all directions alike."""
@@ -43,13 +43,13 @@ def builders(n: int) -> dict[str, Callable[[Matrix], list[Ladder]]]:
         "L2-ALSH tables": functools.partial(_tables, lifts=lineage.l2_alsh, family=lineage.floor_keys),
         "RandomSubset": _subsets,
     }
-    return made | standards(n)
+    return made | standards(n, hnsw=HNSW_SOME)
 
 
-def standards(n: int) -> dict[str, Callable[[Matrix], list[Ladder]]]:
+def standards(n: int, *, hnsw: int = HNSW_MOST) -> dict[str, Callable[[Matrix], list[Ladder]]]:
     """What every index is compared with at n atoms: the best of faiss, clusters, and a pass."""
     made = {RIVAL: _ivf_pq, CLUSTERS: _clusters, PASS: _pass}
-    return made | ({HNSW: _hnsw} if n <= HNSW_MOST else {})
+    return made | ({HNSW: _hnsw} if n <= hnsw else {})
 
 
 def _budgets(n: int) -> list[int]:
