@@ -22,10 +22,12 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+Mask: TypeAlias = NDArray[np.bool_]
 NUMBER = r"(?<![\w.^])\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)"
 UNITS = {
     "s": ("time", 1.0),
@@ -141,16 +143,9 @@ class Quantity:
         decimals = len(mantissa.partition(".")[2])
         return float(0.5 * 10.0 ** (int(power or 0) - decimals))
 
-    def stands(self, value: float, scale: float) -> bool:
-        """Whether a value in a unit rounds to this one in its own."""
-        return abs(value * scale / self.scale - self.value) <= self.half * (1.0 + 1e-9)
-
-    def divides(self, values: Sequence[Value]) -> bool:
-        """Whether the quotient of two times rounds to this number."""
-        spent = np.array(
-            [each.value * each.scale for each in values if each.kind == "time" and each.value > 0.0]
-        )
-        return bool((np.abs(spent[:, None] / spent - self.value) <= self.half).any())
+    def among(self, values: NDArray[np.float64]) -> bool:
+        """Whether one of some values, in the same unit, rounds to this number."""
+        return bool((np.abs(values - self.value) <= self.half * (1.0 + 1e-9)).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,84 +208,76 @@ def _with_unit(quantity: Quantity, unit: tuple[str, float]) -> Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number of a claim's JSON."""
+    """A number of a claim's JSON, in the row `owner` of its table; -1: a check, its threshold or a note."""
 
     value: float
-    kind: str = ""
-    scale: float = 1.0
+    kind: str
+    scale: float
+    owner: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row of a claim's table, with the words and the sizes that say what it is about."""
-
-    words: set[str]
-    sizes: set[str]
-    values: list[Value]
-
-
-@dataclass(frozen=True, slots=True)
 class Results:
     """What a claim has measured.
 
-    Attributes
+    Parameters
     ----------
-    rows : list of Row
-    others : list of Value
-        Checks, their thresholds, and notes.
+    about : list of (set of str, set of str)
+        The words and the sizes that say what a row is about.
+    values : list of Value
     said : set of float
         Numbers in texts: sizes, parameters, protocol.
     """
 
-    rows: list[Row]
-    others: list[Value]
-    said: set[float]
-
-    def named(self, text: str) -> list[Value]:
-        """Values of the rows that a text names, by their sizes and then by their data; all if it does not."""
-        words = _tokens(text)
-        sized = [row for row in self.rows if row.sizes and row.sizes <= words]
-        rows = [*sized, *(row for row in self.rows if not row.sizes)] if sized else self.rows
-        rows = [row for row in rows if row.words & words] or rows
-        return [value for row in rows for value in row.values]
+    def __init__(self, about: list[tuple[set[str], set[str]]], values: list[Value], said: set[float]) -> None:
+        self._about, self._said = about, said
+        self._value = np.array([each.value for each in values], np.float64)
+        self._base = self._value * np.array([each.scale for each in values], np.float64)
+        self._kind = np.array([each.kind for each in values], np.str_)
+        self._owner = np.array([each.owner for each in values], np.int64)
 
     def missing(self, line: Line) -> set[Quantity]:
         """Numbers of a line that stand neither in the rows that it names, nor in checks and notes."""
-        mine = self.named(line.text)
+        mine = np.isin(self._owner, [-1, *self._named(line.text)])
         return {each for each in line.quantities if not self._holds(each, mine)}
 
-    def _holds(self, quantity: Quantity, mine: Sequence[Value]) -> bool:
-        every = [*mine, *self.others]
+    def _named(self, text: str) -> list[int]:
+        """Rows that a text names, by their sizes and then by their data; all if it does not."""
+        words, every = _tokens(text), range(len(self._about))
+        sized = [at for at in every if self._about[at][1] and self._about[at][1] <= words]
+        rows = [*sized, *(at for at in every if not self._about[at][1])] if sized else list(every)
+        return [at for at in rows if self._about[at][0] & words] or rows
+
+    def _holds(self, quantity: Quantity, mine: Mask) -> bool:
         if not quantity.kind:
-            return quantity.value in self.said or any(quantity.stands(each.value, 1.0) for each in every)
-        alike = [each for each in every if each.kind == quantity.kind]
-        plain = [each for each in self.others if not each.kind] if quantity.kind == "times" else []
-        if any(quantity.stands(each.value, each.scale) for each in (*alike, *plain)):
+            return quantity.value in self._said or quantity.among(self._value[mine])
+        alike = mine & (self._kind == quantity.kind)
+        if quantity.kind == "times":
+            alike |= (self._owner == -1) & (self._kind == "")
+        if quantity.among(self._base[alike] / quantity.scale):
             return True
         if not quantity.sure:
             return self._holds(Quantity(quantity.text), mine)
-        return quantity.kind == "times" and quantity.divides(mine)
+        spent = self._base[mine & (self._kind == "time") & (self._base > 0.0)]
+        return quantity.kind == "times" and quantity.among(spent[:, None] / spent)
 
 
 def results_of(report: Mapping[str, Any]) -> Results:
     """Sort the numbers of a claim's JSON."""
-    rows = []
-    for row in report["rows"]:
+    about, values = [], []
+    for at, row in enumerate(report["rows"]):
         words = {word for key in WORDS for word in _tokens(str(row.get(key, ""))) if not word.isdigit()}
         told = [str(row[key]) for key in SIZES if isinstance(row.get(key), (str, int))]
-        sizes = {word for word in _tokens(" ".join(told)) if word.isdigit()}
-        cells = {key: cell for key, cell in row.items() if _is_number(cell)}
-        rows.append(Row(words, sizes, [Value(cell, *_key_unit(key)) for key, cell in cells.items()]))
-    others = []
+        about.append((words, {word for word in _tokens(" ".join(told)) if word.isdigit()}))
+        values += [Value(cell, *_key_unit(key), at) for key, cell in row.items() if _is_number(cell)]
     for check in report["checks"]:
         limits = [each.value for each in quantities_of(check["threshold"])]
-        others += [Value(each, *_key_unit(check["name"])) for each in (check["measured"] or 0.0, *limits)]
+        values += [Value(each, *_key_unit(check["name"])) for each in (check["measured"] or 0.0, *limits)]
     for key, note in report["notes"].items():
         numbers = [note] if _is_number(note) else [each.value for each in quantities_of(str(note))]
-        others += [Value(each, *_key_unit(key)) for each in numbers]
+        values += [Value(each, *_key_unit(key)) for each in numbers]
     texts = [cell for row in report["rows"] for cell in row.values() if isinstance(cell, str)]
     said = re.findall(NUMBER, " ".join([report["statement"], *texts]))
-    return Results(rows, others, {Quantity(each.rstrip(",")).value for each in said})
+    return Results(about, values, {Quantity(each.rstrip(",")).value for each in said})
 
 
 def _is_number(cell: object) -> bool:
