@@ -34,7 +34,7 @@ import levels
 import walks
 from claim_paper_tables import atom_sets
 from reference import Matrix
-from rig import Claim, held_threads
+from rig import Cell, Claim, held_threads
 from rivals import AXES, OURS, PASS, RIVAL, builders
 from walks import INTERIOR, SHARES
 
@@ -70,7 +70,7 @@ def judge(claim: Claim, name: str, atoms: Matrix) -> None:
             swept = {family: list(levels.sweep(ladders, tuning)) for family, ladders in built.items()}
             for wanted in WANTED:
                 chosen = levels.level(swept, RIVAL, fresh, wanted)
-                common = {"data": f"{name} {kind}", "wanted": wanted}
+                common: dict[str, Cell] = {"data": f"{name} {kind}", "wanted": wanted}
                 over = levels.measure(claim, common, chosen, fresh, RIVAL)
                 if kind == INTERIOR and wanted == WANTED[0]:
                     check(claim, name, over)

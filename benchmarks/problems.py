@@ -97,7 +97,7 @@ def inside(name: str, atoms: Matrix, *, seed: int) -> Problem:
 
     As deep in the hull as a mean of half of the atoms is, and about 0.8 deviations from that of all.
     """
-    unit = np.random.default_rng(seed).standard_normal(atoms.shape[1])
+    unit = np.random.default_rng(seed).standard_normal((atoms.shape[1],))
     mean = atoms.mean(0, dtype=np.float64)
     side = atoms @ unit.astype(atoms.dtype) >= mean @ unit
     target = atoms[side].mean(0, dtype=np.float64)

@@ -48,7 +48,7 @@ def builders(n: int) -> dict[str, Callable[[Matrix], list[Ladder]]]:
 
 def standards(n: int, *, hnsw: int = HNSW_MOST) -> dict[str, Callable[[Matrix], list[Ladder]]]:
     """What every index is compared with at n atoms: the best of faiss, clusters, and a pass."""
-    made = {RIVAL: _ivf_pq, CLUSTERS: _clusters, PASS: _pass}
+    made: dict[str, Callable[[Matrix], list[Ladder]]] = {RIVAL: _ivf_pq, CLUSTERS: _clusters, PASS: _pass}
     return made | ({HNSW: _hnsw} if n <= hnsw else {})
 
 
