@@ -5,7 +5,7 @@ And does it matter that the queries of a run depend on earlier answers, so on th
 planted   queries at tau of random atoms (of all, and of the longest), <q, s - m> = tau |q| R, that
           know nothing of the hashes; a failure is an answer below c tau |q| R. One, two and three
           copies; c = 0.8, and 1 (the atom itself or a better one); over many seeds of the hashes.
-runs      Frank-Wolfe with line search to the mean of the atoms (interior) and to a point
+runs      Frank-Wolfe with line search to means of parts of the atoms (interior) and to points
           outside the hull (boundary), each step with the answer of an index; a failure is a
           gap below c times the best. One copy; kappa copies for the steps of a run; one copy behind
           a lattice (`QuantizedQueries`); tables with a new seed at every step. Beside them the
@@ -31,7 +31,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import data
 import numpy as np
-import problems
 import walks
 from reference import Matrix, Vector
 from rig import Claim, held_threads
@@ -224,7 +223,7 @@ def led(
     tables: Tables, run: int, atoms: Matrix, exact: Oracle, *, kind: str, steps: int
 ) -> tuple[Vector, Walk]:
     """Gap ratios along a run that follows the answers, and its queries."""
-    loss = problems.distance(kind, atoms, share=SHARES[kind], seed=100 + run).loss
+    loss = walks.loss_of(atoms, kind, 100 + run)
     x = atoms[np.random.default_rng(100 + run).integers(len(atoms))].astype(np.float64)
     queries, here, best, found = np.empty((steps, len(x))), *np.empty((3, steps))
     for t in range(steps):

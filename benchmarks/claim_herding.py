@@ -1,7 +1,8 @@
 """Claim: `herd` finds rows far better than random ones, faster than what else there is.
 
 `herd` (plain, with swaps, with fitted weights) against random subsets, herding in 256
-random features (exact: a product with all rows per pick; `herd` with fresh random blocks
+random features (exact: the best of all rows per pick by `Int8Scan`, its build included, as that
+is seven times faster than a product with all rows; `herd` with fresh random blocks
 of 1 % of the rows, 5 % for m < 300, at least 1000;
 the sublinear version of the paper with `LshIndex`), compress++ of goodpoints
 (g = 2) and KernelHerding of coreax, each in an environment of its own; on the ten numbers
@@ -13,16 +14,17 @@ closed form) and divided by the mean over 10 random subsets of the same size. Se
 are of everything, features and building an index included, but for evaluations and for
 files handed to other packages; medians of interleaved rounds, each with another seed,
 MMD their mean; "busy" are the seconds that processors worked for it; a method that took
-8 s sits out the rounds that are left. Exact herding in
-features is left out where it would read more than 1.1 TB. Compress++ turns 4^k rows into 2^k:
+6 s sits out the rounds that are left. Exact herding in
+features is left out where it would read more than 0.5 TB of codes. Compress++ turns 4^k rows into 2^k:
 it and `herd` get the same first 65,536 and 262,144 rows, and are judged against
 these. KernelHerding takes n^2 d operations: it and `herd` get the same first 8,192.
 
 Downstream: logistic regression on 600 of the 60,000 training images of Fashion-MNIST,
 herded or random, and its accuracy on the 10,000 test images.
 
-Threshold: at 1e6 x 128, m = 1000, an MMD of at most 0.42 of random in at most 1/20 of the
-time of exact herding in features; on glove100 and fashion_mnist never worse than compress++
+Threshold: at 1e6 x 128, m = 1000, an MMD of at most 0.42 of random in at most 1/8 of the
+time of exact herding in features (first stated as 1/20, against the product with all rows); on
+glove100 and fashion_mnist never worse than compress++
 at its m = 256, 512, and at least 2 times faster; herding per class is at least as accurate
 as the mean of 10 random draws per class.
 """
@@ -57,11 +59,13 @@ REAL = ("flights[:, :10]", "glove100", "fashion_mnist")
 JUDGED = ("glove100", "fashion_mnist")
 COMPRESSED = {65_536: 256, 262_144: 512}
 """Rows -> what compress++ makes of them."""
+FASTER = 8.0
+"""Times that exact herding in features takes longer than `herd`, at least."""
 FEW = 8_192
 """Rows for coreax: 16 times as many would take 256 times as long."""
-MOST = 1.1e12
-"""Bytes that exact herding in features may read."""
-ENOUGH = 8.0
+MOST = 0.5e12
+"""Bytes of codes that exact herding in features may read."""
+ENOUGH = 6.0
 """Seconds after which a method sits out the rounds that are left."""
 LIMIT = 200.0
 """Seconds that a package is given."""
@@ -155,7 +159,7 @@ def judge(claim: Claim, name: str, target: Target, sizes: Sequence[int]) -> None
     """Measure all methods at all sizes; add rows and checks."""
     claim.say(f"{name}: features and their index")
     made = indexed(target.rows)
-    size = made.phi.values.nbytes
+    size = made.phi.values.size  # a byte each
     possible = [m for m in sizes if m * size <= MOST]
     exact: dict[int, Picked] = {}
     cases = [case(name, target, m) for m in sizes]
@@ -293,7 +297,7 @@ def check(claim: Claim, case: Case, timed: Mapping[str, Timed[Picked]], found: M
     if case.data == MIXTURE and case.m == 1000:
         claim.at_most(f"{case.what}: MMD of herd / random", found[OURS].over_random, 0.42)
         ratio = found[EXACT].seconds / found[OURS].seconds
-        claim.at_least(f"{case.what}: seconds of {EXACT} / herd", ratio, 20.0)
+        claim.at_least(f"{case.what}: seconds of {EXACT} / herd", ratio, FASTER)
 
 
 def report(claim: Claim, case: Case) -> None:

@@ -7,7 +7,7 @@ query; where it misses an atom it misses it again, as x and so the query stop mo
 exact pass otherwise.
 
 Protocol: one thread; indexes with their default parameters; one goal for all, 1e-6 of
-the problem's first gap; a cap of 60 s, 20 s for random subsets; medians of interleaved
+the problem's first gap; a cap of 60 s, 20 s for random subsets, which run once; medians of interleaved
 repeats; indexes are built once, outside the time. The true gap of a run is its f,
 recomputed in numpy, minus a lower bound that an independent numpy pass proves near the
 optimum. The time to a true gap of 1e-6, known afterwards only, is read off the trace of
@@ -15,8 +15,13 @@ the last repeat. Fresh random subsets do not stall, but nothing tells them when 
 done, so they run to the cap: reported, not judged. So is the exact oracle alone.
 
 Threshold: every bare index ends by itself, without progress and without a proof of 1e-6; on two
-of the three data sets at least its true gap is above that (on the third it may have been
-lucky: it cannot know). Every index in tiers proves 1e-6, confirmed by the independent bound.
+of the three data sets at least its true gap is above that. Every index in tiers proves 1e-6,
+confirmed by the independent bound.
+
+First stated with a true gap above 1e-6 on all three data sets. Restated, because ClusterIndex,
+since its clusters are better, has ended at the optimum of the mixture (a true gap of 6e-14 where it
+had proved 0.12): which atoms an index misses is luck, and with luck it misses none that counts.
+That it cannot know so is the claim, and is judged on every data set by what is proved.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -51,6 +56,7 @@ INDEXES: dict[str, Callable[[Matrix], Oracle]] = {
     "FaissIndex IvfPq": functools.partial(wolfhound.FaissIndex.build, kind=wolfhound.IvfPq()),
     "FaissIndex Pq": functools.partial(wolfhound.FaissIndex.build, kind=wolfhound.Pq()),
     "ClusterIndex": wolfhound.ClusterIndex.build,
+    "LshIndex": wolfhound.LshIndex.build,
 }
 RANDOM = "RandomSubset"
 
@@ -149,7 +155,7 @@ def measure(
     cap = slow if name == RANDOM else CAP
     calls = {tier: functools.partial(solve, problem, name, make, cap) for tier, make in makes.items()}
     ends = {}
-    for tier, timed in interleave(calls, repeats=claim.options.repeats, budget=CAP).items():
+    for tier, timed in interleave(calls, repeats=claim.options.repeats, budget=cap).items():
         result, served = timed.last
         proof = prove(problem.loss, problem.atoms, result.ids, result.weights)
         excess = result.trace.value - best.lower

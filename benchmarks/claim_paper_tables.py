@@ -1,8 +1,8 @@
 """Claim: the paper's four tables, measured: what hashing saves, and at what price.
 
 glove100, fashion_mnist and Gaussian atoms, 1e6 x 128; nested subsets from 1e4 atoms up;
-queries along Frank-Wolfe runs to the mean of the atoms (interior, herding) and to a
-point outside the hull (boundary).
+queries along Frank-Wolfe runs to the means of parts of the atoms (interior, herding) and to
+points outside the hull (boundary), another for each run.
 
 preprocessing  seconds and bytes of `LshIndex.build` against n
 iterations     steps 2/(ct+2) to f - min f <= eps with the worst answers of gap ratio c, against

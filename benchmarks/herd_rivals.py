@@ -14,6 +14,8 @@ import isolated
 import numpy as np
 from reference import Ids, Matrix, Vector
 
+import wolfhound
+
 FEATURES = 256
 _TILE = 4096
 
@@ -139,27 +141,27 @@ def random_features(rows: Matrix, *, count: int = FEATURES, seed: int = 0) -> Ph
 
 
 def exact_herding(phi: Phi, sizes: Sequence[int]) -> dict[int, Picked]:
-    """Herding in random features: a product with all rows for every pick.
+    """Herding in random features: the best of all rows for every pick, by the fastest exact oracle.
 
+    That is `Int8Scan`, its build included: a product with all rows takes seven times as long.
     One run to the largest size; it has passed through the smaller ones on the way.
     """
     begin, busy = time.perf_counter(), time.process_time()
-    n = len(phi.values)
-    mean = phi.mean.astype(np.float32)
-    state, scores, picks = mean.copy(), np.empty(n, np.float32), []
-    out = {}
+    exact = wolfhound.Int8Scan.build(phi.values)
+    state, picks = phi.mean.copy(), []
+    out, scored = {}, 0
     for t in range(1, max(sizes) + 1):
-        np.matmul(phi.values, state, out=scores)
-        best = int(scores.argmax())
+        hits = exact.query(state[None])
+        best = int(hits.ids[0, 0])
         picks.append(best)
-        state += mean
-        state -= phi.values[best]
+        scored += int(hits.scored[0])
+        state += phi.mean - phi.values[best]
         if t in sizes:
             out[t] = Picked(
                 ids=np.array(picks),
                 seconds=phi.seconds + time.perf_counter() - begin,
                 busy=phi.busy + time.process_time() - busy,
                 passes=1.0 + t,
-                scored=t * n,
+                scored=scored,
             )
     return out

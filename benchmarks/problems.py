@@ -1,6 +1,6 @@
 """The problems of the claims: atoms, objective, independent loss, scale.
 
-A  herding objective: the target is the mean of the atoms
+A  herding objective: the target is the mean of the atoms, or of those on one side of a plane
 B  projection of an outside point, 1.5 R from the mean (R: the atoms' reach in that direction)
 C  least squares with an ill-conditioned design and B's point as the truth
 T  a target at a given share of the way from the mean to B's
@@ -89,6 +89,18 @@ def distance(name: str, atoms: Matrix, *, share: float, seed: int = 1) -> Proble
     """A (share 0), B (share 1) and T (between): squared distance to a target."""
     away = _outside(atoms, np.random.default_rng(seed))
     target = atoms.mean(0, dtype=np.float64) + share * away
+    return _problem(name, atoms, Distance(target), functools.partial(wolfhound.SquaredDistance, target))
+
+
+def inside(name: str, atoms: Matrix, *, seed: int) -> Problem:
+    """A, with a target of its own for each seed: the mean of the atoms on one side of a random plane.
+
+    As deep in the hull as a mean of half of the atoms is, and about 0.8 deviations from that of all.
+    """
+    unit = np.random.default_rng(seed).standard_normal((atoms.shape[1],))
+    mean = atoms.mean(0, dtype=np.float64)
+    side = atoms @ unit.astype(atoms.dtype) >= mean @ unit
+    target = atoms[side].mean(0, dtype=np.float64)
     return _problem(name, atoms, Distance(target), functools.partial(wolfhound.SquaredDistance, target))
 
 

@@ -1,4 +1,4 @@
-"""The indexes that claim_lsh compares, each with the parameters that are tried."""
+"""The indexes that claim_lsh and claim_clusters compare, each with the parameters that are tried."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -7,15 +7,13 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import faiss as untyped_faiss
 import lineage
 import numpy as np
-from claim_clusters import BUILDERS
+from levels import Ladder, Setting
 from reference import Matrix, Vector
-from walks import Walk
 
 import wolfhound
 from wolfhound.atoms import ArrayAtoms
@@ -26,66 +24,32 @@ from wolfhound.oracles.lsh import LshIndex
 
 faiss: Any = untyped_faiss
 
-OURS, RIVAL = "LshIndex", "IVF-PQ FastScan"
-HNSW_MOST = 500_000
-"""Atoms above which its build takes minutes."""
+OURS, RIVAL = "LshIndex, any direction", "IVF-PQ FastScan"
+AXES, CLUSTERS, PASS, HNSW = "LshIndex, principal axes", "ClusterIndex", "Int8Scan, a pass", "HNSW"
+HNSW_SOME, HNSW_MOST = 100_000, 500_000
+"""Atoms above which its build takes half a minute, and minutes."""
 TABLES = 32
-HASHES = ((None, 96), (6, 96), (6, 32), (8, 64), (32, 96))
-"""Principal axes that hashes look at, and atoms per bucket, that are tried."""
-Search = Callable[[Vector], Vector]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One index with parameters.
-
-    Attributes
-    ----------
-    parameters : str
-    scores : Search
-        (m, d) queries -> (m,) scores of the answers.
-    scored : Search, optional
-        -> (m,) atoms that were scored for them.
-    build_seconds : float
-    nbytes : int
-        Memory beside the atoms.
-    every : int
-        It is asked each so many queries only: some are a thousand times slower than others.
-    """
-
-    parameters: str
-    scores: Search
-    scored: Search | None
-    build_seconds: float
-    nbytes: int
-    every: int = 1
-
-    def asked(self, walk: Walk) -> Walk:
-        """Return the queries that it is asked."""
-        return walk.part(slice(None, None, self.every))
-
-
-Ladder = list[Setting]
-"""Settings of rising ratio."""
-
-
-Tried = tuple[Setting, float, float]
-"""A setting, its mean ratio and its seconds."""
+ALL_AXES, SOME_AXES = (None,), (6, 32)
+"""Principal axes that hashes look at; `None`: all directions alike."""
 
 
 def builders(n: int) -> dict[str, Callable[[Matrix], list[Ladder]]]:
     """What is compared at n atoms."""
     made: dict[str, Callable[[Matrix], list[Ladder]]] = {
-        OURS: functools.partial(_hashed, family=CrossPolytope(), many=(1, 2), hashes=HASHES),
-        f"{OURS}, any direction": functools.partial(_hashed, family=CrossPolytope(), many=(1, 2)),
-        "LshIndex SimHash": functools.partial(_hashed, family=SimHash(), many=(1,)),
+        OURS: functools.partial(_hashed, family=CrossPolytope(), many=(1, 2), axes=ALL_AXES),
+        AXES: functools.partial(_hashed, family=CrossPolytope(), many=(1,), axes=SOME_AXES),
+        "LshIndex SimHash": functools.partial(_hashed, family=SimHash(), many=(1,), axes=ALL_AXES),
         "Simple-LSH tables": functools.partial(_tables, lifts=lineage.simple, family=lineage.sign_keys),
         "L2-ALSH tables": functools.partial(_tables, lifts=lineage.l2_alsh, family=lineage.floor_keys),
-        RIVAL: _ivf_pq,
-        "ClusterIndex": _clusters,
         "RandomSubset": _subsets,
     }
-    return made | ({"HNSW": _hnsw} if n <= HNSW_MOST else {})
+    return made | standards(n, hnsw=HNSW_SOME)
+
+
+def standards(n: int, *, hnsw: int = HNSW_MOST) -> dict[str, Callable[[Matrix], list[Ladder]]]:
+    """What every index is compared with at n atoms: the best of faiss, clusters, and a pass."""
+    made: dict[str, Callable[[Matrix], list[Ladder]]] = {RIVAL: _ivf_pq, CLUSTERS: _clusters, PASS: _pass}
+    return made | ({HNSW: _hnsw} if n <= hnsw else {})
 
 
 def _budgets(n: int) -> list[int]:
@@ -104,18 +68,14 @@ def _asked(oracle: Oracle, parameters: str, seconds: float, nbytes: int) -> Sett
 
 
 def _hashed(
-    atoms: Matrix,
-    *,
-    family: CrossPolytope | SimHash,
-    many: Sequence[int],
-    hashes: Sequence[tuple[int | None, int]] = HASHES[:1],
+    atoms: Matrix, *, family: CrossPolytope | SimHash, many: Sequence[int], axes: Sequence[int | None]
 ) -> list[Ladder]:
     ladders = []
-    for tables, (axes, bucket) in itertools.product(many, hashes):
+    for tables, some in itertools.product(many, axes):
         begin = time.perf_counter()
-        index = LshIndex.build(atoms, tables=tables, family=family, axes=axes, bucket=bucket)
+        index = LshIndex.build(atoms, tables=tables, family=family, axes=some)
         seconds = time.perf_counter() - begin
-        what = f"tables {tables}, axes {axes or 'all'}, bucket {bucket}, budget"
+        what = f"tables {tables}, axes {some or 'all'}, budget"
         ladders.append(
             [
                 _asked(index.with_budget(budget), f"{what} {budget}", seconds, index.nbytes)
@@ -144,7 +104,7 @@ def _tables(
                     scored=functools.partial(_gathered, made, tables, 1),
                     build_seconds=seconds * tables / TABLES,
                     nbytes=made.nbytes * tables // TABLES,
-                    every=20,
+                    every=40,
                 )
                 for tables in (4, 8, 16, TABLES)
             ]
@@ -169,10 +129,31 @@ def _subsets(atoms: Matrix) -> list[Ladder]:
     return [[_asked(wolfhound.RandomSubset(atoms, size=size), f"size {size}", 0.0, 0) for size in sizes]]
 
 
+def _pass(atoms: Matrix) -> list[Ladder]:
+    begin = time.perf_counter()
+    oracle = wolfhound.Int8Scan.build(atoms)
+    return [[_asked(oracle, "exact", time.perf_counter() - begin, oracle.nbytes)]]
+
+
 def _hnsw(atoms: Matrix) -> list[Ladder]:
-    built = BUILDERS["HNSW"](atoms)
-    costs: dict[str, Any] = {"scored": None, "build_seconds": built.seconds, "nbytes": built.nbytes}
-    return [[Setting(parameters=s.parameters, scores=s.scores, **costs) for s in built.settings]]
+    n, d = atoms.shape
+    begin = time.perf_counter()
+    index = faiss.IndexHNSWFlat(d, 32, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction = 80
+    index.add(atoms)
+    seconds = time.perf_counter() - begin
+    return [
+        [
+            Setting(
+                parameters=f"breadth {breadth}",
+                scores=functools.partial(_found, index, faiss.SearchParametersHNSW(efSearch=breadth)),
+                scored=None,
+                build_seconds=seconds,
+                nbytes=n * (4 * d + 4 * 2 * 32),
+            )
+            for breadth in (8, 16, 32, 64, 128, 256, 512, 1024)
+        ]
+    ]
 
 
 def _ivf_pq(atoms: Matrix) -> list[Ladder]:
@@ -188,7 +169,7 @@ def _ivf_pq(atoms: Matrix) -> list[Ladder]:
         [
             Setting(
                 parameters=f"probes {some}/{base.nlist}, re-rank {wide}",
-                scores=functools.partial(_refined, index, some, wide, atoms),
+                scores=functools.partial(_found, index, _refining(some, wide)),
                 scored=functools.partial(_probed, base, some, wide),
                 build_seconds=seconds,
                 nbytes=nbytes,
@@ -199,13 +180,16 @@ def _ivf_pq(atoms: Matrix) -> list[Ladder]:
     ]
 
 
-def _refined(index: Any, probes: int, wide: int, atoms: Matrix, queries: Vector) -> Vector:
-    refine = faiss.IndexRefineSearchParameters(
+def _refining(probes: int, wide: int) -> Any:
+    return faiss.IndexRefineSearchParameters(
         k_factor=float(wide), base_index_params=faiss.IVFSearchParameters(nprobe=probes)
     )
-    _, ids = index.search(queries.astype(np.float32), 1, params=refine)
-    found = atoms[ids[:, 0]].astype(np.float64)
-    return np.where(ids[:, 0] >= 0, np.einsum("ij,ij->i", queries, found), -np.inf)
+
+
+def _found(index: Any, parameters: Any, queries: Vector) -> Vector:
+    """The best score as faiss returns it: nothing of ours is in its time but the call."""
+    scores, ids = index.search(queries.astype(np.float32), 1, params=parameters)
+    return np.where(ids[:, 0] >= 0, scores[:, 0], -np.inf)
 
 
 def _probed(base: Any, probes: int, wide: int, queries: Vector) -> Vector:

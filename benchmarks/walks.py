@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import problems
-from reference import Matrix, Vector
+from reference import Loss, Matrix, Vector
 
 from wolfhound.core import Oracle
 
@@ -41,12 +41,20 @@ class Walk:
         return Walk(self.queries[which], self.here[which], self.best[which])
 
 
+def loss_of(atoms: Matrix, kind: str, seed: int) -> Loss:
+    """Squared distance to a target inside or outside the hull, another for each seed."""
+    if kind == INTERIOR:
+        return problems.inside(kind, atoms, seed=seed).loss
+    return problems.distance(kind, atoms, share=SHARES[kind], seed=seed).loss
+
+
 def walk(atoms: Matrix, exact: Oracle, kind: str, *, steps: int, seed: int) -> Walk:
     """Frank-Wolfe with line search towards a target inside or outside the hull.
 
-    The start is a random atom; the seed also decides the outside target.
+    The seed decides the target and the start, a random atom: a run with another seed is another
+    run, not the same one from elsewhere.
     """
-    loss = problems.distance(kind, atoms, share=SHARES[kind], seed=seed).loss
+    loss = loss_of(atoms, kind, seed)
     x = atoms[np.random.default_rng(seed).integers(len(atoms))].astype(np.float64)
     queries, here, best = np.empty((steps, len(x))), np.empty(steps), np.empty(steps)
     for t in range(steps):

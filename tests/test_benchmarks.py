@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import subprocess
 import sys
@@ -19,7 +20,7 @@ CLAIMS = sorted(path.stem for path in FOLDER.glob("claim_*.py"))
 SMALLER = {"claim_out_of_core": ("--bytes", "3e7")}
 """Options by claim: what is tiny there takes a minute."""
 
-MODULES = ("data", "reference", "rig")
+MODULES = ("data", "reference", "rig", "problems", "walks", "levels")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -161,6 +162,47 @@ def test_only_selects_problems() -> None:
 def test_wrong_options_are_refused(argv: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit, match="2"):
         claim(*argv)
+
+
+# ---------------------------------------------------------------- indexes at one level
+
+
+def test_runs_inside_the_hull_have_targets_of_their_own() -> None:
+    atoms = np.random.default_rng(0).standard_normal((2000, 3)).astype(np.float32)
+    targets = [module("problems").inside("A", atoms, seed=seed).loss.target for seed in range(4)]
+    away = np.linalg.norm(targets - atoms.mean(0), axis=1)
+    np.testing.assert_allclose(away, np.sqrt(2.0 / np.pi), rtol=0.1)  # half a normal distribution
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(targets, 2)) > 0.1
+
+
+def ladder(*ratios: float) -> list[Any]:
+    """Settings that find a share of the gap from 0 to 1."""
+    make = module("levels").Setting
+    costs: dict[str, Any] = {"parameters": "", "scored": None, "build_seconds": 0.0, "nbytes": 0}
+    return [make(scores=lambda queries, r=r: np.full(len(queries), r), **costs) for r in ratios]
+
+
+def test_all_are_compared_at_the_ratio_of_the_rival_or_above() -> None:
+    levels = module("levels")
+    walk = module("walks").Walk(np.ones((5, 2)), np.zeros(5), np.ones(5))
+    rival, ours, poor = ladder(0.5, 0.91), ladder(0.8, 0.92, 0.96), ladder(0.3, 0.6)
+    swept = {
+        "rival": [levels.Tried(rival, 0, 0.6, 1.0), levels.Tried(rival, 1, 0.9, 2.0)],
+        # Lucky where parameters are chosen: 0.8 is what it has elsewhere.
+        "ours": [levels.Tried(ours, 0, 0.93, 1.0), levels.Tried(ours, 1, 0.95, 3.0)],
+        "poor": [levels.Tried(poor, 0, 0.3, 0.1), levels.Tried(poor, 1, 0.95, 0.2)],
+    }
+    chosen = levels.level(swept, "rival", walk, 0.9)
+    assert chosen == {"rival": rival[1], "ours": ours[1], "poor": None}
+
+
+def test_of_settings_as_fast_the_closest_ratio_counts() -> None:
+    levels, steps = module("levels"), ladder(0.9, 0.93, 0.99)
+    known = ((0, 0.9, 1.05), (1, 0.93, 1.0), (2, 0.99, 2.0))
+    tried = [levels.Tried(steps, *each) for each in known]
+    assert levels.fastest(tried, 0.9).rung == 0
+    assert levels.fastest(tried, 0.92).rung == 1
+    assert levels.fastest(tried, 0.995) is None
 
 
 # ---------------------------------------------------------------- data and reference

@@ -111,7 +111,8 @@ def test_exact_herding_is_the_recursion_and_passes_through_smaller_sizes() -> No
     assert runs[12].ids.tolist() == picks
     assert runs[5].ids.tolist() == picks[:5]
     assert runs[5].seconds <= runs[12].seconds
-    assert (runs[12].passes, runs[12].scored) == (13.0, 3600)
+    assert runs[12].passes == 13.0
+    assert 3600 <= runs[12].scored <= 2 * 3600  # all codes, and some rows again
 
 
 def test_random_features_are_the_kernel_in_the_mean() -> None:
