@@ -6,23 +6,26 @@ Private: import the names from `wolfhound.encoding`, which makes them.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound._coding import EncodedColumn, Expansion
-from wolfhound._columns import Source
+from wolfhound._columns import TRUTHS, Source
 from wolfhound._files import lock, valid_ids
 from wolfhound.core import Atoms, Ids, Matrix
-from wolfhound.validate import array, require
+from wolfhound.validate import array, count, require
 
-SWAMPS = 0.9
-"""A column with more than this share of all variance leaves nothing to the others."""
+SWAMPS = 100.0
+"""A column with so many times the variance of half of the others leaves nothing to them."""
 
 _SHOWN = 8
+
+_PAIRS = ("missing", "coded", "carried")
 
 
 # ---------------------------------------------------------------- what is said of it
@@ -47,6 +50,9 @@ class TableReport:
         Those of texts, categories and truths, and how many levels they have.
     carried : tuple of (name, reason)
         Columns that do not count, and why.
+    swamping : (name, share), optional
+        The column beside which half of the others hardly count in the squared distances between
+        rows, where distances are what counts.
     """
 
     rows: int
@@ -55,21 +61,42 @@ class TableReport:
     counted: tuple[str, ...]
     coded: tuple[tuple[str, int], ...]
     carried: tuple[tuple[str, str], ...]
+    swamping: tuple[str, float] | None = None
 
     @property
     def notes(self) -> tuple[tuple[str, str], ...]:
         """What a reader must know: (subject, sentence), nothing where all is plain."""
         out = []
         if self.missing:
-            columns = list_some(f"{name} ({count:,})" for name, count in self.missing)
+            columns = list_some(f"{name} ({gone:,})" for name, gone in self.missing)
             done = f"{self.dropped:,} of {self.rows:,} rows left out for missing values"
-            filled = f"{sum(count for _, count in self.missing):,} values filled with means"
+            filled = f"{sum(gone for _, gone in self.missing):,} values filled with means"
             out.append(("missing", f"{done if self.dropped else filled}: {columns}"))
         if self.coded:
             out.append(("one-hot", list_some(f"{name} ({levels})" for name, levels in self.coded)))
         if self.carried:
             out.append(("carried", list_some(f"{name} ({why})" for name, why in self.carried)))
+        if self.swamping is not None:
+            name, share = self.swamping
+            much = f"{name} makes up {math.floor(1000.0 * share) / 10.0:g} % of the squared distances"
+            out.append(("scale", f"{much} between rows, half of the columns hardly anything: standardize"))
         return tuple(out)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any] | None) -> TableReport | None:
+        """Return the report of such values."""
+        if saved is None:
+            return None
+        pairs = {name: tuple((str(key), value) for key, value in saved[name]) for name in _PAIRS}
+        rows, dropped = (count(saved[name], name) for name in ("rows", "dropped"))
+        one = saved["swamping"]
+        swamping = None if one is None else (str(one[0]), float(one[1]))
+        counted = tuple(map(str, saved["counted"]))
+        return cls(rows=rows, dropped=dropped, counted=counted, swamping=swamping, **pairs)
 
 
 def list_some(parts: Iterator[str]) -> str:
@@ -214,13 +241,7 @@ class TableAtoms:
         return parts[0] if len(parts) == 1 else join_labels(parts)
 
     def _read_label(self, name: str) -> NDArray[Any]:
-        found = []
-        for batch in self.source.batches([name]):
-            cells = batch[name]
-            texts = np.array(cells.levels or ("",), np.str_)
-            found.append(texts[cells.values] if len(cells.levels) else cells.values)
-        labels: NDArray[Any] = np.concatenate(found)
-        require(labels.ndim == 1, "by", "columns of numbers or texts", f"vectors in {name}")
+        labels = read_column(self.source, name)
         return labels if self.ids is None else labels[self.ids]
 
     def take_rows(self, rows: Ids, **added: NDArray[Any]) -> Any:
@@ -233,7 +254,7 @@ class TableAtoms:
         return self.source.take(rows, named)
 
     def find_swamping(self, rows: Matrix) -> tuple[str, float] | None:
-        """Return the column that makes up nearly all of the distances between rows, and its share."""
+        """Return the column beside which half of the others hardly count in distances, and its share."""
         with np.errstate(over="ignore", invalid="ignore"):
             spread = np.var(rows, axis=0, dtype=np.float64)
         owners = np.repeat(np.arange(len(self.columns)), [len(column.names) for column in self.columns])
@@ -241,8 +262,9 @@ class TableAtoms:
         if len(each) < 2 or not 0.0 < each.sum() < np.inf:
             return None
         most = int(each.argmax())
+        middle = float(np.sort(each)[(len(each) - 1) // 2])
         share = float(each[most] / each.sum())
-        return (self.columns[most].name, share) if share > SWAMPS else None
+        return (self.columns[most].name, share) if each[most] > SWAMPS * middle else None
 
     def __repr__(self) -> str:
         """Shape, dtype, and what is to be known."""
@@ -254,3 +276,21 @@ class TableAtoms:
 def join_labels(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Return one label for those of several columns."""
     return np.array([str(labels) for labels in zip(*(part.tolist() for part in parts), strict=True)])
+
+
+def read_column(source: Source, name: str) -> NDArray[Any]:
+    """(rows,) values of a column of labels; what stands for a missing one means nothing."""
+    found, gone, truths = [], [], False
+    for batch in source.batches([name]):
+        cells = batch[name]
+        texts = np.array(cells.levels or ("",), np.str_)
+        found.append(texts[cells.values] if len(cells.levels) else cells.values)
+        gone.append(cells.missing)
+        truths = tuple(cells.levels) == TRUTHS
+    labels: NDArray[Any] = np.concatenate(found)
+    require(labels.ndim == 1, "by", "columns of numbers or texts", f"vectors in {name}")
+    if labels.dtype.kind == "f":  # a whole number beside missing ones, or in text, is still one
+        there = labels[~np.concatenate(gone)]
+        whole = bool((np.isfinite(there) & (there == np.floor(there)) & (np.abs(there) < 2.0**53)).all())
+        return np.where(np.concatenate(gone), 0.0, labels).astype(np.int64) if whole else labels
+    return labels == "True" if truths else labels

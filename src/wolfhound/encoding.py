@@ -19,12 +19,12 @@ from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
 from wolfhound._coding import Coder, EncodedColumn, Expansion, Stored, store_columns
 from wolfhound._columns import Kind, Source, find_source, find_vectors
-from wolfhound._table_atoms import CodedAtoms, TableAtoms, TableReport, join_labels, list_some
+from wolfhound._table_atoms import CodedAtoms, TableAtoms, TableReport, join_labels, list_some, read_column
 from wolfhound.core import Atoms, Ids
 from wolfhound.tables import ArrayTable, open_table
 from wolfhound.validate import describe, require
 
-__all__ = ["Missing", "TableAtoms", "TableReport", "encode", "join_labels"]
+__all__ = ["Missing", "Source", "TableAtoms", "TableReport", "encode", "join_labels", "read_column"]
 
 KEPT = 256 << 20
 """Coded rows up to so many bytes are kept in memory, else made anew in every pass."""
@@ -144,6 +144,7 @@ def encode_source(source: Source, plan: _Plan, columns: Sequence[str] | None = N
     chosen, carried = choose_columns(kinds, wanted, plan)
     for name in plan.labels:
         require(name in kinds, "by", f"a column among {', '.join(source.names)}", name)
+    require(bool(chosen), plan.called, "one with columns that can count", _list_carried(carried))
     coders = [Coder(name, kinds[name], _find_levels(name, plan)) for name in chosen]
     stored = store_columns(source, coders, plan.labels)
     kept_coders, names = _part(coders, plan)
@@ -175,6 +176,8 @@ def choose_columns(
     usable = [Kind.NUMBER, Kind.VECTOR] + ([] if plan.numeric_only else [Kind.TEXT, Kind.TRUTH])
     if columns is not None:
         for name in columns:
+            have = not plan.like or name in kinds
+            require(have, plan.called, "a table with the columns that count", f"no {name}")
             require(name in kinds, "columns", f"among {', '.join(kinds)}", name)
             usual = kinds[name] not in (Kind.TIME, Kind.OTHER)
             require(usual, "columns", "of numbers, texts, truths or vectors", f"{name}: {kinds[name].value}")

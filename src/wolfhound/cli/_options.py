@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +16,13 @@ from wolfhound import readers
 from wolfhound.atoms import join
 from wolfhound.cli._progress import watch_reading
 from wolfhound.core import Atoms
+from wolfhound.encoding import Missing
 from wolfhound.tables import open_table
 from wolfhound.validate import require
 
 UNLIMITED = math.inf
+
+MISSING = tuple(each.value for each in Missing)
 
 
 def option(help: str, *flags: str, **settings: Any) -> Any:
@@ -41,6 +45,17 @@ AtomsFile = Annotated[
         metavar="ATOMS",
         help="Atoms, one per row: .npy, .npz, .csv, .parquet, .h5, .zarr or .safetensors, "
         "a quoted glob, several with commas between; file::name for one array of a file.",
+    ),
+]
+NumericOnly = Annotated[
+    bool, option("Texts, categories and truths do not count; else they are one-hot.", "--numeric-only")
+]
+MissingValues = Annotated[
+    str,
+    option(
+        "Rows of a table with missing values: left out, filled with means, or refused.",
+        "--missing",
+        metavar="|".join(MISSING),
     ),
 ]
 Names = Annotated[
@@ -86,6 +101,26 @@ def parse_count(value: float, option: str) -> int:
     """Return a count that may be written as 1e6."""
     require(math.isfinite(value) and value == int(value), option, "a whole number", f"{value:g}")
     return int(value)
+
+
+def parse_missing(text: str) -> Missing:
+    """Return what is to be done with missing values."""
+    require(text in MISSING, "--missing", f"one of {', '.join(MISSING)}", text)
+    return Missing(text)
+
+
+@contextlib.contextmanager
+def name_options(**names: str) -> Iterator[None]:
+    """Let an error call arguments as the user does."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        for name, option_name in {"columns": "--columns", "by": "--by", **names}.items():
+            text = text.replace(
+                f"`{name}`", f"`{option_name}`" if option_name.startswith("-") else option_name
+            )
+        raise type(error)(text) from None
 
 
 def open_atoms(path: str) -> Atoms:
