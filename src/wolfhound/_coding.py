@@ -99,7 +99,7 @@ class Coder:
             level = cells.levels[place]
             if self._fixed:
                 known = level in self._places
-                rule = f"levels that the atoms have too, or leave {self.name} out by `columns`"
+                rule = f"one of {', '.join(self.levels)}; or leave it out by `columns`"
                 require(known, self.name, rule, repr(level))
             table[place] = self._places.setdefault(level, len(self._places))
             if self.too_many:

@@ -137,13 +137,20 @@ def plan_encoding(**options: Any) -> _Plan:
     return _Plan(**options)
 
 
-def encode_source(source: Source, plan: _Plan, columns: Sequence[str] | None = None) -> TableAtoms:
-    """As `encode`, of an open table."""
+def encode_source(
+    source: Source,
+    plan: _Plan,
+    columns: Sequence[str] | None = None,
+    *,
+    order: Mapping[str, int] | None = None,
+) -> TableAtoms:
+    """As `encode`, of an open table; columns in this order, if one is given."""
     kinds = source.find_kinds()
     wanted = [column.name for column in plan.like] or columns
     chosen, carried = choose_columns(kinds, wanted, plan)
     for name in plan.labels:
         require(name in kinds, "by", f"a column among {', '.join(source.names)}", name)
+    chosen = chosen if order is None else sorted(chosen, key=order.__getitem__)
     require(bool(chosen), plan.called, "one with columns that can count", _list_carried(carried))
     coders = [Coder(name, kinds[name], _find_levels(name, plan)) for name in chosen]
     stored = store_columns(source, coders, plan.labels)
@@ -179,10 +186,11 @@ def choose_columns(
             have = not plan.like or name in kinds
             require(have, plan.called, "a table with the columns that count", f"no {name}")
             require(name in kinds, "columns", f"among {', '.join(kinds)}", name)
+            _check_like(name, kinds[name], plan)
             usual = kinds[name] not in (Kind.TIME, Kind.OTHER)
             require(usual, "columns", "of numbers, texts, truths or vectors", f"{name}: {kinds[name].value}")
         require(len(set(columns)) == len(columns), "columns", "distinct", ", ".join(columns))
-        return list(columns), {name: "not chosen" for name in kinds if name not in columns}
+        return list(columns), {}
     carried: dict[str, str] = dict.fromkeys(plan.labels, "label")
     vectors = [name for name, kind in kinds.items() if kind is Kind.VECTOR and name not in carried]
     require(len(vectors) <= 1, "columns", f"given to choose among {', '.join(vectors)}", "None")
@@ -192,6 +200,14 @@ def choose_columns(
         elif kind not in usable:
             carried.setdefault(name, kind.value)
     return [name for name in kinds if name not in carried], carried
+
+
+def _check_like(name: str, kind: Kind, plan: _Plan) -> None:
+    """Refuse texts where the other table has numbers, and the other way round."""
+    for column in plan.like:
+        same = column.name != name or bool(column.levels) == (kind in (Kind.TEXT, Kind.TRUTH))
+        what = "texts" if column.levels else "numbers"
+        require(same, plan.called, f"a table whose {name} holds {what}", kind.value)
 
 
 def _part(coders: Sequence[Coder], plan: _Plan) -> tuple[list[Coder], dict[str, str]]:

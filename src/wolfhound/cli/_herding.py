@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from wolfhound import readers
 from wolfhound.atoms import join
 from wolfhound.cli import _options as opt
-from wolfhound.cli._progress import watch_reading
 from wolfhound.core import Atoms, Ids
 from wolfhound.encoding import Missing, TableAtoms, encode_source, join_labels, plan_encoding, read_column
 from wolfhound.scaling import unit_variance
@@ -113,8 +112,11 @@ def _read_points(source: Table, given: HerdOptions, missing: Missing) -> Atoms:
     columns = _split_names(given.columns, source)
     # A label that is a number is still no coordinate.
     labels = [name for name in given.by if not _is_file(name)]
+    for name in labels:
+        rule = f"one of {', '.join(source.names)}, or a .npy or .txt file of labels"
+        require(name in source.names, "--by", rule, name)
     with_scores = given.scores is not None
-    with opt.name_options(atoms="ATOMS"), watch_reading():
+    with opt.name_options(atoms="ATOMS"):
         return encode_source(
             source,
             plan_encoding(
@@ -154,7 +156,7 @@ def _read_target(path: str, points: Atoms, missing: Missing) -> Atoms:
     source = open_table(path)
     if isinstance(points, TableAtoms) and not isinstance(source, ArrayTable):
         plan = plan_encoding(missing=missing, like=points.columns, called="target")
-        with opt.name_options(target="--target", columns="--target"), watch_reading():
+        with opt.name_options(target="--target", columns="--target"):
             return encode_source(source, plan).atoms
     target, d = join(source.parts(None)), points.shape[1]
     if target.shape[1] != d:

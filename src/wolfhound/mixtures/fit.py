@@ -21,6 +21,7 @@ from wolfhound.mixtures._newton import improve
 from wolfhound.mixtures._picture import draw_mixture
 from wolfhound.mixtures._rows import EXPONENTS, LikelihoodRows, scale_logs
 from wolfhound.mixtures.families import FAMILIES, LikelihoodFamily, OwnDensity, Parameters
+from wolfhound.result import make_frame
 from wolfhound.validate import count, number, require, rng, within
 
 if TYPE_CHECKING:
@@ -244,11 +245,9 @@ class MixtureFit:
 
     def to_frame(self) -> Any:
         """The support and its mass as a pandas frame."""
-        import pandas  # noqa: PLC0415 - an optional package
-
         names = ["theta"] if self.support.ndim == 1 else ["mu", "sigma"]
         columns = dict(zip(names, np.atleast_2d(self.support.T), strict=True))
-        return pandas.DataFrame({**columns, "mass": self.mass})
+        return make_frame({**columns, "mass": self.mass})
 
     def plot(self, path: str | Path | None = None, *, title: str | None = None) -> Figure:
         """Draw the prior, the marginal against the data, and how observations are shrunken.
