@@ -273,6 +273,32 @@ class TableAtoms:
         return "\n".join([*lines, *(f"  {subject:<8} {text}" for subject, text in self.report.notes)])
 
 
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class RowAtoms:
+    """The coded rows of a table by the ids that they have there; those left out cannot be taken."""
+
+    table: TableAtoms
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows of the table, d)."""
+        return self.table.report.rows, self.table.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        return self.table.dtype
+
+    def take(self, ids: Ids) -> Matrix:
+        """Return these rows of the table, coded."""
+        return self.table.take(self.table.find_places(ids, "ids"))
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
+        """Refuse: there are gaps."""
+        raise ValueError("Rows that were left out cannot be read; read those of the table that are kept.")
+
+
 def join_labels(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Return one label for those of several columns."""
     return np.array([str(labels) for labels in zip(*(part.tolist() for part in parts), strict=True)])

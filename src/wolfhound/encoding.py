@@ -14,17 +14,35 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
 from wolfhound._coding import Coder, EncodedColumn, Expansion, Stored, store_columns
 from wolfhound._columns import Kind, Source, find_source, find_vectors
-from wolfhound._table_atoms import CodedAtoms, TableAtoms, TableReport, join_labels, list_some, read_column
+from wolfhound._table_atoms import (
+    CodedAtoms,
+    RowAtoms,
+    TableAtoms,
+    TableReport,
+    join_labels,
+    list_some,
+    read_column,
+)
 from wolfhound.core import Atoms, Ids
 from wolfhound.tables import ArrayTable, open_table
 from wolfhound.validate import describe, require
 
-__all__ = ["Missing", "Source", "TableAtoms", "TableReport", "encode", "join_labels", "read_column"]
+__all__ = [
+    "Missing",
+    "RowAtoms",
+    "Source",
+    "TableAtoms",
+    "TableReport",
+    "encode",
+    "join_labels",
+    "read_column",
+]
 
 KEPT = 256 << 20
 """Coded rows up to so many bytes are kept in memory, else made anew in every pass."""
@@ -260,3 +278,14 @@ def _build(stored: Stored, expand: Expansion, keep: Ids | None) -> Atoms:
     for first, block in atoms.blocks(BLOCK):
         out[first : first + len(block)] = block
     return ArrayAtoms(out)
+
+
+def read_numbers(values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
+    """Return a column of a frame as numbers, and where they are missing; None for anything else."""
+    frame = values.to_frame() if hasattr(values, "to_frame") and not hasattr(values, "columns") else None
+    source = None if frame is None else find_source(frame)
+    if source is None or list(source.find_kinds().values()) != [Kind.NUMBER]:
+        return None
+    cells = [batch[source.names[0]] for batch in source.batches(source.names)]
+    parts = [np.array(each.values, np.float64) for each in cells]
+    return np.concatenate(parts), np.concatenate([each.missing for each in cells])

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from wolfhound import plot
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import WEIGHTS, Array, Codec, Scalar, check_weights
-from wolfhound.core import AtomsLike, Matrix, Status, Vector
+from wolfhound.core import AtomsLike, Ids, Matrix, Status, Vector
 from wolfhound.mixtures._newton import improve
 from wolfhound.mixtures._picture import draw_mixture
 from wolfhound.mixtures._rows import EXPONENTS, LikelihoodRows, scale_logs
@@ -80,6 +80,8 @@ class MixtureFit:
         What it took.
     status : Status
         Why it ended.
+    ids : (n,) int64, optional
+        Rows of the column that `x` was; None: all of it.
 
     Examples
     --------
@@ -103,6 +105,7 @@ class MixtureFit:
     rounds: int
     seconds: float
     status: Status
+    ids: Ids | None = None
     fingerprint: Fingerprint = ()
 
     @property
@@ -384,6 +387,7 @@ CODEC = _FitCodec(
             "grid": Array(shape=("m", "p"), low=-1e150, high=1e150),
             "x": Array(shape=("observations",), low=-1e150, high=1e150),
             "weights": Array(shape=("observations",), low=0.0, high=1e300),
+            "ids": Array(shape=("observations",), dtype=np.int64, low=0, optional=True),
             "constants": Array(shape=("numbers", "observations"), low=0.0, high=1e300),
             "value": Scalar.NUMBER,
             "gap": Scalar.NUMBER,
