@@ -137,6 +137,8 @@ class CsvTable:
 
 
 def _parse(texts: NDArray[Any]) -> NDArray[Any]:
+    blank = np.isin(texts, BLANKS)
+    texts = np.where(blank, "nan", texts) if blank.any() else texts
     for dtype in (np.int64, np.float64):
         try:
             return texts.astype(dtype)

@@ -70,7 +70,9 @@ def test_frames_files_and_grids_give_the_same_design(tmp_path: Path) -> None:
 def test_wrong_tables_are_named(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "kind": ["a", "b", "b"]})
     known = read_factors(frame, "candidates")[1]
-    with pytest.raises(ValueError, match="`given` must be a table with the columns that count. Got no kind"):
+    with pytest.raises(
+        ValueError, match=r"`given` must be a table with the columns that count\. Got no kind"
+    ):
         read_factors(frame[["x"]], "given", known)
     with pytest.raises(ValueError, match="`kind` must be one of a, b"):
         read_factors(frame.replace("b", "z"), "given", known)
@@ -79,7 +81,7 @@ def test_wrong_tables_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="rows of 2 columns"):
         read_factors(np.ones((2, 3)), "given", known)
     frame.to_csv(tmp_path / "c.csv", index=False)
-    with pytest.raises(ValueError, match="`columns` must be among x, kind. Got y"):
+    with pytest.raises(ValueError, match=r"`columns` must be among x, kind\. Got y"):
         read_factors(tmp_path / "c.csv", "candidates", (), FactorOptions(columns=["y"]))
 
 

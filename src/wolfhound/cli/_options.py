@@ -7,8 +7,9 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from typer import Argument, Option
 
@@ -16,8 +17,8 @@ from wolfhound import readers
 from wolfhound.atoms import join
 from wolfhound.cli._progress import watch_reading
 from wolfhound.core import Atoms
-from wolfhound.encoding import Missing
-from wolfhound.tables import open_table
+from wolfhound.encoding import Missing, TableAtoms, encode_source, plan_encoding
+from wolfhound.tables import ArrayTable, open_table
 from wolfhound.validate import require
 
 UNLIMITED = math.inf
@@ -127,6 +128,61 @@ def open_atoms(path: str) -> Atoms:
     """Read atoms, and show how far it is."""
     with watch_reading():
         return readers.read_atoms(path)
+
+
+class NamedRows(NamedTuple):
+    """Rows of a file as atoms, and what they are called.
+
+    Attributes
+    ----------
+    atoms : Atoms
+        Rows that are kept.
+    names : tuple of str, optional
+        Of all rows of the file.
+    table : TableAtoms, optional
+        What the file was, if it has named columns.
+    """
+
+    atoms: Atoms
+    names: tuple[str, ...] | None
+    table: TableAtoms | None = None
+
+    @property
+    def kept_names(self) -> Sequence[str] | None:
+        """Of the atoms."""
+        return self.names if self.table is None else self.table.pick(self.names, "--names")
+
+    @property
+    def count(self) -> int:
+        """Rows of the file."""
+        return self.atoms.shape[0] if self.table is None else self.table.report.rows
+
+    def find_place(self, row: int) -> int:
+        """The atom that a row of the file is."""
+        return row if self.table is None else int(self.table.find_places([row], "--target")[0])
+
+    def name_rows(self, result: Any) -> Any:
+        """A result with ids that are rows of the file."""
+        return result if self.table is None else replace(result, ids=self.table.name_rows(result.ids))
+
+
+def read_table(path: str, names: str | None, *, missing: str, numeric_only: bool) -> NamedRows:
+    """Read a file as atoms; texts that are no categories, if they are one column, are names."""
+    source = open_table(path)
+    policy = parse_missing(missing)
+    if isinstance(source, ArrayTable):
+        return NamedRows(*read_atoms(path, names))
+    with name_options(atoms="ATOMS"), watch_reading():
+        plan = plan_encoding(missing=policy, numeric_only=numeric_only, called="atoms")
+        table = encode_source(source, plan)
+    texts = [name for name, _ in table.report.carried if name in source.texts]
+    only = texts[0] if names is None and len(texts) == 1 else None
+    known = None if only is None else tuple(source.column(only, missing="None").tolist())
+    if names is not None:
+        known = readers.read_names(names)
+        n = table.report.rows
+        require(len(known) == n, "--names", f"{n:,} names, one per row", f"{len(known):,} in {names}")
+    return NamedRows(table.atoms, known, table)
 
 
 def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | None]:

@@ -117,12 +117,13 @@ def _read_columns(table: Table, flags: dict[str, str | None], missing: str) -> _
     require(
         missing in ("drop", "error"), "--missing", "one of drop, error: a mean is no observation", missing
     )
+    # What is no column of --se and the like is a number; of the others, a mistake.
+    sure = {flag for flag in flags if flag in ("--x", "--weights")}
     named = {
         flag: name
         for flag, name in flags.items()
-        if name in table.names or flag == "--x" or flag == "--weights"
+        if name is not None and (flag in sure or name in table.names)
     }
-    named = {flag: name for flag, name in named.items() if name is not None}
     for flag, name in named.items():
         require(name in table.names, flag, f"a column among {', '.join(table.names)}", repr(name))
     if isinstance(table, ArrayTable):

@@ -74,10 +74,8 @@ class MixtureFit:
         The observations and their weights, as given.
     family : LikelihoodFamily
         Of the observations.
-    rounds : int
-        Certificates, or reads of the likelihoods, that it took.
-    seconds : float
-        What it took.
+    rounds, seconds
+        Certificates, or reads of the likelihoods, and the time that it took.
     status : Status
         Why it ended.
     ids : (n,) int64, optional
@@ -346,8 +344,8 @@ def _check(fit: MixtureFit) -> None:
         require(gap >= 0.0, "gap", ">= 0", gap)
     require(bool(fit.weights.sum() > 0.0), "weights", "of a positive sum", fit.weights.sum())
     fit.family.check(fit.x)
-    pairs = fit.family.name == "normal-mean-scale"
-    require((fit.support.ndim == 2) == pairs, "support", "of the family's parameters", fit.support.shape)
+    right = (fit.support.ndim == 2) == (fit.family.name == "normal-mean-scale")
+    require(right, "support", "of the family's parameters", fit.support.shape)
 
 
 class _Saved(NamedTuple):
