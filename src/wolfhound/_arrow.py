@@ -34,6 +34,10 @@ class ArrowSource:
         self.names: tuple[str, ...] = tuple(self._table.column_names)
         require(len(set(self.names)) == len(self.names), "the table", "of distinct names", self.names)
 
+    def __reduce__(self) -> tuple[type[ArrowSource], tuple[Any]]:
+        """Pickle the table."""
+        return ArrowSource, (self._table,)
+
     @property
     def size(self) -> int:
         """How many rows."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
-from wolfhound._columns import Cells, Kind, Source
+from wolfhound._columns import TRUTHS, Cells, Kind, Source
 from wolfhound._files import widen
 from wolfhound._spool import spool
 from wolfhound.core import Atoms, Ints, Matrix, Vector
@@ -47,6 +47,7 @@ class Coder:
 
     def __init__(self, name: str, kind: Kind, levels: Sequence[str] = ()) -> None:
         self.name, self.is_text = name, kind in (Kind.TEXT, Kind.TRUTH)
+        self._named, levels = kind is Kind.TEXT, TRUTHS if kind is Kind.TRUTH else levels
         self._places = {level: place for place, level in enumerate(levels)}
         self._fixed, self.width = bool(levels), 0
         self.gone, self.first_gone, self.rows = 0, -1, 0
@@ -102,9 +103,9 @@ class Coder:
                 rule = f"one of {', '.join(self.levels)}; or leave it out by `columns`"
                 require(known, self.name, rule, repr(level))
             table[place] = self._places.setdefault(level, len(self._places))
-            if self.too_many:
-                return np.zeros((len(cells.missing), 1), np.float32)
-        return table[cells.values][:, None]
+            if len(self._places) > MOST_LEVELS and not self._fixed:
+                break  # it is a name, and what is stored of it is not read
+        return np.asarray(table[cells.values][:, None], np.float32)
 
     def _add(self, there: Matrix) -> None:
         """Sum what there is, for means: of a text how often each level comes."""
@@ -123,7 +124,7 @@ class Coder:
         if self.too_many:
             return f"more than {MOST_LEVELS} different texts"
         there = self.rows - self.gone
-        alone = self.is_text and names and len(self._places) == there > 1
+        alone = self._named and names and len(self._places) == there > 1
         return "no text comes twice" if alone else "no values" if self.is_text and not there else ""
 
     def find_gone(self) -> NDArray[np.bool_]:

@@ -145,6 +145,10 @@ class PandasSource:
         self._frame, self._types = frame, sys.modules["pandas"].api.types
         self.names = _name_columns(list(frame.columns))
 
+    def __reduce__(self) -> tuple[type[PandasSource], tuple[Any]]:
+        """Pickle the frame."""
+        return PandasSource, (self._frame,)
+
     @property
     def size(self) -> int:
         """How many rows."""
@@ -217,6 +221,10 @@ class PolarsSource:
     def __init__(self, frame: Any) -> None:
         self._frame, self._polars = frame, sys.modules["polars"]
         self.names = _name_columns(frame.columns)
+
+    def __reduce__(self) -> tuple[type[PolarsSource], tuple[Any]]:
+        """Pickle the frame."""
+        return PolarsSource, (self._frame,)
 
     @property
     def size(self) -> int:

@@ -42,6 +42,10 @@ class ParquetTable:
         with self._open(files[0]) as file:
             self._schema = file.schema_arrow
 
+    def __reduce__(self) -> tuple[type[ParquetTable], tuple[list[str]]]:
+        """Pickle the paths."""
+        return ParquetTable, (list(self._files),)
+
     @property
     def names(self) -> tuple[str, ...]:
         """All columns, in order."""

@@ -271,7 +271,13 @@ def minimize(
     began = time.perf_counter()
     table = find_rows(atoms)
     if table is not None:
-        options = {"method": method, "rtol": rtol, "atol": atol, "max_steps": max_steps, "seed": seed}
+        options: dict[str, Any] = {
+            "method": method,
+            "rtol": rtol,
+            "atol": atol,
+            "max_steps": max_steps,
+            "seed": seed,
+        }
         options |= {"max_passes": max_passes, "max_seconds": max_seconds, "max_memory": max_memory}
         options |= {"exclude": exclude, "names": names, "start": start, "callback": callback}
         given = call_by_places(table, options | {"checkpoint": checkpoint})
@@ -290,8 +296,8 @@ def minimize(
     # Before the run: afterwards the atoms may no longer be readable.
     source, what = fingerprint(oracle.atoms), (repr(objective), describe_method(method))
     rng, warm = validate.rng(seed), as_start(start, n, banned)
-    options = {"rtol": rtol, "atol": atol, "exclude": banned, "start": warm, "seed": rng}
-    keeper = Keeper(checkpoint, source).open(objective, method, options, oracle.atoms)
+    decided = {"rtol": rtol, "atol": atol, "exclude": banned, "start": warm, "seed": rng}
+    keeper = Keeper(checkpoint, source).open(objective, method, decided, oracle.atoms)
     if keeper.ended is not None:
         return replace(keeper.ended, names=pick_names(names, keeper.ended.ids))
     # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.

@@ -146,8 +146,8 @@ def _read_points(file: str, rows: opt.NamedRows) -> NDArray[Any]:
     if rows.table is None or not file.lower().endswith((".csv", ".parquet")):
         return many.read_points(file)
     source = open_table(file)
-    named = not isinstance(source, ArrayTable)
-    if not named or not {column.name for column in rows.table.columns} <= set(source.names):
+    counted = {column.name for column in rows.table.columns}
+    if isinstance(source, ArrayTable) or not counted <= set(source.names):
         return many.read_points(file)
     plan = plan_encoding(missing=Missing.ERROR, like=rows.table.columns, called="--targets")
     table = encode_source(source, plan)

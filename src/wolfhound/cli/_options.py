@@ -153,7 +153,7 @@ class NamedRows(NamedTuple):
         return self.names if self.table is None else self.table.pick(self.names, "--names")
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """Rows of the file."""
         return self.atoms.shape[0] if self.table is None else self.table.report.rows
 

@@ -151,7 +151,7 @@ def find_atom(text: str, names: Sequence[str] | None, n: int) -> int:
 
 
 def _targets(rows: opt.NamedRows, given: Sequence[str], exclude_self: bool) -> list[Target]:
-    n, names = rows.count, rows.names
+    n, names = rows.size, rows.names
     ids = [find_atom(text, names, n) for text in given]
     places = [rows.find_place(i) for i in ids]
     points = rows.atoms.take(np.array(places, np.int64)).astype(np.float64)

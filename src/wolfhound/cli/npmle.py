@@ -105,7 +105,7 @@ class _Columns(NamedTuple):
         """The column of an option; None if it names none."""
         return self.values.get(flag)
 
-    def spread(self, values: Vector) -> Vector:
+    def spread(self, values: NDArray[Any]) -> Vector:
         """Values of all rows, nan where one was left out."""
         out = np.full(self.rows, np.nan)
         out[self.ids] = values

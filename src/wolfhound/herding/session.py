@@ -133,7 +133,8 @@ def _name_ids(callback: Callback, table: TableAtoms | None) -> Callback:
     """Let a caller see rows of the table that was given."""
     if table is None or table.ids is None:
         return callback
-    return lambda state: callback(replace(state, ids=name_rows(table, state.ids)))  # type: ignore[type-var]
+    # States of `herd` are `Picks`, which have ids.
+    return lambda state: callback(replace(state, ids=table.name_rows(state.ids)))  # type: ignore
 
 
 def forget() -> None:

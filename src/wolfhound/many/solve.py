@@ -127,7 +127,12 @@ def minimize_many(
         validate.require(
             out is None or table.ids is None, "out", "None where rows of a table are left out", out
         )
-        options = {"rtol": rtol, "atol": atol, "at_most_one": at_most_one, "max_atoms": max_atoms}
+        options: dict[str, Any] = {
+            "rtol": rtol,
+            "atol": atol,
+            "at_most_one": at_most_one,
+            "max_atoms": max_atoms,
+        }
         options |= {"max_memory": max_memory, "max_seconds": max_seconds, "skip": skip, "out": out}
         options |= {"callback": callback, "seed": seed, "exclude": find_excluded(table, exclude)}
         solved = minimize_many(targets, table.atoms, **options)
@@ -146,9 +151,9 @@ def minimize_many(
         found = read_objectives(cast(Sequence[Objective], targets), d)
         points = as_points(found)
         if points is None:
-            options = {"rtol": rtol, "atol": atol, "exclude": exclude, "seed": seed, "callback": callback}
-            options |= {"at_most_one": at_most_one, "max_atoms": max_atoms, "max_memory": memory}
-            return _minimize_list(found, oracle, out, clock, options)
+            each = {"rtol": rtol, "atol": atol, "exclude": exclude, "seed": seed, "callback": callback}
+            each |= {"at_most_one": at_most_one, "max_atoms": max_atoms, "max_memory": memory}
+            return _minimize_list(found, oracle, out, clock, each)
         targets = points
     given = read_targets(targets, d, skip=validate.flag(skip, "skip"))
     excluded = read_exclude(exclude, len(given.rows), n)

@@ -354,9 +354,7 @@ class _Saved(NamedTuple):
     fit: MixtureFit
 
     def __getattr__(self, name: str) -> Any:
-        if name == "name":
-            return self.fit.family.name
-        value = getattr(self.fit, name)
+        value = self.fit.family.name if name == "name" else getattr(self.fit, name)
         return value[:, None] if name in ("support", "grid") and value.ndim == 1 else value
 
 
