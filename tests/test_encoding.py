@@ -73,6 +73,16 @@ def test_every_form_of_a_table_gives_the_same_atoms(tmp_path: Path, form: str) -
     assert [name for name, _ in found.report.carried] == ["tailnum", "dest", "time_hour"]
 
 
+def test_a_list_of_files_is_one_table(tmp_path: Path) -> None:
+    frames(tmp_path)
+    found = encode([tmp_path / "part-0.parquet", tmp_path / "part-1.parquet"])
+    np.testing.assert_array_equal(read(found), read(encode(FLIGHTS)))
+    np.save(tmp_path / "rows.npy", np.eye(2))
+    assert find_table([tmp_path / "rows.npy", FLIGHTS]) is None
+    assert find_table([tmp_path / "rows.npy"]) is None
+    assert find_table([[1.0, 2.0]]) is None
+
+
 def test_csv_without_pyarrow_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = encode(FLIGHTS)
     monkeypatch.setattr("wolfhound._csv._read_arrow", lambda *_: None)
@@ -273,10 +283,12 @@ def test_ids_of_a_solve_are_rows_of_the_frame() -> None:
     target = rows[10] * 0.5 + rows[40] * 0.5 + 0.01
     expected = minimize(SquaredDistance(target), rows, exclude=gone, rtol=1e-9)
     seen: list[Any] = []
+
+    def note(state: Any) -> None:
+        seen.append(state.ids)
+
     names = [f"r{i}" for i in range(50)]
-    found = minimize(
-        SquaredDistance(target), frame, rtol=1e-9, names=names, callback=lambda s: bool(seen.append(s.ids))
-    )
+    found = minimize(SquaredDistance(target), frame, rtol=1e-9, names=names, callback=note)
     assert found.lower <= expected.value
     assert expected.lower <= found.value
     assert not set(found.ids.tolist()) & set(gone)

@@ -64,7 +64,10 @@ class Missing(enum.Enum):
 
 def find_table(value: Any) -> Source | None:
     """Return a frame, a table of Arrow, or a .csv or .parquet file, as a source; None for others."""
-    if isinstance(value, (str, os.PathLike)):
+    paths = value if isinstance(value, (list, tuple)) and value else [value]
+    if all(isinstance(path, (str, os.PathLike)) for path in paths):
+        if paths is value and len({os.path.splitext(path)[1].lower() for path in paths}) > 1:
+            return None  # files of several kinds are atoms, one after the other
         table = open_table(value)
         return None if isinstance(table, ArrayTable) else table
     return find_source(value) or find_vectors(value)

@@ -94,8 +94,12 @@ def test_several_keys_and_rows_that_are_left_out(here: Path) -> None:
     assert result.labels.tolist() == [str(pair) for pair in pairs]
     assert len(set(result.labels)) == 36
     seen: list[Any] = []
+
+    def note(state: Any) -> None:
+        seen.append(state.ids)
+
     start, gone = [20, 5], [int(frame["dep_delay"].isna().argmax()), 9]
-    more = herd(frame, 5, start=start, exclude=gone, callback=lambda s: bool(seen.append(s.ids)), seed=2)
+    more = herd(frame, 5, start=start, exclude=gone, callback=note, seed=2)
     assert more.ids[:2].tolist() == start
     assert not set(more.ids) & set(gone)
     np.testing.assert_array_equal(seen[-1], more.ids)
@@ -109,8 +113,9 @@ def test_several_keys_and_rows_that_are_left_out(here: Path) -> None:
 
 def test_a_saved_run_over_a_table_goes_on(here: Path) -> None:
     frame = pd.read_csv("flights.csv")
-    kept = {"missing": Missing.DROP, "standardize": True, "numeric_only": True}
-    result = herd(frame, 6, by="origin", exclude=[1, 2], **kept)
+    result = herd(
+        frame, 6, by="origin", exclude=[1, 2], missing=Missing.MEAN, standardize=True, numeric_only=True
+    )
     result.save("run")
     loaded = load("run", None)
     assert loaded.table == result.table

@@ -60,7 +60,8 @@ MissingValues = Annotated[
     ),
 ]
 Names = Annotated[
-    str | None, option("Names, one per line; else the only text column of ATOMS, if any.", metavar="FILE")
+    str | None,
+    option("Names, one per line; else the only column of texts that are no categories.", metavar="FILE"),
 ]
 Rtol = Annotated[float, stopping("Wanted proved gap, relative to the scale of f on random atoms.")]
 Atol = Annotated[float, stopping("Wanted proved gap, absolute; the larger counts.")]

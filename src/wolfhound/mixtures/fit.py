@@ -354,7 +354,7 @@ class _Saved(NamedTuple):
     fit: MixtureFit
 
     def __getattr__(self, name: str) -> Any:
-        value = self.fit.family.name if name == "name" else getattr(self.fit, name)
+        value: Any = self.fit.family.name if name == "name" else getattr(self.fit, name)
         return value[:, None] if name in ("support", "grid") and value.ndim == 1 else value
 
 
