@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.conformance.atoms import check_atoms
 from wolfhound import FileAtoms, Missing, _files, encode, minimize, minimize_many
 from wolfhound.atoms import as_atoms, fingerprint
-from wolfhound.encoding import TableAtoms, TableReport, encode_source, find_table, plan_encoding
+from wolfhound.encoding import EncodingPlan, TableAtoms, TableReport, encode_source, find_table
 from wolfhound.objectives.quadratic import SquaredDistance
 
 FLIGHTS = Path(__file__).parent / "data" / "flights.csv"
@@ -212,7 +212,7 @@ def test_another_table_by_the_same_columns() -> None:
     other = pd.DataFrame({"kind": ["c", "a"], "y": [0, 0], "x": [7.0, 8.0]})
     source = find_table(other)
     assert source is not None
-    like = encode_source(source, plan_encoding(like=table.columns))
+    like = encode_source(source, EncodingPlan(like=table.columns))
     np.testing.assert_array_equal(read(like), [[7.0, 0.0, 0.0, 1.0], [8.0, 1.0, 0.0, 0.0]])
     for wrong, told in (
         ({"x": [1.0], "kind": ["z"]}, "`kind` must be one of a, b, c; or leave it out"),
@@ -223,7 +223,7 @@ def test_another_table_by_the_same_columns() -> None:
         made = find_table(pd.DataFrame(wrong))
         assert made is not None
         with pytest.raises(ValueError, match=told):
-            encode_source(made, plan_encoding(like=table.columns))
+            encode_source(made, EncodingPlan(like=table.columns))
 
 
 # ---------------------------------------------------------------- properties

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._columns import BATCH, Cells, Kind, clean_numbers, code_truths
+from wolfhound._columns import BATCH, ColumnCells, Kind, clean_numbers, code_truths
 from wolfhound.core import Ids
 from wolfhound.validate import require
 
@@ -47,7 +47,7 @@ class ArrowSource:
         """By type."""
         return find_kinds(self._table.schema)
 
-    def batches(self, names: Sequence[str]) -> Iterator[dict[str, Cells]]:
+    def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
         """Yield batches of the table."""
         kinds = self.find_kinds()
         for batch in self._table.select(list(names)).to_batches(max_chunksize=BATCH):
@@ -85,7 +85,7 @@ def _find_kind(types: Any, kind: Any) -> Kind:
     return Kind.OTHER
 
 
-def read_cells(column: Any, kind: Kind, name: str) -> Cells:
+def read_cells(column: Any, kind: Kind, name: str) -> ColumnCells:
     """Read one array, not chunked, of a column of this kind."""
     missing = column.is_null().to_numpy(zero_copy_only=False)
     if kind is Kind.NUMBER:
@@ -101,10 +101,10 @@ def read_cells(column: Any, kind: Kind, name: str) -> Cells:
     # A null may be a place of the dictionary, too.
     gone = np.array([value is None for value in coded.dictionary.to_pylist()] or [False], np.bool_)
     codes = coded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return Cells(codes, missing | gone[codes], levels)
+    return ColumnCells(codes, missing | gone[codes], levels)
 
 
-def _read_vectors(column: Any, missing: NDArray[np.bool_], name: str) -> Cells:
+def _read_vectors(column: Any, missing: NDArray[np.bool_], name: str) -> ColumnCells:
     lengths = importlib.import_module("pyarrow.compute").list_value_length(column)
     sizes = lengths.fill_null(-1).to_numpy(zero_copy_only=False)[~missing]
     equal = len(sizes) > 0 and sizes[0] > 0 and bool((sizes == sizes[0]).all())

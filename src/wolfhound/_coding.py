@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
-from wolfhound._columns import TRUTHS, Cells, Kind, Source
+from wolfhound._columns import TRUTHS, ColumnCells, ColumnSource, Kind
 from wolfhound._files import widen
 from wolfhound._spool import spool
 from wolfhound.core import Atoms, Ints, Matrix, Vector
@@ -66,7 +66,7 @@ class Coder:
         """Whether there are more levels than a category has; they are then no longer counted."""
         return len(self._places) > MOST_LEVELS and not self._fixed
 
-    def read(self, cells: Cells) -> Matrix:
+    def read(self, cells: ColumnCells) -> Matrix:
         """(r, w) of some rows, nan where a value is missing."""
         r = len(cells.missing)
         self.note(cells)
@@ -76,10 +76,18 @@ class Coder:
         self.dtype = np.result_type(self.dtype, widen(values.dtype, self.name))
         out = np.array(values, self.dtype)
         out[cells.missing] = np.nan
+        self._check_finite(out)
         self._add(out[~cells.missing])
         return out
 
-    def note(self, cells: Cells) -> None:
+    def _check_finite(self, values: Matrix) -> None:
+        bad = np.isinf(values).any(axis=1)
+        if bad.any():
+            row = self.rows - len(values) + int(bad.argmax())
+            got = f"{values[bad][0][np.isinf(values[bad][0])][0]} in row {row}"
+            raise ValueError(f"`{self.name}` must be a column of finite numbers. Got {got}.")
+
+    def note(self, cells: ColumnCells) -> None:
         """Note which values are missing."""
         missing = cells.missing
         some = bool(missing.any())
@@ -90,7 +98,7 @@ class Coder:
         # A bit per row: a file may have very many, and a text may yet be a name that does not count.
         self._masks.append((len(missing), np.packbits(missing) if some else None))
 
-    def _read_texts(self, cells: Cells) -> NDArray[np.float32]:
+    def _read_texts(self, cells: ColumnCells) -> NDArray[np.float32]:
         if self.too_many:
             return np.zeros((len(cells.missing), 1), np.float32)
         used = np.zeros(max(len(cells.levels), 1), bool)
@@ -135,7 +143,7 @@ class Coder:
         return np.concatenate(parts).astype(np.bool_)
 
 
-class Stored(NamedTuple):
+class StoredColumns(NamedTuple):
     """What a pass wrote down.
 
     Attributes
@@ -164,7 +172,7 @@ class Stored(NamedTuple):
         return out
 
 
-def store_columns(source: Source, coders: Sequence[Coder], labels: Sequence[str]) -> Stored:
+def store_columns(source: ColumnSource, coders: Sequence[Coder], labels: Sequence[str]) -> StoredColumns:
     """Read a table once; what is large and in files goes to a temporary file, coded."""
     marks = {name: Coder(name, Kind.NUMBER) for name in labels}
 
@@ -184,10 +192,12 @@ def store_columns(source: Source, coders: Sequence[Coder], labels: Sequence[str]
     for mark in marks.values():
         gone |= mark.find_gone()
     unlabelled = {name: mark.gone for name, mark in marks.items()}
-    return Stored(atoms, rows, unlabelled, {name: mark.first_gone for name, mark in marks.items()}, gone)
+    return StoredColumns(
+        atoms, rows, unlabelled, {name: mark.first_gone for name, mark in marks.items()}, gone
+    )
 
 
-def _keep(source: Source, blocks: Iterator[Matrix]) -> Atoms:
+def _keep(source: ColumnSource, blocks: Iterator[Matrix]) -> Atoms:
     """In memory, unless it is large and in files."""
     first = next(blocks, None)
     if first is None:

@@ -38,7 +38,7 @@ class Kind(enum.Enum):
     OTHER = "neither numbers nor texts"
 
 
-class Cells(NamedTuple):
+class ColumnCells(NamedTuple):
     """One column of some rows.
 
     Attributes
@@ -56,7 +56,7 @@ class Cells(NamedTuple):
     levels: Sequence[str] = ()
 
 
-class Source(Protocol):
+class ColumnSource(Protocol):
     """A table whose columns can be read, all rows in order, some at a time."""
 
     @property
@@ -74,7 +74,7 @@ class Source(Protocol):
     def find_kinds(self) -> dict[str, Kind]:
         """What each column holds."""
 
-    def batches(self, names: Sequence[str]) -> Iterator[dict[str, Cells]]:
+    def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
         """Yield these columns of some rows at a time."""
 
     def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
@@ -84,7 +84,7 @@ class Source(Protocol):
 # ---------------------------------------------------------------- cells of any library
 
 
-def code_texts(values: Sequence[Any] | NDArray[Any], missing: Mask) -> Cells:
+def code_texts(values: Sequence[Any] | NDArray[Any], missing: Mask) -> ColumnCells:
     """Return texts as places among their distinct ones, in the order of appearance.
 
     Examples
@@ -95,21 +95,21 @@ def code_texts(values: Sequence[Any] | NDArray[Any], missing: Mask) -> Cells:
     places: dict[str, int] = {}
     pairs = zip(values, missing.tolist(), strict=True)
     codes = [0 if gone else places.setdefault(str(value), len(places)) for value, gone in pairs]
-    return Cells(np.array(codes, np.int64), missing, tuple(places))
+    return ColumnCells(np.array(codes, np.int64), missing, tuple(places))
 
 
-def code_truths(values: NDArray[Any], missing: Mask) -> Cells:
+def code_truths(values: NDArray[Any], missing: Mask) -> ColumnCells:
     """Return truths as 0 and 1, two levels."""
-    return Cells(np.where(missing, False, values).astype(np.bool_).astype(np.int64), missing, TRUTHS)
+    return ColumnCells(np.where(missing, False, values).astype(np.bool_).astype(np.int64), missing, TRUTHS)
 
 
-def clean_numbers(values: NDArray[Any], missing: Mask) -> Cells:
+def clean_numbers(values: NDArray[Any], missing: Mask) -> ColumnCells:
     """Return numbers; nan is missing too."""
     nan = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, np.bool_)
-    return Cells(values, missing | (nan if nan.ndim == 1 else nan.any(axis=1)))
+    return ColumnCells(values, missing | (nan if nan.ndim == 1 else nan.any(axis=1)))
 
 
-def stack_vectors(values: NDArray[Any], missing: Mask, name: str) -> Cells:
+def stack_vectors(values: NDArray[Any], missing: Mask, name: str) -> ColumnCells:
     """Return a column of lists or arrays as a matrix."""
     there = [np.asarray(value) for value in values[~missing]]
     widths = {value.shape for value in there}
@@ -178,7 +178,7 @@ class PandasSource:
             return Kind.VECTOR
         return known.get(inferred, Kind.OTHER)
 
-    def batches(self, names: Sequence[str]) -> Iterator[dict[str, Cells]]:
+    def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
         """Yield slices of the frame."""
         columns = {name: self._frame.iloc[:, self.names.index(name)] for name in names}
         kinds = {name: self._find_kind(series) for name, series in columns.items()}
@@ -193,7 +193,7 @@ class PandasSource:
         return self._frame.iloc[ids].assign(**added)
 
 
-def _read_series(series: Any, kind: Kind, name: str) -> Cells:
+def _read_series(series: Any, kind: Kind, name: str) -> ColumnCells:
     missing = series.isna().to_numpy(bool)
     if kind is Kind.NUMBER:
         if isinstance(series.dtype, np.dtype) and series.dtype.kind != "O":
@@ -203,7 +203,7 @@ def _read_series(series: Any, kind: Kind, name: str) -> Cells:
         return clean_numbers(np.where(missing, 0, series.to_numpy(object)).astype(dtype), missing)
     if kind is Kind.TEXT and hasattr(series, "cat"):
         codes = np.maximum(series.cat.codes.to_numpy(), 0).astype(np.int64)
-        return Cells(codes, missing, tuple(map(str, series.cat.categories)))
+        return ColumnCells(codes, missing, tuple(map(str, series.cat.categories)))
     values = series.to_numpy(object)
     if kind is Kind.VECTOR:
         return stack_vectors(values, missing, name)
@@ -249,13 +249,13 @@ class PolarsSource:
             return Kind.VECTOR
         return Kind.OTHER
 
-    def batches(self, names: Sequence[str]) -> Iterator[dict[str, Cells]]:
+    def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
         """Yield slices of the frame."""
         for first in range(0, self.size, BATCH):
             some = self._frame.slice(first, BATCH)
             yield {name: self._read(some.get_column(name)) for name in names}
 
-    def _read(self, series: Any) -> Cells:
+    def _read(self, series: Any) -> ColumnCells:
         library, kind = self._polars, self._find_kind(series.dtype)
         missing = series.is_null().to_numpy().astype(np.bool_)
         if kind is Kind.NUMBER:
@@ -303,12 +303,12 @@ class RecordSource:
         kinds = dict.fromkeys("fiu", Kind.NUMBER) | dict.fromkeys("USO", Kind.TEXT)
         return (kinds | dict.fromkeys("Mm", Kind.TIME) | {"b": Kind.TRUTH}).get(dtype.kind, Kind.OTHER)
 
-    def batches(self, names: Sequence[str]) -> Iterator[dict[str, Cells]]:
+    def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
         """Yield slices of the fields."""
         for first in range(0, self.size, BATCH):
             yield {name: self._read(self._records[name][first : first + BATCH]) for name in names}
 
-    def _read(self, values: NDArray[Any]) -> Cells:
+    def _read(self, values: NDArray[Any]) -> ColumnCells:
         none = np.zeros(len(values), np.bool_)
         if values.dtype.kind == "b" and values.ndim == 1:
             return code_truths(values, none)
@@ -335,7 +335,7 @@ def _decode(value: Any) -> Any:
 # ---------------------------------------------------------------- which it is
 
 
-def find_source(value: Any) -> Source | None:
+def find_source(value: Any) -> ColumnSource | None:
     """Return a table in memory as a source of columns; None if it is no table."""
     if isinstance(value, np.ndarray):
         return RecordSource(value) if value.dtype.names and value.ndim == 1 else None
@@ -347,7 +347,7 @@ def find_source(value: Any) -> Source | None:
         raise TypeError("`atoms` must be a frame whose rows are known. Got a LazyFrame: call .collect().")
     if hasattr(type(value), "__arrow_c_stream__") and not _is_series(value):
         arrow = importlib.import_module("wolfhound._arrow")
-        source: Source = arrow.ArrowSource(value)
+        source: ColumnSource = arrow.ArrowSource(value)
         return source
     return None
 
@@ -362,7 +362,7 @@ def _is_series(value: Any) -> bool:
     return found or _is_from("pyarrow", "ChunkedArray", value)
 
 
-def find_vectors(value: Any) -> Source | None:
+def find_vectors(value: Any) -> ColumnSource | None:
     """Return a single column of vectors as a source; None for anything else."""
     if _is_from("pandas", "Series", value) or _is_from("polars", "Series", value):
         source = find_source(value.to_frame())

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound._arrays import ArrayAtoms
-from wolfhound._columns import Cells, Kind, clean_numbers, code_texts
+from wolfhound._columns import ColumnCells, Kind, clean_numbers, code_texts
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import require
 
@@ -78,7 +78,7 @@ class CsvTable:
         numbers = self.numbers
         return {name: Kind.NUMBER if name in numbers else Kind.TEXT for name in self.names}
 
-    def batches(self, names: Sequence[str]) -> Iterator[dict[str, Cells]]:
+    def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
         """Yield these columns, of one file or less at a time; blank cells and NA are missing."""
         kinds = self.find_kinds()
         places = {name: self.names.index(name) for name in names}
@@ -280,7 +280,7 @@ def read_texts(path: str, layout: Layout, place: int) -> NDArray[Any]:
     return table[str(place)].to_numpy().astype(np.str_)  # type: ignore[no-any-return]
 
 
-def read_cells(path: str, layout: Layout, place: int, kind: Kind) -> Cells:
+def read_cells(path: str, layout: Layout, place: int, kind: Kind) -> ColumnCells:
     """Read one column with the standard library; what is neither a number nor blank is refused."""
     values: list[Any] = []
     for line, cells in layout.rows(path):

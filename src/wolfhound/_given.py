@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from wolfhound import validate
 from wolfhound._columns import find_source, find_vectors
 from wolfhound.core import Ids, Vector
-from wolfhound.encoding import TableAtoms, encode_source, plan_encoding
+from wolfhound.encoding import EncodingPlan, TableAtoms, encode_source
 from wolfhound.result import Result
 
 
@@ -35,7 +35,7 @@ def find_rows(atoms: Any) -> TableAtoms | None:
     if isinstance(atoms, TableAtoms):
         return atoms
     source = None if validate.is_oracle(atoms) else find_source(atoms) or find_vectors(atoms)
-    return None if source is None else encode_source(source, plan_encoding(called="atoms"))
+    return None if source is None else encode_source(source, EncodingPlan(called="atoms"))
 
 
 def call_by_places(table: TableAtoms, options: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
 from wolfhound._arrow import find_kinds, read_cells
-from wolfhound._columns import Cells, Kind
+from wolfhound._columns import ColumnCells, Kind
 from wolfhound._csv import check_columns
 from wolfhound._files import widen
 from wolfhound._spool import spool
@@ -84,7 +84,7 @@ class ParquetTable:
         index = _find_index(self._schema)
         return {name: kind for name, kind in find_kinds(self._schema).items() if name not in index}
 
-    def batches(self, names: Sequence[str]) -> Iterator[dict[str, Cells]]:
+    def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
         """Yield these columns of some rows at a time, of all files."""
         kinds = find_kinds(self._schema)
         for path in self._files:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound._coding import EncodedColumn, Expansion
-from wolfhound._columns import TRUTHS, Source
+from wolfhound._columns import TRUTHS, ColumnSource
 from wolfhound._files import lock, valid_ids
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import array, count, require
@@ -169,7 +169,7 @@ class TableAtoms:
         The columns that count.
     report : TableReport
         What became of the table.
-    source : Source
+    source : ColumnSource
         The table.
     ids : (r,) int64, optional
         Rows that are kept; None: all.
@@ -178,7 +178,7 @@ class TableAtoms:
     atoms: Atoms
     columns: tuple[EncodedColumn, ...]
     report: TableReport
-    source: Source
+    source: ColumnSource
     ids: Ids | None = None
 
     @property
@@ -304,7 +304,7 @@ def join_labels(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.array([str(labels) for labels in zip(*(part.tolist() for part in parts), strict=True)])
 
 
-def read_column(source: Source, name: str) -> NDArray[Any]:
+def read_column(source: ColumnSource, name: str) -> NDArray[Any]:
     """(rows,) values of a column of labels; what stands for a missing one means nothing."""
     found, gone, truths = [], [], False
     for batch in source.batches([name]):

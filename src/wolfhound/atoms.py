@@ -23,7 +23,7 @@ from wolfhound._arrays import ArrayAtoms, table
 from wolfhound._columns import find_source, find_vectors
 from wolfhound._files import FileAtoms, find_mapped_file, lock, read_ahead, summary, valid_ids, widen
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
-from wolfhound.encoding import Missing, TableAtoms, encode_source, plan_encoding
+from wolfhound.encoding import EncodingPlan, Missing, TableAtoms, encode_source
 from wolfhound.pulse import pulse
 from wolfhound.rounding import gamma
 from wolfhound.tables import open_parts
@@ -192,7 +192,7 @@ def as_atoms(value: AtomsLike, name: str = "atoms") -> Atoms:
         return value
     source = find_source(value) or find_vectors(value)
     if source is not None:
-        return encode_source(source, plan_encoding(missing=Missing.ERROR, called=name)).atoms
+        return encode_source(source, EncodingPlan(missing=Missing.ERROR, called=name)).atoms
     if isinstance(value, (str, os.PathLike)):
         return join(open_parts([value], None))
     if isinstance(value, (list, tuple)) and value and all(map(_is_part, value)):

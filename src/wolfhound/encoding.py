@@ -11,15 +11,15 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
-from wolfhound._coding import Coder, EncodedColumn, Expansion, Stored, store_columns
-from wolfhound._columns import Kind, Source, find_source, find_vectors
+from wolfhound._coding import Coder, EncodedColumn, Expansion, StoredColumns, store_columns
+from wolfhound._columns import ColumnSource, Kind, find_source, find_vectors
 from wolfhound._table_atoms import (
     CodedAtoms,
     RowAtoms,
@@ -34,9 +34,9 @@ from wolfhound.tables import ArrayTable, open_table
 from wolfhound.validate import describe, require
 
 __all__ = [
+    "ColumnSource",
     "Missing",
     "RowAtoms",
-    "Source",
     "TableAtoms",
     "TableReport",
     "encode",
@@ -62,7 +62,7 @@ class Missing(enum.Enum):
 # ---------------------------------------------------------------- from a table to atoms
 
 
-def find_table(value: Any) -> Source | None:
+def find_table(value: Any) -> ColumnSource | None:
     """Return a frame, a table of Arrow, or a .csv or .parquet file, as a source; None for others."""
     paths = value if isinstance(value, (list, tuple)) and value else [value]
     if all(isinstance(path, (str, os.PathLike)) for path in paths):
@@ -71,11 +71,6 @@ def find_table(value: Any) -> Source | None:
         table = open_table(value)
         return None if isinstance(table, ArrayTable) else table
     return find_source(value) or find_vectors(value)
-
-
-def is_table(value: Any) -> TypeGuard[TableAtoms]:
-    """Whether this is a table that was made atoms already."""
-    return isinstance(value, TableAtoms)
 
 
 def encode(
@@ -120,7 +115,7 @@ def encode(
     source = find_table(table)
     if source is None:
         raise TypeError(f"`table` must be a frame, or a .csv or .parquet file. Got {describe(table)}.")
-    plan = _Plan(missing=missing, numeric_only=numeric_only, labels=tuple(labels))
+    plan = EncodingPlan(missing=missing, numeric_only=numeric_only, labels=tuple(labels))
     return encode_source(source, plan, columns)
 
 
@@ -131,17 +126,21 @@ def check_missing(value: Any) -> None:
         raise TypeError(f"`missing` must be one of {names}. Got {describe(value)}.")
 
 
-class _Plan(NamedTuple):
+class EncodingPlan(NamedTuple):
     """How to code: the options of `encode`, and those of its other callers.
 
     Attributes
     ----------
+    missing, numeric_only, labels
+        As for `encode`.
     places : bool
         Whether a text stays the place of its level rather than become one-hot.
     names : bool
         Whether texts of which none comes twice are names.
     like : tuple of EncodedColumn
         Columns, with their levels, of a table that this one must match.
+    called : str
+        What the caller calls the table.
     """
 
     missing: Missing = Missing.DROP
@@ -153,14 +152,9 @@ class _Plan(NamedTuple):
     called: str = "the table"
 
 
-def plan_encoding(**options: Any) -> _Plan:
-    """Return how to code, for `encode_source`."""
-    return _Plan(**options)
-
-
 def encode_source(
-    source: Source,
-    plan: _Plan,
+    source: ColumnSource,
+    plan: EncodingPlan,
     columns: Sequence[str] | None = None,
     *,
     order: Mapping[str, int] | None = None,
@@ -175,7 +169,11 @@ def encode_source(
     require(bool(chosen), plan.called, "one with columns that can count", _list_carried(carried))
     coders = [Coder(name, kinds[name], _find_levels(name, plan)) for name in chosen]
     stored = store_columns(source, coders, plan.labels)
+    if wanted is not None:  # whoever names a text wants it to count
+        plan = plan._replace(names=False)
     kept_coders, names = _part(coders, plan)
+    rule = "of numbers, or texts with at most 64 levels"
+    require(wanted is None or not names, "columns", rule, _list_carried(names))
     carried = {**carried, **names}
     require(bool(kept_coders), plan.called, "one with columns that can count", _list_carried(carried))
     keep = _find_kept(stored, kept_coders, plan)
@@ -193,12 +191,12 @@ def encode_source(
     return TableAtoms(_build(stored, expand, keep), expand.columns, report, source, keep)
 
 
-def _find_levels(name: str, plan: _Plan) -> tuple[str, ...]:
+def _find_levels(name: str, plan: EncodingPlan) -> tuple[str, ...]:
     return next((column.levels for column in plan.like if column.name == name), ())
 
 
 def choose_columns(
-    kinds: Mapping[str, Kind], columns: Sequence[str] | None, plan: _Plan
+    kinds: Mapping[str, Kind], columns: Sequence[str] | None, plan: EncodingPlan
 ) -> tuple[list[str], dict[str, str]]:
     """Return the columns that may count, and why others do not."""
     usable = [Kind.NUMBER, Kind.VECTOR] + ([] if plan.numeric_only else [Kind.TEXT, Kind.TRUTH])
@@ -223,7 +221,7 @@ def choose_columns(
     return [name for name in kinds if name not in carried], carried
 
 
-def _check_like(name: str, kind: Kind, plan: _Plan) -> None:
+def _check_like(name: str, kind: Kind, plan: EncodingPlan) -> None:
     """Refuse texts where the other table has numbers, and the other way round."""
     for column in plan.like:
         same = column.name != name or bool(column.levels) == (kind in (Kind.TEXT, Kind.TRUTH))
@@ -231,7 +229,7 @@ def _check_like(name: str, kind: Kind, plan: _Plan) -> None:
         require(same, plan.called, f"a table whose {name} holds {what}", kind.value)
 
 
-def _part(coders: Sequence[Coder], plan: _Plan) -> tuple[list[Coder], dict[str, str]]:
+def _part(coders: Sequence[Coder], plan: EncodingPlan) -> tuple[list[Coder], dict[str, str]]:
     """Return the columns that count, and texts that are names, with the reason."""
     names = {} if plan.like else {each.name: each.find_reason(plan.names) for each in coders}
     return [each for each in coders if not names.get(each.name)], {n: why for n, why in names.items() if why}
@@ -241,7 +239,7 @@ def _list_carried(carried: Mapping[str, str]) -> str:
     return list_some(f"{name} ({why})" for name, why in carried.items()) or "none"
 
 
-def _find_kept(stored: Stored, coders: Sequence[Coder], plan: _Plan) -> Ids | None:
+def _find_kept(stored: StoredColumns, coders: Sequence[Coder], plan: EncodingPlan) -> Ids | None:
     """Return the rows without missing values; None for all. Refuse what cannot be helped."""
     gone = [(each.name, each.gone, each.first_gone) for each in coders if each.gone]
     labels = [
@@ -269,7 +267,7 @@ def _list_missing(coders: Sequence[Coder]) -> str:
     return list_some(f"{each.name} ({each.gone:,} missing)" for each in coders if each.gone)
 
 
-def _build(stored: Stored, expand: Expansion, keep: Ids | None) -> Atoms:
+def _build(stored: StoredColumns, expand: Expansion, keep: Ids | None) -> Atoms:
     """Rows as they are kept: in memory if they are few, else coded in every pass."""
     if keep is None and expand.is_plain(stored.atoms):
         return stored.atoms

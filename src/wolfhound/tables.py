@@ -125,7 +125,7 @@ def open_table(path: PathLike | Sequence[PathLike]) -> Table:
         glob of these, or several with commas between or in a list, all of one kind.
     """
     several = isinstance(path, (list, tuple))
-    texts = [os.fspath(each) for each in path] if several else split_paths(os.fspath(cast(PathLike, path)))
+    texts = list(map(os.fspath, cast(Any, path))) if several else split_paths(os.fspath(cast(PathLike, path)))
     text = ", ".join(texts)
     files = [file for part in texts for file in _expand(part)]
     endings = [_ending(file) for file in files]

@@ -15,7 +15,7 @@ from wolfhound import plot
 from wolfhound.cli import _many as many
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.encoding import Missing, encode_source, plan_encoding
+from wolfhound.encoding import EncodingPlan, Missing, encode_source
 from wolfhound.many.result import STATUSES, ManyResult
 from wolfhound.tables import ArrayTable, open_table
 from wolfhound.validate import require
@@ -149,6 +149,6 @@ def _read_points(file: str, rows: opt.NamedRows) -> NDArray[Any]:
     counted = {column.name for column in rows.table.columns}
     if isinstance(source, ArrayTable) or not counted <= set(source.names):
         return many.read_points(file)
-    plan = plan_encoding(missing=Missing.ERROR, like=rows.table.columns, called="--targets")
+    plan = EncodingPlan(missing=Missing.ERROR, like=rows.table.columns, called="--targets")
     table = encode_source(source, plan)
     return table.take(np.arange(table.shape[0]))

@@ -15,7 +15,7 @@ from wolfhound import readers
 from wolfhound.atoms import join
 from wolfhound.cli import _options as opt
 from wolfhound.core import Atoms, Ids
-from wolfhound.encoding import Missing, TableAtoms, encode_source, join_labels, plan_encoding, read_column
+from wolfhound.encoding import EncodingPlan, Missing, TableAtoms, encode_source, join_labels, read_column
 from wolfhound.scaling import unit_variance
 from wolfhound.tables import ArrayTable, Table, open_table
 from wolfhound.validate import require
@@ -56,7 +56,7 @@ class Job(NamedTuple):
     kernel: Kernel
     start: Ids | None
     exclude: Ids | None
-    missing: Missing
+    options: dict[str, Any]  # of a table, kept so that a saved run can go on
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -99,8 +99,15 @@ def read_job(given: HerdOptions) -> Job:
         kernel=kernel,
         start=_read_ids(given.start, "--start"),
         exclude=_read_ids(given.exclude, "--exclude"),
-        missing=missing,
+        options=_list_options(source, given, missing),
     )
+
+
+def _list_options(source: Table, given: HerdOptions, missing: Missing) -> dict[str, Any]:
+    if isinstance(source, ArrayTable):
+        return {}
+    named = _split_names(given.columns, source)
+    return {"columns": named, "missing": missing, "numeric_only": given.numeric_only}
 
 
 def _read_points(source: Table, given: HerdOptions, missing: Missing) -> Atoms:
@@ -119,7 +126,7 @@ def _read_points(source: Table, given: HerdOptions, missing: Missing) -> Atoms:
     with opt.name_options(atoms="ATOMS"):
         return encode_source(
             source,
-            plan_encoding(
+            EncodingPlan(
                 missing=Missing.ERROR if with_scores else missing,
                 numeric_only=given.numeric_only or with_scores,
                 labels=tuple(labels),
@@ -155,7 +162,7 @@ def _read_target(path: str, points: Atoms, missing: Missing) -> Atoms:
     """Return the rows to match, the same columns of them where there are names."""
     source = open_table(path)
     if isinstance(points, TableAtoms) and not isinstance(source, ArrayTable):
-        plan = plan_encoding(missing=missing, like=points.columns, called="target")
+        plan = EncodingPlan(missing=missing, like=points.columns, called="target")
         with opt.name_options(target="--target", columns="--target"):
             return encode_source(source, plan).atoms
     target, d = join(source.parts(None)), points.shape[1]

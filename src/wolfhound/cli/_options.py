@@ -17,7 +17,7 @@ from wolfhound import readers
 from wolfhound.atoms import join
 from wolfhound.cli._progress import watch_reading
 from wolfhound.core import Atoms
-from wolfhound.encoding import Missing, TableAtoms, encode_source, plan_encoding
+from wolfhound.encoding import EncodingPlan, Missing, TableAtoms, encode_source
 from wolfhound.tables import ArrayTable, open_table
 from wolfhound.validate import require
 
@@ -174,7 +174,7 @@ def read_table(path: str, names: str | None, *, missing: str, numeric_only: bool
     if isinstance(source, ArrayTable):
         return NamedRows(*read_atoms(path, names))
     with name_options(atoms="ATOMS"), watch_reading():
-        plan = plan_encoding(missing=policy, numeric_only=numeric_only, called="atoms")
+        plan = EncodingPlan(missing=policy, numeric_only=numeric_only, called="atoms")
         table = encode_source(source, plan)
     texts = [name for name, _ in table.report.carried if name in source.texts]
     only = texts[0] if names is None and len(texts) == 1 else None

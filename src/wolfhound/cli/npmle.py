@@ -16,7 +16,7 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
 from wolfhound.core import Ids, Vector
-from wolfhound.encoding import Missing, encode_source, plan_encoding
+from wolfhound.encoding import EncodingPlan, Missing, encode_source
 from wolfhound.tables import ArrayTable, Table, open_table
 from wolfhound.validate import require
 from wolfhound.writers import write_table
@@ -134,7 +134,7 @@ def _read_columns(table: Table, flags: dict[str, str | None], missing: str) -> _
         require(kinds[name] is Kind.NUMBER, flag, what, repr(name))
     wanted = list(dict.fromkeys(named.values()))
     with opt.name_options():
-        found = encode_source(table, plan_encoding(missing=Missing(missing), called="DATA"), wanted)
+        found = encode_source(table, EncodingPlan(missing=Missing(missing), called="DATA"), wanted)
     rows = found.take(np.arange(found.shape[0])).astype(np.float64)
     values = {flag: np.ascontiguousarray(rows[:, wanted.index(name)]) for flag, name in named.items()}
     ids = np.arange(found.report.rows) if found.ids is None else found.ids

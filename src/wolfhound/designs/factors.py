@@ -20,14 +20,14 @@ from wolfhound._files import lock, valid_ids
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix
 from wolfhound.encoding import (
+    ColumnSource,
+    EncodingPlan,
     Missing,
-    Source,
     TableAtoms,
     check_missing,
     choose_columns,
     encode_source,
     find_table,
-    plan_encoding,
 )
 from wolfhound.validate import array, describe, kind, require
 
@@ -183,11 +183,13 @@ class FactorOptions(NamedTuple):
     numeric_only: bool = False
 
 
-def _read_table(source: Source, name: str, known: Sequence[Column], options: FactorOptions) -> TableAtoms:
+def _read_table(
+    source: ColumnSource, name: str, known: Sequence[Column], options: FactorOptions
+) -> TableAtoms:
     """Rows of factors, numbers first; a text is the place of its level."""
     check_missing(options.missing)
     like = tuple(EncodedColumn(column.name, column.levels, (column.name,)) for column in known)
-    plan = plan_encoding(
+    plan = EncodingPlan(
         missing=options.missing,
         numeric_only=options.numeric_only,
         places=True,

@@ -12,13 +12,13 @@ import numpy as np
 from wolfhound.atoms import as_atoms, finite_rows
 from wolfhound.core import Atoms, Ids
 from wolfhound.encoding import (
+    ColumnSource,
+    EncodingPlan,
     Missing,
-    Source,
     TableAtoms,
     check_missing,
     encode_source,
     find_table,
-    plan_encoding,
 )
 from wolfhound.scaling import unit_variance
 from wolfhound.validate import flag, require
@@ -98,7 +98,7 @@ def read_rows(atoms: Any, target: Any, by: Any, options: TableOptions) -> HerdRo
     if isinstance(atoms, TableAtoms):
         table = atoms
     elif source is not None:
-        plan = plan_encoding(
+        plan = EncodingPlan(
             missing=options.missing, numeric_only=options.numeric_only, labels=names, called="atoms"
         )
         table = encode_source(source, plan, options.columns)
@@ -120,7 +120,7 @@ def read_rows(atoms: Any, target: Any, by: Any, options: TableOptions) -> HerdRo
     return HerdRows(rows, goal, by, table)
 
 
-def _find_names(by: Any, source: Source | None) -> tuple[str, ...]:
+def _find_names(by: Any, source: ColumnSource | None) -> tuple[str, ...]:
     """Return the columns that `by` names; none if it is labels."""
     if isinstance(by, str):
         names = () if source is None else source.names
@@ -141,7 +141,7 @@ def _read_target(target: Any, table: TableAtoms | None, missing: Missing) -> Ato
     source = None if table is None else find_table(target)
     if table is None or source is None:
         return as_atoms(target, "target")
-    plan = plan_encoding(missing=missing, like=table.columns, called="target")
+    plan = EncodingPlan(missing=missing, like=table.columns, called="target")
     return encode_source(source, plan).atoms
 
 
