@@ -121,7 +121,7 @@ def test_an_error_names_columns_row_and_remedy() -> None:
         encode(pd.DataFrame({"x": [math.nan, 1.0], "y": [1.0, math.nan]}))
     with pytest.raises(ValueError, match=r"free of missing values.*kind \(1\); the first in row 1"):
         encode(pd.DataFrame({"x": [1.0, 2.0], "kind": ["a", None]}), labels=["kind"], missing=Missing.MEAN)
-    with pytest.raises(ValueError, match="must have at least one row"):
+    with pytest.raises(ValueError, match="`the table` must be a table with rows"):
         encode(pd.DataFrame({"x": np.empty(0)}))
 
 

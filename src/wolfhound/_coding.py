@@ -172,7 +172,9 @@ class StoredColumns(NamedTuple):
         return out
 
 
-def store_columns(source: ColumnSource, coders: Sequence[Coder], labels: Sequence[str]) -> StoredColumns:
+def store_columns(
+    source: ColumnSource, coders: Sequence[Coder], labels: Sequence[str], called: str
+) -> StoredColumns:
     """Read a table once; what is large and in files goes to a temporary file, coded."""
     marks = {name: Coder(name, Kind.NUMBER) for name in labels}
 
@@ -183,7 +185,11 @@ def store_columns(source: ColumnSource, coders: Sequence[Coder], labels: Sequenc
                 mark.note(batch[name])
             yield np.concatenate([each.read(batch[each.name]) for each in coders], axis=1)
 
-    atoms = _keep(source, read())
+    blocks = read()
+    first = next(blocks, None)
+    if first is None:
+        raise ValueError(f"`{called}` must be a table with rows. Got none.")
+    atoms = _keep(source, first, blocks)
     ends = np.cumsum([0, *(each.width for each in coders)])
     for each, at in zip(coders, ends.tolist(), strict=False):
         each.at = at
@@ -197,11 +203,8 @@ def store_columns(source: ColumnSource, coders: Sequence[Coder], labels: Sequenc
     )
 
 
-def _keep(source: ColumnSource, blocks: Iterator[Matrix]) -> Atoms:
+def _keep(source: ColumnSource, first: Matrix, blocks: Iterator[Matrix]) -> Atoms:
     """In memory, unless it is large and in files."""
-    first = next(blocks, None)
-    if first is None:
-        raise ValueError("The table must have at least one row. Got none.")
 
     def every() -> Iterator[Matrix]:
         yield first

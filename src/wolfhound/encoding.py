@@ -168,7 +168,7 @@ def encode_source(
     chosen = chosen if order is None else sorted(chosen, key=order.__getitem__)
     require(bool(chosen), plan.called, "one with columns that can count", _list_carried(carried))
     coders = [Coder(name, kinds[name], _find_levels(name, plan)) for name in chosen]
-    stored = store_columns(source, coders, plan.labels)
+    stored = store_columns(source, coders, plan.labels, plan.called)
     if wanted is not None:  # whoever names a text wants it to count
         plan = plan._replace(names=False)
     kept_coders, names = _part(coders, plan)
