@@ -115,7 +115,7 @@ def test_plain_arrays_are_not_copied(dtype: str) -> None:
         (scipy.sparse.eye(3).tocsr(), TypeError, "`X` must be .*scipy.sparse csr_"),
         (scipy.sparse.eye_array(3), TypeError, "`X` must be .*scipy.sparse dia_array"),
         (np.ma.masked_array([[1.0]], [[True]]), TypeError, "`X` must be .*mask"),
-        (pd.DataFrame({"a": [1.0], "b": ["x"]}), TypeError, "`X` must be .*object"),
+        (pd.DataFrame({"a": [1j]}), ValueError, "`X` must be one with columns that can count. Got a"),
         (None, TypeError, "`X` must be .*None"),
     ],
 )

@@ -9,6 +9,7 @@ file) is prepared here, small. A block that cannot run has a comment before it:
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,6 +62,7 @@ def herding() -> Given:
     rows = normal(2000, 4)
     np.save("rows.npy", rows)
     pd.DataFrame(normal(1000, 3), columns=["age", "income", "hours"]).to_parquet("people.parquet")
+    shutil.copy(ROOT / "tests" / "data" / "flights.csv", "flights.csv")
     return {
         "rows": rows,
         "labels": np.arange(len(rows)) % 3,

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from wolfhound.atoms import join
-from wolfhound.cli._herding import choose_columns
+from wolfhound.encoding import encode
 from wolfhound.tables import open_table
 from wolfhound.writers import write_rows
 
@@ -63,7 +63,6 @@ def test_parquet_columns(parquet: str) -> None:
     source = open_table(parquet)
     assert source.names == ("x", "kind", "count", "day", "note")
     assert source.numbers == ("x", "count")
-    assert choose_columns(source, None, ("count",)) == ("x",)
     rows = join(source.parts(["count", "x"])).take(np.arange(N))
     np.testing.assert_array_equal(rows, np.column_stack([np.arange(N), np.arange(N) / 4.0]))
 
@@ -215,23 +214,25 @@ def test_names_that_are_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "without", "message"),
+    ("columns", "labels", "message"),
     [
-        (["x", "y"], (), "`--columns` must be among x, kind, count, day, note. Got y."),
-        (["x", "x"], (), "`--columns` must be distinct. Got x, x."),
-        (None, ("x", "count"), "ATOMS must have columns of numbers. Got only x, kind"),
+        (["x", "y"], (), "`columns` must be among x, kind, count, day, note. Got y."),
+        (["x", "x"], (), "`columns` must be distinct. Got x, x."),
+        (["day"], (), "`columns` must be of numbers, texts, truths or vectors. Got day: dates or times"),
+        (None, ("x", "count", "kind"), r"Got x \(label\), count \(label\), kind \(label\), day \(dates"),
+        (None, ("y",), "`by` must be a column among x, kind, count, day, note. Got y."),
     ],
 )
-def test_columns_that_cannot_count(parquet: str, columns: Any, without: Any, message: str) -> None:
+def test_columns_that_cannot_count(parquet: str, columns: Any, labels: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        choose_columns(open_table(parquet), columns, without)
+        encode(parquet, columns=columns, labels=labels)
 
 
 def test_files_without_names_have_no_columns(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", np.eye(2))
     source = open_table(str(tmp_path / "rows.npy"))
-    with pytest.raises(ValueError, match="`--columns` must be left out"):
-        choose_columns(source, ["x"])
+    with pytest.raises(TypeError, match="`table` must be a frame, or a"):
+        encode(tmp_path / "rows.npy")
     with pytest.raises(ValueError, match=r"x must be a column of a \.csv or \.parquet file"):
         source.column("x")
 

@@ -17,11 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound._arrays import ArrayAtoms
+from wolfhound._columns import ColumnCells, Kind, clean_numbers, code_texts
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import require
 
 SAMPLE = 1000
 """Rows that say which columns are numbers; more, while a column is still blank."""
+
+
+BLANKS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "<NA>", "#N/A")
+"""Cells that stand for a missing value; pandas reads them so, too."""
 
 
 class Layout(NamedTuple):
@@ -61,6 +66,37 @@ class CsvTable:
         """The other columns."""
         return tuple(name for name in self.names if name not in self.numbers)
 
+    resident = True
+
+    @property
+    def size(self) -> int:
+        """How many rows all files have."""
+        return sum(1 for _ in self._cells())
+
+    def find_kinds(self) -> dict[str, Kind]:
+        """Numbers or texts."""
+        numbers = self.numbers
+        return {name: Kind.NUMBER if name in numbers else Kind.TEXT for name in self.names}
+
+    def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
+        """Yield these columns, of one file or less at a time; blank cells and NA are missing."""
+        kinds = self.find_kinds()
+        places = {name: self.names.index(name) for name in names}
+        types = {at: "float64" if kinds[name] is Kind.NUMBER else "string" for name, at in places.items()}
+        for file, layout in self._layouts:
+            table = _read_arrow(file, layout, types, BLANKS)
+            if table is None:
+                yield {name: read_cells(file, layout, at, kinds[name]) for name, at in places.items()}
+                continue
+            read = importlib.import_module("wolfhound._arrow").read_cells
+            for batch in table.to_batches():
+                yield {name: read(batch.column(str(at)), kinds[name], name) for name, at in places.items()}
+
+    def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
+        """Return rows, with columns added, as a frame of pandas."""
+        frame = import_pandas("rows of a .csv file as a frame")
+        return frame.DataFrame({**self.rows(ids, ""), **added})
+
     def weigh(self, columns: Sequence[str] | None) -> int:
         """Nothing: text is always loaded."""
         return 0
@@ -72,6 +108,8 @@ class CsvTable:
                 same = layout.numeric == self._layout.numeric
                 others = f"other columns of numbers in {file}"
                 require(same, "path", f"files with the columns of {self._layouts[0][0]}", others)
+            have = f"none in {self._layouts[0][0]}"
+            require(bool(self.numbers), "path", "a comma-separated file with numeric columns", have)
         wanted = self.numbers if columns is None else columns
         check_columns(wanted, self.names)
         places = [self.names.index(name) for name in wanted]
@@ -99,6 +137,8 @@ class CsvTable:
 
 
 def _parse(texts: NDArray[Any]) -> NDArray[Any]:
+    blank = np.isin(texts, BLANKS)
+    texts = np.where(blank, "nan", texts) if blank.any() else texts
     for dtype in (np.int64, np.float64):
         try:
             return texts.astype(dtype)
@@ -160,7 +200,6 @@ def find_layout(path: str) -> Layout:
     twice = sorted({name for name in names if names.count(name) > 1})
     require(not twice, "path", "a .csv file whose names are distinct", f"{', '.join(twice)} twice in {path}")
     numeric = tuple(i for i, is_numeric in enumerate(below.numeric) if is_numeric)
-    require(bool(numeric), "path", "a comma-separated file with numeric columns", f"none in {path}")
     return Layout(names, line if header else 0, numeric)
 
 
@@ -183,7 +222,7 @@ class _Tally:
     def add(self, cells: Sequence[str]) -> None:
         self.rows += 1
         for i, cell in enumerate(cells[: len(self._filled)]):
-            if cell.strip():
+            if cell.strip() not in BLANKS:
                 self._filled[i] += 1
                 self._numbers[i] += number(cell) is not None
 
@@ -241,7 +280,34 @@ def read_texts(path: str, layout: Layout, place: int) -> NDArray[Any]:
     return table[str(place)].to_numpy().astype(np.str_)  # type: ignore[no-any-return]
 
 
-def _read_arrow(path: str, layout: Layout, types: Mapping[int, str]) -> Any:
+def read_cells(path: str, layout: Layout, place: int, kind: Kind) -> ColumnCells:
+    """Read one column with the standard library; what is neither a number nor blank is refused."""
+    values: list[Any] = []
+    for line, cells in layout.rows(path):
+        where = f"line {line} of {path}"
+        require(len(cells) == len(layout.names), where, f"{len(layout.names)} cells", f"{len(cells)}")
+        cell: Any = None if cells[place].strip() in BLANKS else cells[place]
+        if kind is Kind.NUMBER and cell is not None:
+            cell = number(cells[place])
+            if cell is None:
+                told = f"Column {layout.names[place]!r} in {where} must be a number. Got {cells[place]!r}"
+                raise ValueError(told + _remedy(cells[place], first=line == 1))
+        values.append(cell)
+    missing = np.array([value is None for value in values], np.bool_)
+    if kind is Kind.TEXT:
+        return code_texts(values, missing)
+    return clean_numbers(np.array([0.0 if value is None else value for value in values]), missing)
+
+
+def import_pandas(what: str) -> Any:
+    """Return pandas, which is an extra."""
+    try:
+        return importlib.import_module("pandas")
+    except ImportError:
+        raise ImportError(f'{what} needs pandas: pip install "wolfhound[data]"') from None
+
+
+def _read_arrow(path: str, layout: Layout, types: Mapping[int, str], blanks: Sequence[str] = ()) -> Any:
     """Return a table of pyarrow with these columns, by place; None if it cannot be had."""
     try:
         arrow = importlib.import_module("pyarrow")
@@ -253,7 +319,12 @@ def _read_arrow(path: str, layout: Layout, types: Mapping[int, str]) -> Any:
     try:
         plain = reader.ReadOptions(column_names=keys, skip_rows=layout.header)
         lines = reader.ParseOptions(newlines_in_values=True)
-        cells = reader.ConvertOptions(column_types=named, include_columns=list(named), null_values=[])
+        cells = reader.ConvertOptions(
+            column_types=named,
+            include_columns=list(named),
+            null_values=list(blanks),
+            strings_can_be_null=bool(blanks),
+        )
         return reader.read_csv(path, read_options=plain, parse_options=lines, convert_options=cells)
     except arrow.ArrowInvalid:
         return None

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
+from wolfhound._columns import find_source, find_vectors
 from wolfhound.core import Ids, Vector
+from wolfhound.encoding import EncodingPlan, TableAtoms, encode_source
 from wolfhound.result import Result
 
 
@@ -26,6 +28,29 @@ def check_kinds(objective: object, method: object, start: object, callback: obje
         validate.require(pair, "start", "a Result, or (ids, weights)", validate.describe(start))
     if callback is not None:
         validate.function(callback, "callback", "a function of a State")
+
+
+def find_rows(atoms: Any) -> TableAtoms | None:
+    """Return a frame or a table as atoms, without the rows that have missing values; None for others."""
+    if isinstance(atoms, TableAtoms):
+        return atoms
+    source = None if validate.is_oracle(atoms) else find_source(atoms) or find_vectors(atoms)
+    return None if source is None else encode_source(source, EncodingPlan(called="atoms"))
+
+
+def call_by_places(table: TableAtoms, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a run over the rows that are kept: ids become places."""
+    start, callback = options["start"], options["callback"]
+    if isinstance(start, Result):
+        start = replace(start, ids=table.find_places(start.ids, "start"))
+    elif start is not None and table.ids is not None:
+        start = (table.find_places(start[0], "start"), *start[1:])
+    return options | {
+        "exclude": table.find_places(options["exclude"], "exclude", strict=False),
+        "names": table.pick(options["names"], "names"),
+        "start": start,
+        "callback": callback and (lambda state: callback(replace(state, ids=table.name_rows(state.ids)))),
+    }
 
 
 def as_names(names: Any, n: int) -> Sequence[str] | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
+from wolfhound._arrow import find_kinds, read_cells
+from wolfhound._columns import ColumnCells, Kind
 from wolfhound._csv import check_columns
 from wolfhound._files import widen
 from wolfhound._spool import spool
@@ -40,6 +42,10 @@ class ParquetTable:
         with self._open(files[0]) as file:
             self._schema = file.schema_arrow
 
+    def __reduce__(self) -> tuple[type[ParquetTable], tuple[list[str]]]:
+        """Pickle the paths."""
+        return ParquetTable, (list(self._files),)
+
     @property
     def names(self) -> tuple[str, ...]:
         """All columns, in order."""
@@ -61,6 +67,35 @@ class ParquetTable:
         """Rows of these columns, of each file; spooled to disk if they are many."""
         fits = self.weigh(columns) <= _files.IN_MEMORY if load is None else load
         return [self._read_atoms(path, columns, load=fits) for path in self._files]
+
+    resident = False
+
+    @property
+    def size(self) -> int:
+        """How many rows all files have."""
+        out = 0
+        for path in self._files:
+            with self._open(path) as file:
+                out += file.metadata.num_rows
+        return out
+
+    def find_kinds(self) -> dict[str, Kind]:
+        """What each column holds; a data frame's index is none."""
+        index = _find_index(self._schema)
+        return {name: kind for name, kind in find_kinds(self._schema).items() if name not in index}
+
+    def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
+        """Yield these columns of some rows at a time, of all files."""
+        kinds = find_kinds(self._schema)
+        for path in self._files:
+            with self._open(path) as file, _name_file(self._arrow, path):
+                check_columns(names, file.schema_arrow.names)
+                for batch in file.iter_batches(_BATCH, columns=list(names)):
+                    yield {name: read_cells(batch.column(name), kinds[name], name) for name in names}
+
+    def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
+        """Return rows, with columns added, as a frame of pandas."""
+        return self._take(ids).to_pandas().assign(**added)
 
     def weigh(self, columns: Sequence[str] | None) -> int:
         """About the bytes of these columns, if they were loaded."""
@@ -161,8 +196,7 @@ def _name_file(arrow: Any, path: str) -> Iterator[None]:
 
 def find_numbers(types: Any, schema: Any) -> tuple[str, ...]:
     """Return the one column of lists, else the columns of numbers; never a data frame's index."""
-    stored = (schema.metadata or {}).get(b"pandas")
-    index = json.loads(stored)["index_columns"] if stored else []
+    index = _find_index(schema)
 
     def is_number(kind: Any) -> bool:
         return bool(types.is_integer(kind) or types.is_floating(kind))
@@ -175,6 +209,12 @@ def find_numbers(types: Any, schema: Any) -> tuple[str, ...]:
     require(len(lists) <= 1, "columns", f"given to choose among {', '.join(lists)}", "None")
     found = lists or [column.name for column in schema if is_number(column.type)]
     return tuple(name for name in found if name not in index)
+
+
+def _find_index(schema: Any) -> list[Any]:
+    """Return the columns that a data frame was indexed by."""
+    stored = (schema.metadata or {}).get(b"pandas")
+    return list(json.loads(stored)["index_columns"]) if stored else []
 
 
 def _read_blocks(path: str, file: Any, chosen: Sequence[str], rows: int = _BATCH) -> Iterator[Matrix]:

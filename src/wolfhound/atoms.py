@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound._arrays import ArrayAtoms, table
+from wolfhound._columns import find_source, find_vectors
 from wolfhound._files import FileAtoms, find_mapped_file, lock, read_ahead, summary, valid_ids, widen
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
+from wolfhound.encoding import EncodingPlan, Missing, TableAtoms, encode_source
 from wolfhound.pulse import pulse
 from wolfhound.rounding import gamma
 from wolfhound.tables import open_parts
@@ -166,6 +168,8 @@ def _parts(atoms: Atoms) -> tuple[Atoms, ...]:
 def as_atoms(value: AtomsLike, name: str = "atoms") -> Atoms:
     """Return atoms from atoms, an array, a table, a path, or a list of these.
 
+    A frame of pandas or polars, a table of Arrow or a structured array becomes atoms as `encode`
+    has it; missing values are refused here, where nothing could say which rows were left out.
     A memory map of a file becomes `FileAtoms`: mapped pages count as resident
     memory. A list of paths, atoms or 2-D arrays becomes `ConcatAtoms`; files stay
     on disk unless all of them together are small.
@@ -182,8 +186,13 @@ def as_atoms(value: AtomsLike, name: str = "atoms") -> Atoms:
     >>> as_atoms(np.zeros((3, 2), np.float32))
     ArrayAtoms(3 x 2, float32)
     """
+    if isinstance(value, TableAtoms) and value.ids is None:
+        return value.atoms
     if _is_atoms(value):
         return value
+    source = find_source(value) or find_vectors(value)
+    if source is not None:
+        return encode_source(source, EncodingPlan(missing=Missing.ERROR, called=name)).atoms
     if isinstance(value, (str, os.PathLike)):
         return join(open_parts([value], None))
     if isinstance(value, (list, tuple)) and value and all(map(_is_part, value)):
@@ -347,6 +356,8 @@ def fingerprint(atoms: Atoms) -> Fingerprint:
     >>> fingerprint(ArrayAtoms([[1.0, 2.0]]))[0][:3]
     (1, 2, 'float64')
     """
+    if isinstance(atoms, TableAtoms):  # ids are of rows of the table
+        return tuple(part._replace(n=atoms.report.rows) for part in fingerprint(atoms.atoms))
     known: Fingerprint | None = getattr(atoms, "fingerprint", None)
     return tuple(map(_print_of, _parts(atoms))) if known is None else known
 

@@ -90,10 +90,11 @@ class Columns(NamedTuple):
 
 
 class Json(NamedTuple):
-    """A field that describes itself in JSON values."""
+    """A field that describes itself in JSON values; an optional one may be missing in old folders."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
+    optional: bool = False
 
 
 Field: TypeAlias = Scalar | Array | Columns | Json
@@ -175,7 +176,8 @@ class Codec(Generic[Saved]):
                     columns = field.columns.items()
                     found[name] = field.make(**{f: c.read(stored, f"{name}_{f}", sizes) for f, c in columns})
                 case Json():
-                    found[name] = field.read(stored.params[name])
+                    stated = stored.params.get(name) if field.optional else stored.params[name]
+                    found[name] = field.read(stated)
                 case Scalar.COST:
                     number(found[name], name, low=0.0)
                 case Scalar.COUNT:

@@ -3,16 +3,17 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import plot
+from wolfhound._csv import import_pandas
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Columns, Scalar
 from wolfhound.core import AtomsLike, Ids, Ints, Status, Vector
@@ -99,11 +100,7 @@ class Trace:
 
     def to_frame(self) -> DataFrame:
         """Return the columns, and the gap, as a table of pandas."""
-        try:
-            import pandas as pd  # noqa: PLC0415 - only where it is asked for
-        except ImportError:
-            raise ImportError('Trace.to_frame needs pandas: pip install "wolfhound[data]"') from None
-        return pd.DataFrame({name: getattr(self, name) for name in (*TraceRow._fields, "gap")})
+        return make_frame({name: getattr(self, name) for name in (*TraceRow._fields, "gap")})
 
     @property
     def gap(self) -> Vector:
@@ -122,6 +119,11 @@ TRACE = Columns(
     },
 )
 """How a trace is made and saved: float64, but for some columns."""
+
+
+def make_frame(columns: Mapping[str, Any]) -> DataFrame:
+    """Return a table of pandas, which is an extra."""
+    return import_pandas("to_frame").DataFrame(dict(columns))
 
 
 class WeightedAtom(NamedTuple):
@@ -225,6 +227,11 @@ class Result:
         names = self.names[:k] if self.names is not None else (None,) * k
         columns = self.ids[:k].tolist(), names, self.weights[:k].tolist()
         return list(map(WeightedAtom._make, zip(*columns, strict=True)))
+
+    def to_frame(self) -> DataFrame:
+        """Return the active atoms as a table of pandas: id, weight, and name if there are names."""
+        names = {} if self.names is None else {"name": list(self.names)}
+        return make_frame({"id": self.ids, **names, "weight": self.weights})
 
     def plot(self, path: str | Path | None = None, *, title: str | None = None) -> Figure:
         """Draw value, lower bound and gap against passes and seconds.

@@ -15,7 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import validate
 from wolfhound._budget import fit_memory
-from wolfhound._given import as_names, as_start, check_kinds, describe_method, pick_names
+from wolfhound._given import (
+    as_names,
+    as_start,
+    call_by_places,
+    check_kinds,
+    describe_method,
+    find_rows,
+    pick_names,
+)
 from wolfhound.atoms import Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.checkpoint import Keeper
 from wolfhound.core import INNER, Atoms, AtomsLike, Method, Objective, Oracle, Progress, Start, State, Status
@@ -213,8 +221,9 @@ def minimize(
     ----------
     objective
         f, e.g. `SquaredDistance(target)`.
-    atoms : oracle, atoms, (n, d) array, path, or a list of paths
-        Anything but an oracle is searched by `Scan`.
+    atoms : oracle, atoms, (n, d) array, table, path, or a list of paths
+        Anything but an oracle is searched by `Scan`. A frame becomes atoms as `encode` has it; rows
+        with missing values are left out, and ids are those of the frame.
     method
         `FullyCorrective()` by default; over few atoms a squared distance is then minimised in
         one compiled solve, where there is no callback, start or limit.
@@ -260,6 +269,20 @@ def minimize(
     array([0.9, 0.1, 0. ])
     """
     began = time.perf_counter()
+    table = find_rows(atoms)
+    if table is not None:
+        options: dict[str, Any] = {
+            "method": method,
+            "rtol": rtol,
+            "atol": atol,
+            "max_steps": max_steps,
+            "seed": seed,
+        }
+        options |= {"max_passes": max_passes, "max_seconds": max_seconds, "max_memory": max_memory}
+        options |= {"exclude": exclude, "names": names, "start": start, "callback": callback}
+        given = call_by_places(table, options | {"checkpoint": checkpoint})
+        found = minimize(objective, table.atoms, **given)
+        return replace(found, ids=table.name_rows(found.ids), fingerprint=fingerprint(table))
     limits = Limits(steps=max_steps, passes=max_passes, seconds=max_seconds)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
     plain = all(each is None for each in (method, start, callback, checkpoint)) and limits == NO_LIMITS
@@ -273,8 +296,8 @@ def minimize(
     # Before the run: afterwards the atoms may no longer be readable.
     source, what = fingerprint(oracle.atoms), (repr(objective), describe_method(method))
     rng, warm = validate.rng(seed), as_start(start, n, banned)
-    options = {"rtol": rtol, "atol": atol, "exclude": banned, "start": warm, "seed": rng}
-    keeper = Keeper(checkpoint, source).open(objective, method, options, oracle.atoms)
+    decided = {"rtol": rtol, "atol": atol, "exclude": banned, "start": warm, "seed": rng}
+    keeper = Keeper(checkpoint, source).open(objective, method, decided, oracle.atoms)
     if keeper.ended is not None:
         return replace(keeper.ended, names=pick_names(names, keeper.ended.ids))
     # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.

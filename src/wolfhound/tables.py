@@ -11,7 +11,7 @@ import glob
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,17 +115,19 @@ _KINDS: dict[str, type[Table]] = {
 }
 
 
-def open_table(path: PathLike) -> Table:
+def open_table(path: PathLike | Sequence[PathLike]) -> Table:
     """Open a file, or all files that a glob matches, in the order of their names.
 
     Parameters
     ----------
     path
         A file with one of the known endings, ``file::name`` for one array of several, a
-        glob of these, or several with commas between, all of one kind.
+        glob of these, or several with commas between or in a list, all of one kind.
     """
-    text = os.fspath(path)
-    files = [file for part in split_paths(text) for file in _expand(part)]
+    several = isinstance(path, (list, tuple))
+    texts = list(map(os.fspath, cast(Any, path))) if several else split_paths(os.fspath(cast(PathLike, path)))
+    text = ", ".join(texts)
+    files = [file for part in texts for file in _expand(part)]
     endings = [_ending(file) for file in files]
     known = all(ending in _KINDS for ending in endings)
     require(known, "path", f"a file that ends in one of {', '.join(_KINDS)}", repr(text))

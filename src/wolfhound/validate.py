@@ -139,10 +139,18 @@ def array(value: Any, name: str, rule: str) -> np.ndarray[Any, np.dtype[Any]]:
         got = f"a masked array with {masked:,} of {value.size:,} masked: fill or drop them"
         raise TypeError(f"`{name}` must be {rule}, without masked entries. Got {got}.")
     try:
-        return np.asarray(value)
+        return np.asarray(_detach(value))
     except Exception as error:  # ragged lists; tensors on a device, with a gradient or of other types
         why = "entries of unequal length" if isinstance(value, (list, tuple)) else _line(str(error))
         raise TypeError(f"`{name}` must be {rule}. Got a {type(value).__name__}: {why}") from None
+
+
+def _detach(value: Any) -> Any:
+    """Return a tensor of torch without its gradient, in a type that numpy has; anything else as it is."""
+    if not (type(value).__module__.startswith("torch") and hasattr(value, "detach")):
+        return value
+    plain = value.detach()
+    return plain.float() if str(plain.dtype) == "torch.bfloat16" else plain
 
 
 def vector(value: Any, name: str, *, size: int | None = None) -> Vector:

@@ -137,7 +137,7 @@ def test_a_label_is_no_coordinate(run: Run, here: Path, points: Array, label: st
     drawn = [row["label"] for row in document(ran.out)["rows"]]
     assert drawn == pq.read_table("rows.parquet")[label].take(expected.ids).to_pylist()
     counted = document(run("herd", "rows.parquet", "-m", M, "--by", "code", "--json").out)["columns"]
-    assert counted == ["a", "b", "c"]
+    assert counted == ["a", "b", "c", "label", "group"]
 
 
 def test_options_that_are_repeated_add_up(run: Run, here: Path) -> None:
@@ -407,7 +407,7 @@ def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
         ),
         (
             ["rows.csv", "-m", "5", "--target", "narrow.csv"],
-            "`--target` must have the columns of ATOMS that count. Got no c.",
+            "`--target` must be a table with the columns that count. Got no c.",
         ),
         (
             ["rows.npy", "-m", "5", "--start", "1,x"],

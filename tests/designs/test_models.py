@@ -10,10 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.conformance.atoms import check_atoms
 from wolfhound import Factors, Interactions, LinearModel, Quadratic, design
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.designs.factors import FactorTable, open_factors, read_factors
+from wolfhound.designs.factors import FactorOptions, read_factors
 from wolfhound.designs.models import Coding, TermMap
 from wolfhound.threads import set_threads
 
@@ -72,27 +70,19 @@ def test_frames_files_and_grids_give_the_same_design(tmp_path: Path) -> None:
 def test_wrong_tables_are_named(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "kind": ["a", "b", "b"]})
     known = read_factors(frame, "candidates")[1]
-    with pytest.raises(ValueError, match="`given` must be a table with a column"):
+    with pytest.raises(
+        ValueError, match=r"`given` must be a table with the columns that count\. Got no kind"
+    ):
         read_factors(frame[["x"]], "given", known)
-    with pytest.raises(ValueError, match="kind is one of a, b"):
+    with pytest.raises(ValueError, match="`kind` must be one of a, b"):
         read_factors(frame.replace("b", "z"), "given", known)
-    with pytest.raises(ValueError, match="at most 64 levels"):
+    with pytest.raises(ValueError, match=r"Got name \(more than 64 different texts\)"):
         read_factors(pd.DataFrame({"name": [f"r{i}" for i in range(70)]}), "candidates")
     with pytest.raises(ValueError, match="rows of 2 columns"):
         read_factors(np.ones((2, 3)), "given", known)
     frame.to_csv(tmp_path / "c.csv", index=False)
-    with pytest.raises(ValueError, match="a column"):
-        open_factors(tmp_path / "c.csv", "candidates", wanted=["y"])
-
-
-def test_tables_of_factors_are_atoms() -> None:
-    columns = [GRID.columns[0]] * 5
-    check_atoms(lambda rows: FactorTable(ArrayAtoms(rows), rows[:, :0], columns[: rows.shape[1]]))
-    places = np.array([[0.0], [1.0], [0.0], [2.0], [1.0]])
-    only = FactorTable(None, places, [GRID.columns[1]])
-    assert only.shape == (5, 1)
-    np.testing.assert_array_equal(np.concatenate([block for _, block in only.blocks(2)]), places)
-    np.testing.assert_array_equal(only.take(np.array([3])), [[2.0]])
+    with pytest.raises(ValueError, match=r"`columns` must be among x, kind\. Got y"):
+        read_factors(tmp_path / "c.csv", "candidates", (), FactorOptions(columns=["y"]))
 
 
 def test_threads_do_not_matter() -> None:

@@ -44,8 +44,11 @@ CANDIDATES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "tiny": (1e-90 * ROWS, ("`candidates`", "1e-70")),
     "a plain oracle": (wh.Scan(ROWS), ("`candidates`", "FormScan")),
     "categories": (GRID, ("`model`", "LinearModel()", "'b'")),
-    "names": (pd.DataFrame({"n": [f"r{i}" for i in range(99)]}), ("`candidates`", "64 levels", "99 in n")),
-    "an empty frame": (pd.DataFrame({"n": []}), ("`candidates`", "rows")),
+    "names": (
+        pd.DataFrame({"n": [f"r{i}" for i in range(99)]}),
+        ("`candidates`", "n (more than 64 different"),
+    ),
+    "an empty frame": (pd.DataFrame({"n": np.empty(0)}), ("`candidates`", "rows")),
 }
 
 OPTIONS: list[tuple[str, Callable[[], object], tuple[str, ...]]] = [

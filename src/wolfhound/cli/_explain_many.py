@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 import wolfhound as wh
 from wolfhound import plot
 from wolfhound.cli import _many as many
+from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.core import Atoms
+from wolfhound.encoding import EncodingPlan, Missing, encode_source
 from wolfhound.many.result import STATUSES, ManyResult
+from wolfhound.tables import ArrayTable, open_table
+from wolfhound.validate import require
 from wolfhound.writers import write_table
 
 if TYPE_CHECKING:
@@ -98,14 +102,12 @@ class ManyExplained(NamedTuple):
         return plot.draw_distances(self.result.distance[solved], title=f"{len(self.result):,} targets")
 
 
-def explain_many(
-    atoms: Atoms, file: str, names: Sequence[str] | None, *, exclude_self: bool, **options: Any
-) -> ManyExplained:
+def explain_many(rows: opt.NamedRows, file: str, *, exclude_self: bool, **options: Any) -> ManyExplained:
     """Explain all points of a file.
 
     Parameters
     ----------
-    atoms, names
+    rows
         What explains, and what it is called.
     file
         Points, one per row.
@@ -114,7 +116,11 @@ def explain_many(
     options
         Of `minimize_many`.
     """
-    points = many.read_points(file)
+    atoms, names = rows.atoms, rows.names
+    if rows.table is not None and rows.table.ids is not None:
+        rule = "None where rows of ATOMS are left out: write them to a file of their own first"
+        require(options["out"] is None, "--save", rule, options["out"])
+    points = _read_points(file, rows)
     n, d = atoms.shape
     if points.ndim != 2 or points.shape[1] != d:
         got = points.shape[1] if points.ndim == 2 else f"shape {points.shape}"
@@ -132,4 +138,17 @@ def explain_many(
             **options,
         )
     called = names if exclude_self and names is not None else [str(i) for i in range(m)]
-    return ManyExplained(called, result, names)
+    return ManyExplained(called, rows.name_rows(result), names)
+
+
+def _read_points(file: str, rows: opt.NamedRows) -> NDArray[Any]:
+    """Points of a file: by the names of the columns that count, where both have names."""
+    if rows.table is None or not file.lower().endswith((".csv", ".parquet")):
+        return many.read_points(file)
+    source = open_table(file)
+    counted = {column.name for column in rows.table.columns}
+    if isinstance(source, ArrayTable) or not counted <= set(source.names):
+        return many.read_points(file)
+    plan = EncodingPlan(missing=Missing.ERROR, like=rows.table.columns, called="--targets")
+    table = encode_source(source, plan)
+    return table.take(np.arange(table.shape[0]))

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from wolfhound import readers
 from wolfhound.atoms import join
 from wolfhound.cli import _options as opt
-from wolfhound.cli._scale import unit_variance
 from wolfhound.core import Atoms, Ids
-from wolfhound.tables import Table, open_table
+from wolfhound.encoding import EncodingPlan, Missing, TableAtoms, encode_source, join_labels, read_column
+from wolfhound.scaling import unit_variance
+from wolfhound.tables import ArrayTable, Table, open_table
 from wolfhound.validate import require
 
 if TYPE_CHECKING:
@@ -39,60 +40,104 @@ class HerdOptions(NamedTuple):
     kernel: str
     scores: str | None
     lengthscale: float | None
+    missing: str = Missing.DROP.value
+    numeric_only: bool = False
 
 
 class Job(NamedTuple):
-    """What was read, so far without a pass over the atoms."""
+    """What was read, so far without a pass over atoms in files of arrays."""
 
     source: Table
-    columns: tuple[str, ...]
     points: Atoms  # the atoms without scores
     atoms: Atoms
-    target: Atoms | None
+    target: str | Atoms | None
     scores: Atoms | None
     by: NDArray[Any] | None
     kernel: Kernel
     start: Ids | None
     exclude: Ids | None
+    options: dict[str, Any]  # of a table, kept so that a saved run can go on
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those that count; none if they have no names."""
+        return self.points.report.counted if isinstance(self.points, TableAtoms) else ()
+
+    @property
+    def rows(self) -> int:
+        """Of the file."""
+        return self.points.report.rows if isinstance(self.points, TableAtoms) else self.points.shape[0]
 
     def prepare(self, *, standardize: bool) -> Job:
-        """Return the job with atoms as the kernel takes them; one pass to standardize."""
-        atoms, target, scores = self.atoms, self.target, self.scores
+        """Return the job with atoms as a kernel of scores takes them; one pass to standardize."""
+        if self.scores is None:
+            return self
+        points, scores = self.points, self.scores
         if standardize:
-            scaling = unit_variance(atoms)
-            atoms = scaling.of(atoms)
-            target = None if target is None else scaling.of(target)
-            scores = None if scores is None else scaling.of_scores(scores)
-        job = self._replace(points=atoms, atoms=atoms, target=target, scores=None)
-        if scores is None:
-            return job
+            scaling = unit_variance(points)
+            points, scores = scaling.of(points), scaling.of_scores(scores)
         from wolfhound.herding import with_scores  # noqa: PLC0415 - numba
 
-        return job._replace(atoms=with_scores(atoms, scores))
+        return self._replace(points=points, atoms=with_scores(points, scores))
 
 
 def read_job(given: HerdOptions) -> Job:
     """Read all that is named, and refuse what does not fit together."""
     if given.balanced and not given.by:
         raise ValueError("`--balanced` must come with --by.")
-    kernel = _make_kernel(given)
+    kernel, missing = _make_kernel(given), opt.parse_missing(given.missing)
     source = open_table(given.atoms)
-    # A label that is a number is still no coordinate.
-    columns = choose_columns(source, _split_names(given.columns, source), given.by)
-    atoms = join(source.parts(columns or None))
-    n, d = atoms.shape
+    points = _read_points(source, given, missing)
+    rows = points.report.rows if isinstance(points, TableAtoms) else points.shape[0]
     return Job(
         source=source,
-        columns=columns,
-        points=atoms,
-        atoms=atoms,
-        target=None if given.target is None else _read_target(given.target, columns, d),
-        scores=None if given.scores is None else _read_scores(given.scores, (n, d)),
-        by=_read_labels(given.by, source, n) if given.by else None,
+        points=points,
+        atoms=points,
+        target=None if given.target is None else _read_target(given.target, points, missing),
+        scores=None if given.scores is None else _read_scores(given.scores, points.shape),
+        by=_read_labels(given.by, points, rows) if given.by else None,
         kernel=kernel,
         start=_read_ids(given.start, "--start"),
         exclude=_read_ids(given.exclude, "--exclude"),
+        options=_list_options(source, given, missing),
     )
+
+
+def _list_options(source: Table, given: HerdOptions, missing: Missing) -> dict[str, Any]:
+    if isinstance(source, ArrayTable):
+        return {}
+    named = _split_names(given.columns, source)
+    return {"columns": named, "missing": missing, "numeric_only": given.numeric_only}
+
+
+def _read_points(source: Table, given: HerdOptions, missing: Missing) -> Atoms:
+    """Return the rows of a file as atoms; where there are scores, numbers only, all of them."""
+    if isinstance(source, ArrayTable):
+        if given.columns:
+            raise ValueError("`--columns` must be left out: these files have no named columns.")
+        return join(source.parts(None))
+    columns = _split_names(given.columns, source)
+    # A label that is a number is still no coordinate.
+    labels = [name for name in given.by if not _is_file(name)]
+    for name in labels:
+        rule = f"one of {', '.join(source.names)}, or a .npy or .txt file of labels"
+        require(name in source.names, "--by", rule, name)
+    with_scores = given.scores is not None
+    with opt.name_options(atoms="ATOMS"):
+        return encode_source(
+            source,
+            EncodingPlan(
+                missing=Missing.ERROR if with_scores else missing,
+                numeric_only=given.numeric_only or with_scores,
+                labels=tuple(labels),
+                called="atoms",
+            ),
+            columns,
+        )
+
+
+def _is_file(text: str) -> bool:
+    return Path(text).suffix.lower() in _LABEL_FILES
 
 
 def _make_kernel(given: HerdOptions) -> Kernel:
@@ -113,41 +158,14 @@ def _make_kernel(given: HerdOptions) -> Kernel:
     return made
 
 
-def choose_columns(
-    table: Table, columns: Sequence[str] | None, without: Collection[str] = ()
-) -> tuple[str, ...]:
-    """Return the columns that count: those named, else all of numbers but some.
-
-    Parameters
-    ----------
-    table
-        The rows.
-    columns
-        Names that the user gave.
-    without
-        Columns that count only if they are named.
-    """
-    if columns is None:
-        rest = tuple(name for name in table.numbers if name not in without)
-        if table.names and not rest:
-            raise ValueError(f"ATOMS must have columns of numbers. Got only {', '.join(table.names)}.")
-        return rest
-    if not table.names:
-        raise ValueError("`--columns` must be left out: these files have no named columns.")
-    for name in columns:
-        require(name in table.names, "--columns", f"among {', '.join(table.names)}", name)
-    require(len(set(columns)) == len(columns), "--columns", "distinct", ", ".join(columns))
-    return tuple(columns)
-
-
-def _read_target(path: str, columns: Sequence[str], d: int) -> Atoms:
+def _read_target(path: str, points: Atoms, missing: Missing) -> Atoms:
     """Return the rows to match, the same columns of them where there are names."""
     source = open_table(path)
-    wanted = columns if source.names and columns else source.numbers
-    missing = [name for name in wanted if name not in source.names]
-    if missing:
-        raise ValueError(f"`--target` must have the columns of ATOMS that count. Got no {missing[0]}.")
-    target = join(source.parts(wanted or None))
+    if isinstance(points, TableAtoms) and not isinstance(source, ArrayTable):
+        plan = EncodingPlan(missing=missing, like=points.columns, called="target")
+        with opt.name_options(target="--target", columns="--target"):
+            return encode_source(source, plan).atoms
+    target, d = join(source.parts(None)), points.shape[1]
     if target.shape[1] != d:
         raise ValueError(f"`--target` must have {d} columns, as ATOMS. Got {target.shape[1]} in {path}.")
     return target
@@ -168,19 +186,17 @@ def _split_names(texts: Sequence[str], source: Table) -> list[str] | None:
     return named or None
 
 
-def _read_labels(texts: Sequence[str], source: Table, n: int) -> NDArray[Any]:
-    """A label per row; of several columns or files, all of them together."""
-    parts = [_read_label(text, source, n) for text in texts]
-    if len(parts) == 1:
-        return parts[0]
-    return np.array([str(labels) for labels in zip(*(part.tolist() for part in parts), strict=True)])
+def _read_labels(texts: Sequence[str], points: Atoms, n: int) -> NDArray[Any]:
+    """A label per row of the file; of several columns or files, all of them together."""
+    parts = [_read_label(text, points, n) for text in texts]
+    return parts[0] if len(parts) == 1 else join_labels(parts)
 
 
-def _read_label(text: str, source: Table, n: int) -> NDArray[Any]:
-    if Path(text).suffix.lower() not in _LABEL_FILES:
-        known = f"one of {', '.join(source.names)}, or " if source.names else ""
-        require(text in source.names, "--by", f"{known}a .npy or .txt file of labels", text)
-        return source.column(text)
+def _read_label(text: str, points: Atoms, n: int) -> NDArray[Any]:
+    if not _is_file(text):
+        named = isinstance(points, TableAtoms)
+        require(named, "--by", "a .npy or .txt file of labels", text)
+        return read_column(points.source, text) if isinstance(points, TableAtoms) else np.empty(0)
     labels = _read_array(text)
     if labels.shape != (n,):
         raise ValueError(f"`--by` must hold {n:,} labels, one per row. Got shape {labels.shape} in {text}.")

@@ -3,11 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from typer import Argument, Option
 
@@ -15,10 +17,13 @@ from wolfhound import readers
 from wolfhound.atoms import join
 from wolfhound.cli._progress import watch_reading
 from wolfhound.core import Atoms
-from wolfhound.tables import open_table
+from wolfhound.encoding import EncodingPlan, Missing, TableAtoms, encode_source
+from wolfhound.tables import ArrayTable, open_table
 from wolfhound.validate import require
 
 UNLIMITED = math.inf
+
+MISSING = tuple(each.value for each in Missing)
 
 
 def option(help: str, *flags: str, **settings: Any) -> Any:
@@ -43,8 +48,20 @@ AtomsFile = Annotated[
         "a quoted glob, several with commas between; file::name for one array of a file.",
     ),
 ]
+NumericOnly = Annotated[
+    bool, option("Texts, categories and truths do not count; else they are one-hot.", "--numeric-only")
+]
+MissingValues = Annotated[
+    str,
+    option(
+        "Rows of a table with missing values: left out, filled with means, or refused.",
+        "--missing",
+        metavar="|".join(MISSING),
+    ),
+]
 Names = Annotated[
-    str | None, option("Names, one per line; else the only text column of ATOMS, if any.", metavar="FILE")
+    str | None,
+    option("Names, one per line; else the only column of texts that are no categories.", metavar="FILE"),
 ]
 Rtol = Annotated[float, stopping("Wanted proved gap, relative to the scale of f on random atoms.")]
 Atol = Annotated[float, stopping("Wanted proved gap, absolute; the larger counts.")]
@@ -88,10 +105,85 @@ def parse_count(value: float, option: str) -> int:
     return int(value)
 
 
+def parse_missing(text: str) -> Missing:
+    """Return what is to be done with missing values."""
+    require(text in MISSING, "--missing", f"one of {', '.join(MISSING)}", text)
+    return Missing(text)
+
+
+@contextlib.contextmanager
+def name_options(**names: str) -> Iterator[None]:
+    """Let an error call arguments as the user does."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        for name, option_name in {"columns": "--columns", "by": "--by", **names}.items():
+            text = text.replace(
+                f"`{name}`", f"`{option_name}`" if option_name.startswith("-") else option_name
+            )
+        raise type(error)(text) from None
+
+
 def open_atoms(path: str) -> Atoms:
     """Read atoms, and show how far it is."""
     with watch_reading():
         return readers.read_atoms(path)
+
+
+class NamedRows(NamedTuple):
+    """Rows of a file as atoms, and what they are called.
+
+    Attributes
+    ----------
+    atoms : Atoms
+        Rows that are kept.
+    names : tuple of str, optional
+        Of all rows of the file.
+    table : TableAtoms, optional
+        What the file was, if it has named columns.
+    """
+
+    atoms: Atoms
+    names: tuple[str, ...] | None
+    table: TableAtoms | None = None
+
+    @property
+    def kept_names(self) -> Sequence[str] | None:
+        """Of the atoms."""
+        return self.names if self.table is None else self.table.pick(self.names, "--names")
+
+    @property
+    def size(self) -> int:
+        """Rows of the file."""
+        return self.atoms.shape[0] if self.table is None else self.table.report.rows
+
+    def find_place(self, row: int) -> int:
+        """The atom that a row of the file is."""
+        return row if self.table is None else int(self.table.find_places([row], "--target")[0])
+
+    def name_rows(self, result: Any) -> Any:
+        """A result with ids that are rows of the file."""
+        return result if self.table is None else replace(result, ids=self.table.name_rows(result.ids))
+
+
+def read_table(path: str, names: str | None, *, missing: str, numeric_only: bool) -> NamedRows:
+    """Read a file as atoms; texts that are no categories, if they are one column, are names."""
+    source = open_table(path)
+    policy = parse_missing(missing)
+    if isinstance(source, ArrayTable):
+        return NamedRows(*read_atoms(path, names))
+    with name_options(atoms="ATOMS"), watch_reading():
+        plan = EncodingPlan(missing=policy, numeric_only=numeric_only, called="atoms")
+        table = encode_source(source, plan)
+    texts = [name for name, _ in table.report.carried if name in source.texts]
+    only = texts[0] if names is None and len(texts) == 1 else None
+    known = None if only is None else tuple(source.column(only, missing="None").tolist())
+    if names is not None:
+        known = readers.read_names(names)
+        n = table.report.rows
+        require(len(known) == n, "--names", f"{n:,} names, one per row", f"{len(known):,} in {names}")
+    return NamedRows(table.atoms, known, table)
 
 
 def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | None]:

@@ -13,13 +13,13 @@ import wolfhound as wh
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._progress import Meter, Reading
-from wolfhound.core import Atoms
 from wolfhound.validate import require
 from wolfhound.writers import Columns, write_table
 
 if TYPE_CHECKING:
     from wolfhound.designs.criteria import Criterion
     from wolfhound.designs.exact import ExactDesign
+    from wolfhound.designs.factors import Factors
     from wolfhound.designs.models import ModelLike
     from wolfhound.designs.result import Design
 
@@ -51,6 +51,8 @@ def design(
     region: Annotated[
         str | None, _what("Where predictions are wanted, for i; else all candidates.", metavar="FILE")
     ] = None,
+    missing: opt.MissingValues = "drop",
+    numeric_only: opt.NumericOnly = False,
     runs: Annotated[int | None, _what("Runs of the plan; without it, weights.", min=1)] = None,
     given: Annotated[str | None, _what("Experiments that were run already.", metavar="FILE")] = None,
     exclude: Annotated[Texts, _what("Candidates not to use: 3,17,4.", metavar="IDS")] = None,
@@ -81,14 +83,17 @@ def design(
     wolfhound design candidates.csv --given done.csv --runs 8 -o more.csv
     """
     outputs = output.Outputs(out, save, picture).check("a design", "design")
-    possible = _read_candidates(candidates, factor or (), opt.split(columns or ()))
-    with Meter(_read_meter).job() as callback:
+    possible = _find_candidates(candidates, factor or (), opt.split(columns or ()))
+    with opt.name_options(candidates="CANDIDATES"), Meter(_read_meter).job() as callback:
         found = wh.design(
             possible,
             criterion=_choose_criterion(criterion, region),
             model=_choose_model(model, intercept=not no_intercept),
             given=given,
             runs=runs,
+            columns=opt.split(columns or ()) or None,
+            missing=opt.parse_missing(missing),
+            numeric_only=numeric_only,
             exclude=opt.parse_ids(opt.split(exclude or ()), "--exclude", "ids of candidates, 3,17,4"),
             efficiency=efficiency,
             max_passes=max_passes,
@@ -103,12 +108,12 @@ def design(
     raise Exit(output.exit_code(found))
 
 
-def _read_candidates(file: str | None, factors: Sequence[str], columns: Sequence[str]) -> Atoms:
-    from wolfhound.designs.factors import Factors, open_factors  # noqa: PLC0415 - not needed for --help
+def _find_candidates(file: str | None, factors: Sequence[str], columns: Sequence[str]) -> str | Factors:
+    from wolfhound.designs.factors import Factors  # noqa: PLC0415 - not needed for --help
 
     if file is not None:
         require(not factors, "--factor", "left out where CANDIDATES are given", factors[0] if factors else "")
-        return open_factors(file, "CANDIDATES", wanted=columns)
+        return file
     require(bool(factors), "CANDIDATES", "a file, or at least one --factor", "neither")
     require(not columns, "--columns", "left out with --factor", ", ".join(columns))
     levels: dict[str, list[float] | list[str]] = {}
@@ -160,6 +165,7 @@ def _print(found: Design, plan: ExactDesign | None) -> None:
 def _document(found: Design, plan: ExactDesign | None) -> dict[str, object]:
     names = ("criterion", "efficiency", "support", "passes", "scored", "seconds", "terms")
     document: dict[str, object] = {**output.describe_outcome(found), **output.pick(found, *names)}
+    document["table"] = None if found.table is None else found.table.to_json()
     document["design"] = _list_rows(found.to_columns())
     if plan is not None:
         rows = _list_rows(plan.to_columns())

@@ -23,7 +23,7 @@ from wolfhound.cli._explain_many import explain_many
 from wolfhound.cli._options import option
 from wolfhound.cli._places import check_folder
 from wolfhound.cli._progress import GapMeter
-from wolfhound.core import Atoms, Status, Vector
+from wolfhound.core import Status, Vector
 from wolfhound.many.result import RUN
 from wolfhound.result import Result
 from wolfhound.validate import require
@@ -61,6 +61,8 @@ def explain(
     ] = None,
     names: opt.Names = None,
     exclude_self: Annotated[bool, option("Explain an atom by the others only.", "--exclude-self")] = False,
+    missing: opt.MissingValues = "drop",
+    numeric_only: opt.NumericOnly = False,
     rtol: opt.Rtol = 1e-4,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     top: opt.Top = 10,
@@ -102,20 +104,23 @@ def explain(
     check_folder(save, "--save", "a run of many targets", [RUN])
     if (targets is None) == (not target):
         raise ValueError("`--target` or `--targets` must be given, and not both.")
-    rows, known = opt.read_atoms(atoms, names)
+    rows = opt.read_table(atoms, names, missing=missing, numeric_only=numeric_only)
+    notes = [] if rows.table is None else rows.table.report.notes
+    for subject, text in notes:
+        output.notify(f"{subject}: {text}")
     goal: dict[str, Any] = {"rtol": rtol, "max_seconds": max_seconds, "seed": seed}
     if targets is not None:
         require(checkpoint is None, "--checkpoint", "given with one `--target`", "`--targets`; see --save")
-        found = explain_many(rows, targets, known, exclude_self=exclude_self, skip=skip, out=save, **goal)
+        found = explain_many(rows, targets, exclude_self=exclude_self, skip=skip, out=save, **goal)
         found.deliver(outputs, summary, as_json=as_json, top=top)
         raise Exit(many.exit_code(found.result, skip=skip))
     for given, option_name in ((summary, "--summary"), (save, "--save"), (skip or None, "--skip")):
         require(given is None, option_name, "given with `--targets` only", "`--target`")
-    wanted = _targets(rows, target or [], known, exclude_self)
+    wanted = _targets(rows, target or [], exclude_self)
     console = output.stdout()
     done = []
     kept: dict[str, Any] = {"checkpoint": checkpoint, "resumed": _check_checkpoint(checkpoint, len(wanted))}
-    for explanation in _explain_all(rows, wanted, known, **goal, **kept):
+    for explanation in _explain_all(rows, wanted, **goal, **kept):
         done.append(explanation)
         if not as_json:
             print_explanation(console, explanation, top)
@@ -145,21 +150,20 @@ def find_atom(text: str, names: Sequence[str] | None, n: int) -> int:
     raise ValueError(f"`--target` must be {rule}. Got {text}.{hint}")
 
 
-def _targets(
-    atoms: Atoms, given: Sequence[str], names: Sequence[str] | None, exclude_self: bool
-) -> list[Target]:
-    ids = [find_atom(text, names, atoms.shape[0]) for text in given]
-    points = atoms.take(np.array(ids, np.int64)).astype(np.float64)
+def _targets(rows: opt.NamedRows, given: Sequence[str], exclude_self: bool) -> list[Target]:
+    n, names = rows.size, rows.names
+    ids = [find_atom(text, names, n) for text in given]
+    places = [rows.find_place(i) for i in ids]
+    points = rows.atoms.take(np.array(places, np.int64)).astype(np.float64)
     return [
-        Target(names[i] if names else str(i), point, i if exclude_self else None)
-        for i, point in zip(ids, points, strict=True)
+        Target(names[i] if names else str(i), point, place if exclude_self else None)
+        for i, place, point in zip(ids, places, points, strict=True)
     ]
 
 
 def _explain_all(
-    atoms: Atoms,
+    rows: opt.NamedRows,
     targets: Sequence[Target],
-    names: Sequence[str] | None,
     *,
     rtol: float,
     max_seconds: float,
@@ -168,9 +172,9 @@ def _explain_all(
     resumed: str,
 ) -> Iterator[Explanation]:
     # One oracle for all: what it learns of the atoms in a first pass is kept.
-    oracle = wh.Scan(atoms)
+    oracle, names = wh.Scan(rows.atoms), rows.kept_names
     end = time.monotonic() + max_seconds
-    meter = GapMeter(atoms.shape[0], rtol=rtol, jobs=len(targets), intent=resumed)
+    meter = GapMeter(rows.atoms.shape[0], rtol=rtol, jobs=len(targets), intent=resumed)
     for target in targets:
         with meter.job() as callback:
             result = wh.minimize(
@@ -184,7 +188,7 @@ def _explain_all(
                 checkpoint=checkpoint,
                 seed=seed,
             )
-        yield Explanation(target.name, result)
+        yield Explanation(target.name, rows.name_rows(result))
         if result.status in (Status.INTERRUPTED, Status.MAX_SECONDS, Status.LOST):
             return
 

@@ -45,7 +45,7 @@ def herd(
             "--out",
         ),
     ] = None,
-    columns: Annotated[Texts, _what("Columns that count; else all of numbers.", metavar="A,B,C")] = None,
+    columns: Annotated[Texts, _what("Columns that count; else all that can.", metavar="A,B,C")] = None,
     target: Annotated[str | None, _what("Rows to match; else ATOMS themselves.", metavar="FILE")] = None,
     by: Annotated[
         Texts,
@@ -54,6 +54,8 @@ def herd(
             metavar="LABELS",
         ),
     ] = None,
+    missing: opt.MissingValues = "drop",
+    numeric_only: opt.NumericOnly = False,
     balanced: Annotated[bool, _what("Equally many rows of every class.", "--balanced")] = False,
     start: Annotated[
         Texts, _what("Rows that are chosen already, part of the m: 3,17,4 or a file of ids.", metavar="IDS")
@@ -90,6 +92,8 @@ def herd(
 
     wolfhound herd rows.parquet -m 500 -o core.parquet --by label --balanced
 
+    wolfhound herd flights.csv -m 500 --by carrier --standardize --missing mean -o core.csv
+
     wolfhound herd pool.npy -m 1000 -o matched.npy --target population.npy
 
     wolfhound herd chain.npy -m 200 -o thin.csv --kernel stein --scores gradients.npy
@@ -101,7 +105,7 @@ def herd(
 
     outputs = output.Outputs(out, save, picture).check("rows that were chosen", "herd")
     sets = (atoms, columns or (), target, by or (), balanced, start or (), exclude or ())
-    job = read_job(HerdOptions(*sets, kernel, scores, lengthscale))
+    job = read_job(HerdOptions(*sets, kernel, scores, lengthscale, missing, numeric_only))
     as_taken = job.prepare(standardize=False)
     labels = 1 if as_taken.by is None else len(np.unique(as_taken.by))
     cost = estimate_cost(as_taken.atoms, m, candidates=candidates, labels=labels, swap=swap, weights=weights)
@@ -114,6 +118,8 @@ def herd(
             kernel=ready.kernel,
             target=ready.target,
             by=ready.by,
+            standardize=standardize and job.scores is None,
+            **(job.options if job.scores is None else {}),
             balanced=balanced,
             start=ready.start,
             exclude=ready.exclude,
@@ -127,7 +133,7 @@ def herd(
     outputs.write(
         lambda path: write_rows(path, job.source, result.ids, result.weights),
         result.save,
-        figure=lambda: result.plot(atoms=ready.points),
+        figure=lambda: result.plot(atoms=None if job.scores is None else ready.points),
     )
     output.show(as_json, lambda: _document(job, result, cost), lambda: _print(job, result, out))
     raise Exit(output.exit_code(result))
@@ -179,16 +185,16 @@ def _too_late(*, as_json: bool) -> Iterator[None]:
 
 
 def _document(job: Job, result: HerdResult, cost: HerdCost) -> dict[str, object]:
-    n, d = job.atoms.shape
     columns = {"id": result.ids, "weight": result.weights}
     columns |= {} if result.labels is None else {"label": result.labels}
     chosen = zip(*(column.tolist() for column in columns.values()), strict=True)
     return {
         **output.describe_outcome(result),
-        "n": n,
-        "d": d,
+        "n": job.rows,
+        "d": job.points.shape[1],
         "m": len(result.ids),
         "columns": list(job.columns),
+        "table": None if result.table is None else result.table.to_json(),
         "kernel": result.space,
         "gain": result.gain,
         **output.pick(result, "mmd", "mmd_random", "mmd_random_spread", "reference", "ess"),
@@ -201,12 +207,13 @@ def _document(job: Job, result: HerdResult, cost: HerdCost) -> dict[str, object]
 def _print(job: Job, result: HerdResult, out: Path | None) -> None:
     console = output.stdout()
     why = "" if result.success else f"; {result.status.value}"
-    output.print_status(console, result, f"{len(result.ids):,} of {job.atoms.shape[0]:,} rows chosen{why}")
+    output.print_status(console, result, f"{len(result.ids):,} of {job.rows:,} rows chosen{why}")
     spread = f"{result.mmd_random:.4g}, give or take {result.mmd_random_spread:.2g}"
     more = ", ..." if len(result.ids) > _SHOWN else ""
     classes = [] if result.labels is None else [("classes", _counts(result.labels))]
     measured = f", then {seconds_text(result.evaluation_seconds)} to measure"
     fields = [
+        *(() if result.table is None else result.table.notes),
         ("kernel", result.space),
         ("MMD", f"{result.mmd:.4g} ({result.reference})"),
         ("random", f"{spread}: {_verdict(result)}"),

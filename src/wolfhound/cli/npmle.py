@@ -4,19 +4,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from typer import Argument, Exit
 
 import wolfhound as wh
-from wolfhound.atoms import join
+from wolfhound._columns import Kind
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
-from wolfhound.core import Vector
-from wolfhound.tables import Table, open_table
+from wolfhound.core import Ids, Vector
+from wolfhound.encoding import EncodingPlan, Missing, encode_source
+from wolfhound.tables import ArrayTable, Table, open_table
 from wolfhound.validate import require
 from wolfhound.writers import write_table
 
@@ -39,6 +40,9 @@ def npmle(
     trials: Annotated[str | None, option("Trials: a column, or one number.", metavar="COLUMN")] = None,
     df: Annotated[float | None, option("Degrees of freedom of student-t.", "--df")] = None,
     weights: Annotated[str | None, option("Column of weights, such as counts.", metavar="COLUMN")] = None,
+    missing: Annotated[
+        str, option("Rows without a value: left out, or refused.", metavar="drop|error")
+    ] = "drop",
     level: Annotated[float, option("Posterior probability of the intervals.")] = 0.95,
     atol: Annotated[float, opt.stopping("Wanted proved gap, in nats per observation.")] = 1e-6,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
@@ -68,41 +72,91 @@ def npmle(
     require(family in _SECOND, "family", f"one of {', '.join(sorted(_SECOND))}", repr(family))
     table = open_table(data)
     given = {"--se": se, "--exposure": exposure, "--trials": trials}
-    observed = _read_column(table, x, "--x")
-    second = _find_second(table, family, given, len(observed))
-    counts = None if weights is None else _read_column(table, weights, "--weights")
+    beside = _find_second(table, family, given)
+    read = _read_columns(table, {"--x": x, _SECOND[family]: beside, "--weights": weights}, missing)
+    observed, second, counts = (read.get(flag) for flag in ("--x", _SECOND[family], "--weights"))
+    second = float(beside) if second is None else second
     fit = wh.npmle(observed, _make_family(family, second, df), counts, atol=atol, max_seconds=max_seconds)
     outputs.write(
-        lambda path: write_table(path, _list_posterior(table, fit, {x: observed}, level)),
-        fit.save,
-        figure=fit.plot,
+        lambda path: write_table(path, _list_posterior(table, fit, x, read, level)), fit.save, figure=fit.plot
     )
-    output.show(as_json, lambda: _document(fit), lambda: output.print_plain(repr(fit)))
+    output.show(
+        as_json,
+        lambda: _document(fit) | {"dropped": read.dropped},
+        lambda: output.print_plain("\n".join([repr(fit), *read.notes])),
+    )
     raise Exit(output.exit_code(fit))
 
 
-def _read_column(table: Table, name: str, flag: str) -> Vector:
-    """One column of numbers."""
-    require(name in table.names, flag, f"a column among {', '.join(table.names)}", repr(name))
-    atoms = join(table.parts([name]))
-    return atoms.take(np.arange(atoms.shape[0]))[:, 0].astype(np.float64)
+class _Columns(NamedTuple):
+    """What was read of a table: columns of the rows that are complete."""
+
+    values: dict[str, Vector]
+    ids: Ids
+    rows: int
+    notes: list[str]
+
+    @property
+    def dropped(self) -> int:
+        """Rows that were left out."""
+        return self.rows - len(self.ids)
+
+    def get(self, flag: str) -> Any:
+        """The column of an option; None if it names none."""
+        return self.values.get(flag)
+
+    def spread(self, values: NDArray[Any]) -> Vector:
+        """Values of all rows, nan where one was left out."""
+        out = np.full(self.rows, np.nan)
+        out[self.ids] = values
+        return out
 
 
-def _find_second(table: Table, family: str, given: dict[str, str | None], n: int) -> float | Vector:
-    """Standard errors, exposures or trials: a number, or a column."""
+def _read_columns(table: Table, flags: dict[str, str | None], missing: str) -> _Columns:
+    """Read the columns of numbers that options name, without rows in which one has no value."""
+    require(
+        missing in ("drop", "error"), "--missing", "one of drop, error: a mean is no observation", missing
+    )
+    # What is no column of --se and the like is a number; of the others, a mistake.
+    sure = {flag for flag in flags if flag in ("--x", "--weights")}
+    named = {
+        flag: name
+        for flag, name in flags.items()
+        if name is not None and (flag in sure or name in table.names)
+    }
+    for flag, name in named.items():
+        require(name in table.names, flag, f"a column among {', '.join(table.names)}", repr(name))
+    if isinstance(table, ArrayTable):
+        raise ValueError("DATA must be a .csv or .parquet table. Got arrays without names.")
+    kinds = table.find_kinds()
+    for flag, name in named.items():
+        what = f"a column of numbers; {name} holds {kinds[name].value}"
+        require(kinds[name] is Kind.NUMBER, flag, what, repr(name))
+    wanted = list(dict.fromkeys(named.values()))
+    with opt.name_options():
+        found = encode_source(table, EncodingPlan(missing=Missing(missing), called="DATA"), wanted)
+    rows = found.take(np.arange(found.shape[0])).astype(np.float64)
+    values = {flag: np.ascontiguousarray(rows[:, wanted.index(name)]) for flag, name in named.items()}
+    ids = np.arange(found.report.rows) if found.ids is None else found.ids
+    notes = [f"  {subject:<8} {text}" for subject, text in found.report.notes]
+    return _Columns(values, ids, found.report.rows, notes)
+
+
+def _find_second(table: Table, family: str, given: dict[str, str | None]) -> str:
+    """Standard errors, exposures or trials: the text of a number, or a column."""
     flag = _SECOND[family]
     for other, text in given.items():
         require(text is None or other == flag, other, f"left out with --family {family}", text)
     text = given[flag]
     if text is None:
         raise ValueError(f"`{flag}` must be given with --family {family}: a column, or one number. Got none.")
-    if text in table.names:
-        return _read_column(table, text, flag)
-    try:
-        return float(text)
-    except ValueError:
-        names = ", ".join(table.names)
-        raise ValueError(f"`{flag}` must be a number or a column among {names}. Got {text!r}.") from None
+    if text not in table.names:
+        try:
+            float(text)
+        except ValueError:
+            names = ", ".join(table.names)
+            raise ValueError(f"`{flag}` must be a number or a column among {names}. Got {text!r}.") from None
+    return text
 
 
 def _make_family(name: str, second: float | Vector, df: float | None) -> LikelihoodFamily:
@@ -117,18 +171,19 @@ def _make_family(name: str, second: float | Vector, df: float | None) -> Likelih
 
 
 def _list_posterior(
-    table: Table, fit: MixtureFit, observed: dict[str, Vector], level: float
+    table: Table, fit: MixtureFit, x: str, read: _Columns, level: float
 ) -> dict[str, NDArray[Any]]:
-    """The texts of every row, its observation, and what the fit says of it."""
+    """The texts of every row, its observation, and what the fit says of it; nan for rows left out."""
     ends = fit.posterior_interval(level=level)
-    texts = {name: table.column(name, missing="") for name in table.texts if name not in observed}
+    texts = {name: table.column(name, missing="") for name in table.texts if name != x}
     found = {
+        x: read.values["--x"],
         "posterior_mean": fit.posterior_mean(),
         "low": ends[:, 0],
         "high": ends[:, 1],
         "lfsr": fit.lfsr(),
     }
-    return {**texts, **observed, **found}
+    return {**texts, **{name: read.spread(values) for name, values in found.items()}}
 
 
 def _document(fit: MixtureFit) -> dict[str, object]:

@@ -18,7 +18,7 @@ from wolfhound.atoms import MappedAtoms, fingerprint, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Oracle, Vector
 from wolfhound.designs.criteria import Criterion, DOptimal
 from wolfhound.designs.exact import Pool
-from wolfhound.designs.factors import Column, read_factors
+from wolfhound.designs.factors import Column, FactorOptions, read_factors
 from wolfhound.designs.models import (
     MODELS,
     ModelLike,
@@ -32,6 +32,7 @@ from wolfhound.designs.newton import Task
 from wolfhound.designs.rank import complete_sample, draw_sample
 from wolfhound.designs.result import Design
 from wolfhound.designs.search import POOL, DesignState, Search
+from wolfhound.encoding import Missing, TableAtoms
 from wolfhound.oracles.forms import FormScan, find_candidates, survey
 from wolfhound.solve import Limits, Outcome, drive
 from wolfhound.threads import one_blas_thread
@@ -54,6 +55,9 @@ def design(
     given: AtomsLike | None = None,
     runs: int | None = None,
     exclude: ArrayLike | None = None,
+    columns: Sequence[str] | None = None,
+    missing: Missing = Missing.DROP,
+    numeric_only: bool = False,
     efficiency: float = 1.0 - 1e-6,
     max_passes: float = math.inf,
     max_seconds: float = math.inf,
@@ -78,6 +82,14 @@ def design(
         How many more are planned, which says how much the given ones weigh.
     exclude : (e,) ids, optional
         Candidates that must not be used.
+    columns
+        Of a table: those that are factors; None: all that can be.
+    missing
+        Of a table: candidates, and given runs, with missing values are left out, `Missing.DROP`;
+        numbers filled with means, `Missing.MEAN`; or refused, `Missing.ERROR`. Ids stay those
+        of the table.
+    numeric_only
+        Of a table: texts and truths are no factors.
     efficiency
         What is to be proved.
     max_passes, max_seconds
@@ -109,8 +121,11 @@ def design(
     rng = validate.rng(seed)
     criterion = DOptimal() if criterion is None else criterion
     validate.kind(criterion, "criterion", "a criterion such as DOptimal()", "find_root", "name")
+    options = FactorOptions(columns, missing, numeric_only)
     with one_blas_thread():
-        terms = _prepare(candidates, model, rng)
+        terms = _prepare(candidates, model, rng, options)
+        if terms.table is not None:
+            exclude = terms.table.find_places(exclude, "exclude", strict=False)
         banned = np.sort(validate.ids([] if exclude is None else exclude, "exclude", terms.rows.shape[0]))
         past = np.empty((0, terms.rows.shape[1])) if given is None else _read_all(terms.of(given, "given"))
         share = _weigh_given(len(past), runs)
@@ -159,6 +174,8 @@ class _Candidates(NamedTuple):
         What it took to prepare them.
     oracle : optional
         The caller's.
+    missing : Missing
+        What happens to rows with missing values.
     """
 
     factors: Atoms
@@ -167,6 +184,16 @@ class _Candidates(NamedTuple):
     make: Callable[[Matrix], Matrix] | None
     passes: float = 0.0
     oracle: Oracle | None = None
+    missing: Missing = Missing.DROP
+
+    @property
+    def table(self) -> TableAtoms | None:
+        """What the candidates were, if that was a table."""
+        return self.factors if isinstance(self.factors, TableAtoms) else None
+
+    def name_rows(self, pool: Pool) -> Pool:
+        """Candidates by the rows of the table that they are."""
+        return pool if self.table is None else pool._replace(ids=self.table.name_rows(pool.ids))
 
     def take(self, ids: Ids) -> Pool:
         """Return candidates, in float64."""
@@ -175,13 +202,15 @@ class _Candidates(NamedTuple):
 
     def of(self, value: AtomsLike, name: str) -> Atoms:
         """Terms of other rows of factors."""
-        rows, _ = read_factors(value, name, self.spec.columns)
+        rows, _ = read_factors(value, name, self.spec.columns, FactorOptions(missing=self.missing))
         if self.make is None:
             return rows
         return map_terms(rows, self.make, self.rows.shape[1], np.dtype(np.float64))
 
 
-def _prepare(candidates: Oracle | AtomsLike, model: ModelLike, rng: np.random.Generator) -> _Candidates:
+def _prepare(
+    candidates: Oracle | AtomsLike, model: ModelLike, rng: np.random.Generator, options: FactorOptions
+) -> _Candidates:
     """Read the candidates and apply the model."""
     if validate.is_oracle(candidates):
         rows = find_candidates(candidates.atoms)
@@ -190,7 +219,13 @@ def _prepare(candidates: Oracle | AtomsLike, model: ModelLike, rng: np.random.Ge
             raise TypeError(f"`candidates` must be {what}. Got {validate.describe(candidates)}.")
         columns = tuple(Column(f"x{i}") for i in range(1, rows.shape[1] + 1))
         return _Candidates(rows, rows, _name_terms(columns), None, oracle=candidates)
-    factors, columns = read_factors(candidates, "candidates")  # type: ignore[arg-type]
+    factors, columns = read_factors(candidates, "candidates", (), options)  # type: ignore[arg-type]
+    return _apply(factors, columns, model, rng)._replace(missing=options.missing)
+
+
+def _apply(
+    factors: Atoms, columns: tuple[Column, ...], model: ModelLike, rng: np.random.Generator
+) -> _Candidates:
     if model is None:
         texts = [column.name for column in columns if column.levels]
         validate.require(not texts, "model", "given for categories, e.g. LinearModel()", f"None for {texts}")
@@ -304,7 +339,8 @@ def _run(search: Search, ids: Ids, names: Sequence[str], passes: float) -> Itera
 def _harvest(terms: _Candidates, search: Search, matrix: Vector, k: int) -> Pool:
     """Return the candidates with the largest x'Bx, by one pass."""
     scale = search.scale
-    return terms.take(survey(search.oracle, matrix / np.outer(scale, scale), k, search.exclude).ids)
+    best = survey(search.oracle, matrix / np.outer(scale, scale), k, search.exclude).ids
+    return terms.name_rows(terms.take(best))
 
 
 def _finish(terms: _Candidates, aim: Aim, outcome: Outcome[DesignState], search: Search) -> Design:
@@ -313,7 +349,8 @@ def _finish(terms: _Candidates, aim: Aim, outcome: Outcome[DesignState], search:
     order = np.lexsort((state.ids, -state.weights))
     ids, weights = state.ids[order], state.weights[order]
     pool = np.concatenate([ids, np.setdiff1d(state.near, ids)])
-    _, rows, settings = terms.take(pool)
+    pool, rows, settings = terms.name_rows(terms.take(pool))
+    ids = pool[: len(ids)]
     k, g = len(ids), max(len(aim.given), 1)
     task = Task(aim.root, aim.given.T @ aim.given / g, aim.share)
     return Design(
@@ -335,6 +372,7 @@ def _finish(terms: _Candidates, aim: Aim, outcome: Outcome[DesignState], search:
         pool_rows=rows,
         pool_settings=settings,
         fingerprint=fingerprint(terms.factors),
+        table=None if terms.table is None else terms.table.report,
         terms_of=terms.make if terms.spec.kind == "function" else None,
         harvest=partial(_harvest, terms, search),
     )

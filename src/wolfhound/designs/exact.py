@@ -13,6 +13,7 @@ from scipy.linalg import qr
 
 from wolfhound.core import Ids, Ints, Vector
 from wolfhound.designs.factors import Column
+from wolfhound.result import make_frame
 from wolfhound.validate import count
 
 _ROUNDS = 40
@@ -98,9 +99,7 @@ class ExactDesign:
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per run."""
-        import pandas as pd  # noqa: PLC0415 - an extra
-
-        return pd.DataFrame(self.to_columns())
+        return make_frame(self.to_columns())
 
     def __repr__(self) -> str:
         """Runs, points and what is proved."""

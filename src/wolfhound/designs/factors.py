@@ -7,7 +7,6 @@ Rows of factors are numbers throughout: a category is the place of its level.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -15,14 +14,22 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound._coding import EncodedColumn
+from wolfhound._columns import Kind
 from wolfhound._files import lock, valid_ids
-from wolfhound.atoms import ArrayAtoms, as_atoms, join
+from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix
-from wolfhound.tables import open_table
+from wolfhound.encoding import (
+    ColumnSource,
+    EncodingPlan,
+    Missing,
+    TableAtoms,
+    check_missing,
+    choose_columns,
+    encode_source,
+    find_table,
+)
 from wolfhound.validate import array, describe, kind, require
-
-MOST_LEVELS = 64
-"""Levels of a category; more are a name of the row."""
 
 
 class Column(NamedTuple):
@@ -133,170 +140,74 @@ def _check_levels(name: str, given: Any) -> NDArray[Any]:
 # ---------------------------------------------------------------- whatever the caller has
 
 
-@final
-class FactorTable:
-    """Rows of factors in a file or a frame, and what their columns are: atoms.
-
-    Parameters
-    ----------
-    numbers
-        Atoms, which may stay in a file; None if all columns are categories.
-    places : (n, c)
-        Categories, as places of their levels: the last columns.
-    columns
-        All columns.
-    """
-
-    def __init__(self, numbers: Atoms | None, places: Matrix, columns: Sequence[Column]) -> None:
-        self._numbers, self._places, self.columns = numbers, places, tuple(columns)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, columns)."""
-        n = len(self._places) if self._numbers is None else self._numbers.shape[0]
-        return n, len(self.columns)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """That of the numbers."""
-        return np.dtype(np.float32) if self._numbers is None else self._numbers.dtype
-
-    def take(self, ids: Ids) -> Matrix:
-        """Return the rows of these ids."""
-        ids = valid_ids(ids, self.shape[0])
-        return self._join(None if self._numbers is None else self._numbers.take(ids), self._places[ids])
-
-    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
-        """Yield (first id, block) over all rows once, in order."""
-        if self._numbers is None:
-            for first in range(0, len(self._places), rows):
-                yield first, lock(self._join(None, self._places[first : first + rows]))
-            return
-        for first, block in self._numbers.blocks(rows):
-            yield first, lock(self._join(block, self._places[first : first + len(block)]))
-
-    def _join(self, numbers: Matrix | None, places: Matrix) -> Matrix:
-        beside = places.astype(self.dtype)
-        return beside if numbers is None else np.concatenate([numbers, beside], axis=1)
-
-
 def read_factors(
-    value: AtomsLike, name: str, known: Sequence[Column] = ()
+    value: AtomsLike, name: str, known: Sequence[Column] = (), options: FactorOptions | None = None
 ) -> tuple[Atoms, tuple[Column, ...]]:
     """Return rows of numbers, and what their columns are.
 
     Parameters
     ----------
     value
-        Factors, atoms, an array, a frame, or a path; texts of frames and files are categories.
+        Factors, atoms, an array, a table, or a path; texts of tables are categories.
     name
         What the caller calls it.
     known
         Columns that it must have: those of the candidates, for given runs and regions.
+    options
+        How a table is read.
     """
     found: Atoms
-    frame: Any = value
-    if isinstance(value, (Factors, FactorTable)):
+    if isinstance(value, Factors):
         found, columns = value, value.columns
-    elif hasattr(frame, "columns") and hasattr(frame, "to_numpy"):
-        found = _read_columns({str(key): np.asarray(frame[key]) for key in frame.columns}, name, known)
-        columns = found.columns
-    elif isinstance(value, (str, os.PathLike)):
-        found = open_factors(value, name, known=known)
-        columns = found.columns
+    elif isinstance(value, TableAtoms):
+        found, columns = value, _list_columns(value)
+    elif (source := find_table(value)) is not None:
+        table = _read_table(source, name, known, options or FactorOptions())
+        found, columns = table, _list_columns(table)
     else:
+        given = options is None or options.columns is None
+        require(given, "columns", "None: these have no names", options and options.columns)
         found = as_atoms(value, name)
-        columns = _number_columns(found.shape[1])
+        columns = tuple(Column(f"x{i}") for i in range(1, found.shape[1] + 1))
     if known:
         wide, rule = found.shape[1], f"rows of {len(known)} columns, as the candidates"
         require(wide == len(known), name, rule, f"{wide} columns")
     return found, tuple(known) or columns
 
 
-def open_factors(
-    path: str | os.PathLike[str], name: str, *, wanted: Sequence[str] = (), known: Sequence[Column] = ()
-) -> FactorTable:
-    """Open a file; its numbers stay there if they are many, its texts are read.
+class FactorOptions(NamedTuple):
+    """How a table becomes rows of factors: see `encode`."""
 
-    Parameters
-    ----------
-    path
-        .npy, .npz, .csv or .parquet.
-    name
-        What the caller calls it.
-    wanted
-        Names of the columns to use; none: all of numbers and texts.
-    known
-        As in `read_factors`.
-    """
-    table = open_table(path)
-    if not table.names:
-        require(not wanted, "columns", "none: .npy and .npz files have no names", ", ".join(wanted))
-        atoms = join(table.parts(None))
-        return FactorTable(atoms, np.empty((atoms.shape[0], 0)), _number_columns(atoms.shape[1]))
-    asked = {column.name: column for column in known}
-    names = list(asked) or list(wanted) or [*table.numbers, *table.texts]
-    missing = [each for each in names if each not in table.names]
-    require(not missing, name, f"a table with a column {missing[:1]}", f"columns {', '.join(table.names)}")
-    texts = [each for each in names if (each in asked and asked[each].levels) or each in table.texts]
-    numbers = [each for each in names if each not in texts]
-    require(
-        not known or [*numbers, *texts] == names,
-        name,
-        "a table with numbers where the candidates have them",
-        "texts",
+    columns: Sequence[str] | None = None
+    missing: Missing = Missing.DROP
+    numeric_only: bool = False
+
+
+def _read_table(
+    source: ColumnSource, name: str, known: Sequence[Column], options: FactorOptions
+) -> TableAtoms:
+    """Rows of factors, numbers first; a text is the place of its level."""
+    check_missing(options.missing)
+    like = tuple(EncodedColumn(column.name, column.levels, (column.name,)) for column in known)
+    plan = EncodingPlan(
+        missing=options.missing,
+        numeric_only=options.numeric_only,
+        places=True,
+        names=False,
+        like=like,
+        called=name,
     )
-    kinds, places = [Column(each) for each in numbers], []
-    for title in texts:
-        values = table.column(title)
-        kinds.append(_describe_column(title, values, name, asked.get(title)))
-        places.append(_place(values, kinds[-1], name))
-    held = join(table.parts(numbers)) if numbers else None
-    require(bool(kinds), name, "a table with columns of numbers or texts", "none")
-    n = len(places[0]) if held is None else held.shape[0]
-    return FactorTable(held, np.stack(places, axis=1) if places else np.empty((n, 0)), kinds)
+    if like:
+        return encode_source(source, plan)
+    kinds = source.find_kinds()
+    chosen, _ = choose_columns(kinds, options.columns, plan)
+    texts = [each for each in chosen if kinds[each] in (Kind.TEXT, Kind.TRUTH)]
+    order = {each: place for place, each in enumerate([*(c for c in chosen if c not in texts), *texts])}
+    return encode_source(source, plan, options.columns, order=order)
 
 
-def _number_columns(count: int) -> tuple[Column, ...]:
-    return tuple(Column(f"x{i}") for i in range(1, count + 1))
-
-
-def _read_columns(columns: Mapping[str, NDArray[Any]], name: str, known: Sequence[Column]) -> FactorTable:
-    """Columns of a frame; numbers first, as files have them."""
-    require(len(columns) > 0 and len(next(iter(columns.values()))) > 0, name, "a table with rows", "none")
-    asked = {column.name: column for column in known}
-    missing = [each for each in asked if each not in columns]
-    require(not missing, name, f"a table with a column {missing[:1]}", f"columns {', '.join(columns)}")
-    kinds = [_describe_column(title, columns[title], name, asked.get(title)) for title in (asked or columns)]
-    kinds = sorted(kinds, key=lambda column: bool(column.levels))
-    numbers = [_read_numbers(columns[each.name], each.name, name) for each in kinds if not each.levels]
-    places = [_place(columns[each.name], each, name) for each in kinds if each.levels]
-    n = len(columns[kinds[0].name])
-    atoms = ArrayAtoms(np.ascontiguousarray(np.stack(numbers, axis=1))) if numbers else None
-    return FactorTable(atoms, np.stack(places, axis=1) if places else np.empty((n, 0)), kinds)
-
-
-def _read_numbers(values: NDArray[Any], title: str, name: str) -> NDArray[np.float64]:
-    require(values.dtype.kind in "fiub", name, f"a table whose {title} is a column of numbers", values.dtype)
-    return values.astype(np.float64)
-
-
-def _describe_column(title: str, values: NDArray[Any], name: str, known: Column | None) -> Column:
-    if known is not None:
-        return known
-    if values.dtype.kind in "fiub":
-        return Column(title)
-    levels = tuple(sorted(set(map(str, values.tolist()))))
-    rule = f"a table whose texts have at most {MOST_LEVELS} levels; leave names of rows out"
-    require(len(levels) <= MOST_LEVELS, name, rule, f"{len(levels):,} in {title}")
-    return Column(title, levels)
-
-
-def _place(values: NDArray[Any], column: Column, name: str) -> NDArray[np.float64]:
-    """The places of texts among the levels."""
-    places = {level: float(i) for i, level in enumerate(column.levels)}
-    texts = list(map(str, values.tolist()))
-    strange = [text for text in texts if text not in places]
-    rule = f"a table whose {column.name} is one of {', '.join(column.levels)}"
-    require(not strange, name, rule, repr(strange[:1]))
-    return np.array([places[text] for text in texts])
+def _list_columns(table: TableAtoms) -> tuple[Column, ...]:
+    """The factors of a table; columns that are one-hot already are numbers."""
+    coded = [column.levels if column.names == (column.name,) else () for column in table.columns]
+    pairs = zip(table.columns, coded, strict=True)
+    return tuple(Column(name, levels) for column, levels in pairs for name in column.names)

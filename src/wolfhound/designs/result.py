@@ -30,6 +30,8 @@ from wolfhound.designs.models import MODELS, ModelSpec
 from wolfhound.designs.picture import draw_design
 from wolfhound.designs.proof import Between, compare, enclose
 from wolfhound.designs.rank import describe_aliases, find_null_space
+from wolfhound.encoding import TableReport
+from wolfhound.result import make_frame
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import LARGEST, count, require
 
@@ -67,6 +69,8 @@ class Design:
         What `round` works on: terms of the given runs, C, and candidates worth a run.
     fingerprint : Fingerprint
         Of the candidates.
+    table : TableReport, optional
+        What became of the rows and columns, where a table was given.
     terms_of : function, optional
         Rows of factors to rows of terms, where the model is the caller's; not saved.
     harvest : function, optional
@@ -98,6 +102,7 @@ class Design:
     pool_rows: Vector
     pool_settings: Vector
     fingerprint: Fingerprint = ()
+    table: TableReport | None = None
     terms_of: Callable[[Matrix], Matrix] | None = None
     harvest: Harvest | None = None
 
@@ -219,9 +224,7 @@ class Design:
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per candidate with weight."""
-        import pandas as pd  # noqa: PLC0415 - an extra
-
-        return pd.DataFrame(self.to_columns())
+        return make_frame(self.to_columns())
 
     def plot(self, path: str | Path | None = None, *, title: str | None = None) -> Figure:
         """Draw the design and its variance function.
@@ -265,6 +268,11 @@ class Design:
         """
         return CODEC.load(folder, None if atoms is None else read_factors(atoms, "atoms")[0])
 
+    def _notes(self) -> list[tuple[str, str]]:
+        """What is to be known of the table; categories are factors here, not one-hot."""
+        notes = () if self.table is None else self.table.notes
+        return [(subject, text) for subject, text in notes if subject != "one-hot"]
+
     def __repr__(self) -> str:
         """What is proved, the cost, and the largest weights."""
         top = [
@@ -278,6 +286,7 @@ class Design:
             f"  {self.criterion}-efficiency >= {show_efficiency(self.efficiency)}, proved",
             f"  support  {self.support:,} candidates: {'; '.join(top)}{more}",
             f"  terms    {len(self.terms):,}: {named}",
+            *(f"  {subject:<8} {text}" for subject, text in self._notes()),
             f"  cost     {self.passes:.3g} passes, {self.scored:,} forms, {self.seconds:.3g} s",
         ]
         return "\n".join(lines)
@@ -351,6 +360,7 @@ CODEC = Codec(
         "status": Scalar.STATUS,
         "criterion": Scalar.TEXT,
         "model": Json(_write_model, _read_model),
+        "table": Json(lambda table: table and table.to_json(), TableReport.from_json, optional=True),
     },
     _check,
 )

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
-from wolfhound.atoms import as_atoms
 from wolfhound.core import AtomsLike, Ids, Ints, Progress
+from wolfhound.encoding import Missing
 from wolfhound.herding.draw import draw_ids, speak_of, take_rows
 from wolfhound.herding.kernels import Kernel, check_kernel
 from wolfhound.herding.kernels.gaussian import Gaussian
@@ -24,6 +24,7 @@ from wolfhound.herding.labels import Labels, allot
 from wolfhound.herding.result import HerdResult
 from wolfhound.herding.session import KernelSession
 from wolfhound.herding.settings import HerdData, HerdSettings, check_start, seed_number
+from wolfhound.herding.tabular import TableOptions, as_names
 from wolfhound.solve import Limits
 
 LEAST, TIMES = 10_000, 4
@@ -40,13 +41,17 @@ def herd(
     *,
     kernel: Kernel | None = None,
     target: AtomsLike | None = None,
-    by: ArrayLike | None = None,
+    by: ArrayLike | str | Sequence[str] | None = None,
     balanced: bool = False,
     start: ArrayLike | None = None,
     exclude: ArrayLike | None = None,
     weights: bool = False,
     swap: bool = False,
     row_weights: ArrayLike | None = None,
+    columns: Sequence[str] | None = None,
+    missing: Missing = Missing.DROP,
+    numeric_only: bool = False,
+    standardize: bool = False,
     candidates: int | None = None,
     max_seconds: float = math.inf,
     callback: Callable[[Progress], bool | None] | None = None,
@@ -62,8 +67,9 @@ def herd(
 
     Parameters
     ----------
-    atoms : (n, d) array, atoms, path, or a list of these
-        What to pick from; never all in memory if in files.
+    atoms : (n, d) array, atoms, path, a list of these, or a table
+        What to pick from; never all in memory if in files. A frame of pandas or polars, a table
+        of Arrow, and .csv and .parquet files become atoms as `encode` has it.
     m
         Atoms wanted in all, those of `start` included.
     kernel
@@ -72,7 +78,7 @@ def herd(
         a `Kernel` of your own.
     target : (t, d), optional
         Other atoms to stand for, rather than those picked from.
-    by : (n,) labels, optional
+    by : (n,) labels, or the name of a column or several, optional
         Pick for each label: in proportion to its atoms, at least one each. The mean
         of each label is matched beside that of all atoms; two passes.
     balanced
@@ -89,6 +95,15 @@ def herd(
     row_weights : (n,), optional
         Weights >= 0 of the atoms (of the target, if given) in the mean; only
         ratios matter.
+    columns
+        Of a table: those that count; None: all that can, without those of `by`.
+    missing
+        Of a table: rows with missing values are left out, `Missing.DROP`; filled with the means
+        of the columns, `Missing.MEAN`; or refused, `Missing.ERROR`. Ids stay those of the table.
+    numeric_only
+        Of a table: texts, categories and truths do not count, else they are one-hot.
+    standardize
+        Scale the columns to variance 1 first; one more pass.
     candidates
         Random atoms to pick from (with `by`: of each label), at least as many as
         are to be picked. Default ``max(10_000, 4 * m)``, at most all.
@@ -107,7 +122,8 @@ def herd(
     Returns
     -------
     HerdResult
-        ``ids``, ``weights``, ``mmd``, ``mmd_random``, ...; ``.extend(m)``, ``.plot()``.
+        ``ids``, ``weights``, ``mmd``, ``mmd_random``, ...; ``.extend(m)``, ``.plot()``; of a table
+        ``.frame``, the chosen rows, and ``.table``, what became of its columns.
 
     Examples
     --------
@@ -120,23 +136,35 @@ def herd(
     flags: dict[str, Any] = {"balanced": balanced, "weights": weights, "swap": swap, "evaluate": evaluate}
     for name, value in flags.items():
         validate.flag(value, name)
-    given = as_atoms(atoms)
-    chosen, banned = check_start(given.shape[0], m, start, exclude)
+    options = TableOptions(as_names(columns), missing, numeric_only, standardize).check()
     validate.require(by is not None or not balanced, "balanced", "False without `by`", balanced)
     alone = target is None or by is None
     validate.require(alone, "target", "None with `by`: herd each label on its own", "one")
-    data, number = HerdData.of(given, target, by, row_weights), seed_number(seed)
+    chosen_kernel = Gaussian() if kernel is None else kernel
+    centred = bool(getattr(chosen_kernel, "centred", False))
+    validate.require(not (centred and standardize), "standardize", "False with scores: scale both", True)
+    data, number = HerdData.of(atoms, target, by, row_weights, options), seed_number(seed)
+    chosen, banned = _check_ids(data, m, start, exclude)
     settings = HerdSettings(
-        kernel=_fit_kernel(Gaussian() if kernel is None else kernel, data, number),
+        kernel=_fit_kernel(chosen_kernel, data, number),
         candidates=_count_candidates(data, m, candidates, start=chosen, exclude=banned, balanced=balanced),
         held=len(chosen),
         exclude=banned,
         seed=number,
+        options=options,
         **flags,
         **data.fingerprints(),
     )
     session = KernelSession(data=data, settings=settings, ids=chosen)
     return HerdResult(**session.run(m, Limits(seconds=max_seconds), callback, began))
+
+
+def _check_ids(data: HerdData, m: int, start: ArrayLike | None, exclude: ArrayLike | None) -> tuple[Ids, Ids]:
+    """Return the ids of `start` and `exclude` among the rows that are kept."""
+    if data.table is not None:
+        start = data.table.find_places(start, "start")
+        exclude = data.table.find_places(exclude, "exclude", strict=False)
+    return check_start(data.atoms.shape[0], m, start, exclude)
 
 
 def _fit_kernel(kernel: Kernel, data: HerdData, seed: int) -> Kernel:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -16,11 +17,12 @@ from wolfhound import plot
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS, Array, Codec, Columns, Json, Scalar, check_weights
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Status, Vector
+from wolfhound.encoding import TableAtoms, TableReport
 from wolfhound.herding.evaluation import Curve
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.session import Callback, resume
 from wolfhound.herding.settings import HerdSettings
-from wolfhound.result import TRACE, Trace
+from wolfhound.result import TRACE, Trace, make_frame
 from wolfhound.validate import kind, require
 
 if TYPE_CHECKING:
@@ -86,6 +88,8 @@ class HerdResult:
     settings : HerdSettings, optional
         What decided the run; None in a feature space, and for a saved kernel that is
         in no table.
+    table : TableReport, optional
+        What became of the rows and columns, where a table was given.
     session : Session, optional
         What `extend` goes on with.
     """
@@ -108,6 +112,7 @@ class HerdResult:
     mmd_by: Vector | None = None
     fingerprint: Fingerprint = ()
     settings: HerdSettings | None = None
+    table: TableReport | None = None
     session: Session | None = None
 
     @property
@@ -140,13 +145,27 @@ class HerdResult:
         """Why the run ended, how good the atoms are and what it cost."""
         return f"{self.status.value}: {_describe_quality(self)} after {_describe_cost(self)}"
 
+    @property
+    def frame(self) -> Any:
+        """The chosen rows with `id` and `weight`, as the kind of table that was given; of files, pandas."""
+        table = getattr(self.session, "table", None)
+        if table is None:
+            what = "a table that was given, in this process: atoms of arrays, and saved results, have none"
+            raise ValueError(f"`frame` needs {what}. Take rows by `ids`.")
+        return table.take_rows(self.ids, id=self.ids, weight=self.weights)
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one row per pick: id, weight, and label if there are any."""
+        labels = {} if self.labels is None else {"label": self.labels}
+        return make_frame({"id": self.ids, "weight": self.weights, **labels})
+
     def extend(
         self,
         m: int,
         *,
         atoms: AtomsLike | None = None,
         target: AtomsLike | None = None,
-        by: ArrayLike | None = None,
+        by: ArrayLike | str | Sequence[str] | None = None,
         row_weights: ArrayLike | None = None,
         max_seconds: float = math.inf,
         callback: Callback | None = None,
@@ -199,9 +218,11 @@ class HerdResult:
         if title is not None:
             kind(title, "title", "a string", str)
         chosen = sample = None
+        table = atoms if isinstance(atoms, TableAtoms) else getattr(self.session, "table", None)
         given = as_atoms(atoms) if atoms is not None else self.session.atoms if self.session else None
         if given is not None:
-            sample, chosen = _take_drawn(given, self.ids)
+            ids = self.ids if table is None else table.find_places(self.ids, "ids")
+            sample, chosen = _take_drawn(given, ids)
         figure = plot.draw_herd(
             sizes=self.curve.sizes.astype(np.float64),
             mmd=self.curve.mmd,
@@ -266,6 +287,7 @@ def _describe(result: HerdResult) -> list[str]:
         f"  atoms    {k:,} of {n:,}, effective {result.ess:,.6g}{unused}: {first}",
         f"  mmd      {_describe_quality(result)} ({random})",
         *by,
+        *(f"  {subject:<8} {text}" for subject, text in (result.table.notes if result.table else ())),
         f"  on       {result.reference}",
         f"  cost     {_describe_cost(result)}; evaluation {result.evaluation_seconds:.3g} s",
         f"  in       {result.space}",
@@ -327,6 +349,7 @@ CODEC = Codec(
             },
         ),
         "settings": Json(lambda settings: settings and settings.to_json(), HerdSettings.from_json),
+        "table": Json(lambda table: table and table.to_json(), TableReport.from_json, optional=True),
     },
     _check,
 )

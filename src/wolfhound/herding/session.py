@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeAlias, final
 
 import numpy as np
 
 from wolfhound import simplex, store
-from wolfhound.atoms import Fingerprint, as_atoms, fingerprint
+from wolfhound.atoms import Fingerprint
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Progress, Vector
+from wolfhound.encoding import TableAtoms, find_table
 from wolfhound.herding.draw import take_rows
 from wolfhound.herding.embedding import FEATURES, Embedding, embed
 from wolfhound.herding.evaluation import evaluate, measure_herd, skip_evaluation
@@ -22,6 +23,7 @@ from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.kernels.features import Features
 from wolfhound.herding.labels import LabelAtoms, Labels, Means, fit_jointly
 from wolfhound.herding.settings import HerdData, HerdSettings
+from wolfhound.herding.tabular import name_rows
 from wolfhound.result import Trace
 from wolfhound.solve import Limits
 from wolfhound.validate import count, function, require
@@ -56,6 +58,11 @@ class KernelSession:
         """What was herded."""
         return self.data.atoms
 
+    @property
+    def table(self) -> TableAtoms | None:
+        """The table that it was."""
+        return self.data.table
+
     def extend(self, m: int, *, max_seconds: float, callback: Callback | None) -> dict[str, Any]:
         """Go on to m atoms; return the fields of the result."""
         began = time.perf_counter()
@@ -77,6 +84,7 @@ class KernelSession:
         """
         if callback is not None:
             function(callback, "callback", "a function of a state")
+            callback = _name_ids(callback, self.data.table)
         data, settings = self.data, self.settings
         herd, driven = run(
             self._gather, m, begun=self.ids, swap=settings.swap, limits=limits, callback=callback, began=began
@@ -94,7 +102,7 @@ class KernelSession:
                 deadline=began + limits.seconds,
             )
         return quality._asdict() | {
-            "ids": herd.ids,
+            "ids": name_rows(data.table, herd.ids),
             "weights": weights,
             "seconds": seconds,
             "passes": driven.last.passes,
@@ -103,8 +111,9 @@ class KernelSession:
             "trace": Trace.of(driven.rows),
             "space": repr(settings.kernel),
             "labels": None if data.labels is None else data.labels.values[herd.ids],
-            "fingerprint": fingerprint(data.atoms),
-            "settings": settings,
+            "fingerprint": data.fingerprint,
+            "settings": replace(settings, exclude=name_rows(data.table, settings.exclude)),
+            "table": None if data.table is None else data.table.report,
             "session": KernelSession(data=data, settings=settings, ids=herd.ids, herd=herd),
         }
 
@@ -118,6 +127,14 @@ class KernelSession:
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         """Pickle as None."""
         return forget, ()
+
+
+def _name_ids(callback: Callback, table: TableAtoms | None) -> Callback:
+    """Let a caller see rows of the table that was given."""
+    if table is None or table.ids is None:
+        return callback
+    # States of `herd` are `Picks`, which have ids.
+    return lambda state: callback(replace(state, ids=table.name_rows(state.ids)))  # type: ignore
 
 
 def forget() -> None:
@@ -138,12 +155,20 @@ def resume(
     """
     if atoms is None:
         raise ValueError("`atoms` must be given: this result was loaded or pickled without them.")
-    known = as_atoms(atoms)
-    _check_same("atoms", fingerprint(known), made_from)
     for name, value in given.items():
         if value is not None and not getattr(settings, name):
             _check_same(name, "given", "")
-    data = HerdData.of(known, **given)
+    if (
+        not isinstance(atoms, TableAtoms) and find_table(atoms) is None
+    ):  # else labels decide which rows are kept
+        _check_same("atoms", HerdData.of(atoms, None, None, None, settings.options).fingerprint, made_from)
+    data = HerdData.of(atoms, **given, options=settings.options)
+    _check_same("atoms", data.fingerprint, made_from)
+    if data.table is not None:
+        settings = replace(
+            settings, exclude=data.table.find_places(settings.exclude, "exclude", strict=False)
+        )
+        ids = data.table.find_places(ids, "ids")
     for name, found in data.fingerprints().items():
         _check_same(name, found, getattr(settings, name))
     return KernelSession(data=data, settings=settings, ids=ids)

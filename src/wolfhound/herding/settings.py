@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import store
-from wolfhound.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
+from wolfhound.atoms import Fingerprint, PartPrint, fingerprint
 from wolfhound.core import Atoms, AtomsLike, Ids, Vector
+from wolfhound.encoding import TableAtoms
 from wolfhound.herding.kernels import KERNELS, Kernel
 from wolfhound.herding.kernels.features import row_shares
 from wolfhound.herding.labels import Labels
+from wolfhound.herding.tabular import AS_USUAL, TableOptions, read_rows
 from wolfhound.validate import count, flag, ids, require
 
 FLAGS = ("balanced", "weights", "swap", "evaluate")
@@ -37,29 +39,47 @@ class HerdData:
         Of the atoms.
     row_weights : (t,), optional
         Weights of what is to be stood for, with sum 1.
+    table : TableAtoms, optional
+        What the atoms were; ids of its rows are what a caller sees.
     """
 
     atoms: Atoms
     target: Atoms | None
     labels: Labels | None
     row_weights: Vector | None
+    table: TableAtoms | None = None
 
     @classmethod
     def of(
-        cls, atoms: Atoms, target: AtomsLike | None, by: ArrayLike | None, row_weights: ArrayLike | None
+        cls,
+        atoms: AtomsLike,
+        target: AtomsLike | None,
+        by: ArrayLike | None,
+        row_weights: ArrayLike | None,
+        options: TableOptions = AS_USUAL,
     ) -> HerdData:
         """Check what a caller gives; the row weights are scaled to sum 1."""
-        goal = None if target is None else as_atoms(target, "target")
-        n, d = atoms.shape
-        if goal is not None:
-            check_width(goal, d)
-        shares = row_shares(row_weights, n if goal is None else goal.shape[0], "row_weights")
+        rows = read_rows(atoms, target, by, options)
+        n, d = rows.atoms.shape
+        if rows.target is not None:
+            check_width(rows.target, d)
+        elif rows.table is not None:
+            row_weights = rows.table.pick(row_weights, "row_weights")
+        size = n if rows.target is None else rows.target.shape[0]
+        shares = row_shares(row_weights, size, "row_weights")
         return cls(
-            atoms=atoms,
-            target=goal,
-            labels=None if by is None else Labels.of(by, n, shares),
+            atoms=rows.atoms,
+            target=rows.target,
+            labels=None if rows.by is None else Labels.of(rows.by, n, shares),
             row_weights=shares,
+            table=rows.table,
         )
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Of the atoms; of a table with the number of its rows, of which ids are."""
+        parts = fingerprint(self.atoms)
+        return parts if self.table is None else tuple(p._replace(n=self.table.report.rows) for p in parts)
 
     def fingerprints(self) -> dict[str, Any]:
         """What tells this data from other data: the fields of `HerdSettings` of these names."""
@@ -100,6 +120,8 @@ class HerdSettings:
         Of the target, () if there is none.
     by, row_weights : str
         Digests of the labels and the row weights, "" where there are none.
+    options : TableOptions
+        How a table became atoms.
     """
 
     kernel: Kernel
@@ -114,6 +136,7 @@ class HerdSettings:
     target: Fingerprint
     by: str
     row_weights: str
+    options: TableOptions = AS_USUAL
 
     def to_json(self) -> dict[str, Any] | None:
         """Return JSON values; None for a kernel that is in no table, so cannot be made again."""
@@ -125,6 +148,7 @@ class HerdSettings:
             "kernel": {"name": name} | self.kernel.to_json(),
             "exclude": self.exclude.tolist(),
             "target": [list(part) for part in self.target],
+            "options": self.options.to_json(),
         }
 
     @classmethod
@@ -145,6 +169,7 @@ class HerdSettings:
             target=tuple(PartPrint(*part) for part in saved["target"]),
             by=str(saved["by"]),
             row_weights=str(saved["row_weights"]),
+            options=TableOptions.from_json(saved.get("options")),
         )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wolfhound import validate
 from wolfhound.core import Ids, Ints, Vector
+from wolfhound.encoding import TableAtoms
 from wolfhound.validate import LARGEST, require
 
 _BLOCK = 1 << 22
@@ -155,6 +156,17 @@ def read_exclude(exclude: Any, m: int, n: int) -> Excluded:
     parts = [validate.ids(each, f"exclude[{i}]", n) for i, each in enumerate(exclude)]
     starts = np.cumsum([0, *map(len, parts)]).astype(np.int64)
     return Excluded(starts, np.concatenate(parts), False)
+
+
+def find_excluded(table: TableAtoms, exclude: Any) -> Any:
+    """Return excluded rows of a table as places among those that are kept, in the same form."""
+    if exclude is None or table.ids is None:
+        return exclude
+    if isinstance(exclude, np.ndarray) and exclude.ndim == 2 and exclude.dtype.kind in "iu":
+        return [table.find_places(row[row >= 0], "exclude", strict=False) for row in exclude]
+    if isinstance(exclude, (list, tuple)) and any(np.ndim(each) for each in exclude):
+        return [table.find_places(each, "exclude", strict=False) for each in exclude]
+    return table.find_places(exclude, "exclude", strict=False)
 
 
 def _read_padded(exclude: Ids, m: int, n: int) -> Excluded:

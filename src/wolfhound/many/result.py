@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar
 from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Status, Vector
+from wolfhound.result import make_frame
 from wolfhound.validate import count, require
 
 STATUSES = (
@@ -152,8 +153,6 @@ class ManyResult:
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per target."""
-        import pandas as pd  # noqa: PLC0415 - an extra
-
         columns: dict[str, Any] = {}
         if len(self.shape) > 1:
             axes = ("row", "column", *(f"axis{a}" for a in range(2, len(self.shape))))
@@ -163,7 +162,7 @@ class ManyResult:
         columns |= {} if self.price is None else {"price": self.price}
         columns |= {"support": self.support, "passes": self.passes}
         columns["status"] = np.array([status.name for status in STATUSES])[self.codes]
-        return pd.DataFrame(columns)
+        return make_frame(columns)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write to a folder that `load` reads; it must be new, empty, or hold such a result."""

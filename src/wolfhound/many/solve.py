@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
+from wolfhound._given import find_rows
 from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Objective, Oracle
+from wolfhound.encoding import RowAtoms
 from wolfhound.gram._small import build_small
-from wolfhound.many._given import Excluded, Targets, read_exclude, read_targets
+from wolfhound.many._given import Excluded, Targets, find_excluded, read_exclude, read_targets
 from wolfhound.many._objectives import (
     ObjectiveGoals,
     as_points,
@@ -120,6 +122,22 @@ def minimize_many(
            [0. , 1. , 0. ]])
     """
     began = time.perf_counter()
+    table = find_rows(atoms)
+    if table is not None:
+        validate.require(
+            out is None or table.ids is None, "out", "None where rows of a table are left out", out
+        )
+        options: dict[str, Any] = {
+            "rtol": rtol,
+            "atol": atol,
+            "at_most_one": at_most_one,
+            "max_atoms": max_atoms,
+        }
+        options |= {"max_memory": max_memory, "max_seconds": max_seconds, "skip": skip, "out": out}
+        options |= {"callback": callback, "seed": seed, "exclude": find_excluded(table, exclude)}
+        solved = minimize_many(targets, table.atoms, **options)
+        rows = solved.atoms if table.ids is None else RowAtoms(table)
+        return replace(solved, ids=table.name_rows(solved.ids), fingerprint=fingerprint(table), atoms=rows)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
     clock = Clock(began + validate.number(max_seconds, "max_seconds", low=0.0))
     memory = MEMORY if max_memory is None else validate.memory(max_memory, "max_memory")
@@ -133,9 +151,9 @@ def minimize_many(
         found = read_objectives(cast(Sequence[Objective], targets), d)
         points = as_points(found)
         if points is None:
-            options = {"rtol": rtol, "atol": atol, "exclude": exclude, "seed": seed, "callback": callback}
-            options |= {"at_most_one": at_most_one, "max_atoms": max_atoms, "max_memory": memory}
-            return _minimize_list(found, oracle, out, clock, options)
+            each = {"rtol": rtol, "atol": atol, "exclude": exclude, "seed": seed, "callback": callback}
+            each |= {"at_most_one": at_most_one, "max_atoms": max_atoms, "max_memory": memory}
+            return _minimize_list(found, oracle, out, clock, each)
         targets = points
     given = read_targets(targets, d, skip=validate.flag(skip, "skip"))
     excluded = read_exclude(exclude, len(given.rows), n)

@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from wolfhound import plot
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import WEIGHTS, Array, Codec, Scalar, check_weights
-from wolfhound.core import AtomsLike, Matrix, Status, Vector
+from wolfhound.core import AtomsLike, Ids, Matrix, Status, Vector
 from wolfhound.mixtures._newton import improve
 from wolfhound.mixtures._picture import draw_mixture
 from wolfhound.mixtures._rows import EXPONENTS, LikelihoodRows, scale_logs
 from wolfhound.mixtures.families import FAMILIES, LikelihoodFamily, OwnDensity, Parameters
+from wolfhound.result import make_frame
 from wolfhound.validate import count, number, require, rng, within
 
 if TYPE_CHECKING:
@@ -73,12 +74,12 @@ class MixtureFit:
         The observations and their weights, as given.
     family : LikelihoodFamily
         Of the observations.
-    rounds : int
-        Certificates, or reads of the likelihoods, that it took.
-    seconds : float
-        What it took.
+    rounds, seconds
+        Certificates, or reads of the likelihoods, and the time that it took.
     status : Status
         Why it ended.
+    ids : (n,) int64, optional
+        Rows of the column that `x` was; None: all of it.
 
     Examples
     --------
@@ -102,6 +103,7 @@ class MixtureFit:
     rounds: int
     seconds: float
     status: Status
+    ids: Ids | None = None
     fingerprint: Fingerprint = ()
 
     @property
@@ -244,11 +246,9 @@ class MixtureFit:
 
     def to_frame(self) -> Any:
         """The support and its mass as a pandas frame."""
-        import pandas  # noqa: PLC0415 - an optional package
-
         names = ["theta"] if self.support.ndim == 1 else ["mu", "sigma"]
         columns = dict(zip(names, np.atleast_2d(self.support.T), strict=True))
-        return pandas.DataFrame({**columns, "mass": self.mass})
+        return make_frame({**columns, "mass": self.mass})
 
     def plot(self, path: str | Path | None = None, *, title: str | None = None) -> Figure:
         """Draw the prior, the marginal against the data, and how observations are shrunken.
@@ -344,8 +344,8 @@ def _check(fit: MixtureFit) -> None:
         require(gap >= 0.0, "gap", ">= 0", gap)
     require(bool(fit.weights.sum() > 0.0), "weights", "of a positive sum", fit.weights.sum())
     fit.family.check(fit.x)
-    pairs = fit.family.name == "normal-mean-scale"
-    require((fit.support.ndim == 2) == pairs, "support", "of the family's parameters", fit.support.shape)
+    right = (fit.support.ndim == 2) == (fit.family.name == "normal-mean-scale")
+    require(right, "support", "of the family's parameters", fit.support.shape)
 
 
 class _Saved(NamedTuple):
@@ -354,9 +354,7 @@ class _Saved(NamedTuple):
     fit: MixtureFit
 
     def __getattr__(self, name: str) -> Any:
-        if name == "name":
-            return self.fit.family.name
-        value = getattr(self.fit, name)
+        value: Any = self.fit.family.name if name == "name" else getattr(self.fit, name)
         return value[:, None] if name in ("support", "grid") and value.ndim == 1 else value
 
 
@@ -385,6 +383,7 @@ CODEC = _FitCodec(
             "grid": Array(shape=("m", "p"), low=-1e150, high=1e150),
             "x": Array(shape=("observations",), low=-1e150, high=1e150),
             "weights": Array(shape=("observations",), low=0.0, high=1e300),
+            "ids": Array(shape=("observations",), dtype=np.int64, low=0, optional=True),
             "constants": Array(shape=("numbers", "observations"), low=0.0, high=1e300),
             "value": Scalar.NUMBER,
             "gap": Scalar.NUMBER,

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound.core import Ints, Matrix, Status, Vector
+from wolfhound.core import Ids, Ints, Matrix, Status, Vector
+from wolfhound.encoding import Missing, check_missing, read_numbers
 from wolfhound.mixtures import _newton
 from wolfhound.mixtures._continuum import Continuum, from_theta, to_theta
 from wolfhound.mixtures._exchange import exchange
@@ -35,6 +36,7 @@ def npmle(
     weights: ArrayLike | None = None,
     grid: ArrayLike | None = None,
     *,
+    missing: Missing = Missing.DROP,
     atol: float = 1e-6,
     max_seconds: float = math.inf,
     seed: int = 0,
@@ -58,6 +60,9 @@ def npmle(
         Of the observations, such as counts: 8 distinct counts are 8 observations.
     grid : (m,) or (m, 2), optional
         Parameters to choose among.
+    missing
+        Observations of a column of a frame that are missing are left out, `Missing.DROP`, or
+        refused, `Missing.ERROR`; `ids` of the fit says which are there.
     atol
         Wanted gap, in nats per observation.
     max_seconds
@@ -79,6 +84,7 @@ def npmle(
     """
     begin = time.monotonic()
     used = as_family(family)
+    x, used, weights, ids = _leave_out(x, used, weights, missing)
     found = used.check(x)
     atol = number(atol, "atol", low=0.0, strict=True)
     end = begin + number(max_seconds, "max_seconds", low=0.0)
@@ -97,9 +103,31 @@ def npmle(
         x=found,
         weights=raw,
         family=used,
+        ids=ids,
         seconds=time.monotonic() - begin,
         status=Status.GAP_REACHED if goal <= atol else late,
     )
+
+
+def _leave_out(
+    x: Any, family: LikelihoodFamily, weights: Any, missing: Missing
+) -> tuple[Any, LikelihoodFamily, Any, Ids | None]:
+    """Leave out the missing observations of a column; arrays stay as they are."""
+    check_missing(missing)
+    rule = "Missing.DROP or Missing.ERROR: a mean is no observation"
+    require(missing is not Missing.MEAN, "missing", rule, missing)
+    read = read_numbers(x)
+    if read is None:
+        return x, family, weights, None
+    values, gone = read
+    if not gone.any():
+        return values, family, weights, None
+    told = f"{gone.sum():,} missing, the first in row {gone.argmax()}"
+    require(missing is Missing.DROP, "x", "free of missing values; leave them out (Missing.DROP)", told)
+    keep = np.flatnonzero(~gone).astype(np.int64)
+    if weights is not None:
+        weights = check_weights(weights, len(values))[keep]
+    return values[keep], family.take(keep), weights, keep
 
 
 class _Distinct(NamedTuple):

@@ -39,7 +39,7 @@ class Scaling:
         """Return the atoms scaled, block by block, in their own precision."""
         d = len(self.shift)
         if atoms.shape[1] != d:
-            raise ValueError(f"`--target` must have {d} columns, as ATOMS. Got {atoms.shape[1]}.")
+            raise ValueError(f"`target` must have {d} columns, as the atoms. Got {atoms.shape[1]}.")
         return MappedAtoms(atoms, self, d, atoms.dtype)
 
     def of_scores(self, scores: Atoms) -> MappedAtoms:

@@ -1,0 +1,56 @@
+"""Choose 200 flights that stand for all, from a table as it comes: texts, numbers, missing values.
+
+The same on the command line, for a table of your own:
+`wolfhound herd flights.csv -m 200 --by carrier --standardize -o core.parquet`.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import pandas as pd
+
+from wolfhound import Missing, encode, herd
+
+
+def make_table(n: int) -> pd.DataFrame:
+    """A table of flights that never were."""
+    rng = np.random.default_rng(0)
+    carrier = rng.choice(["AA", "B6", "DL", "UA"], n, p=[0.2, 0.3, 0.3, 0.2])
+    miles = rng.gamma(3.0, 350.0, n)
+    late = rng.exponential(20.0, n) - 8.0 + 6.0 * (carrier == "B6")
+    late[rng.random(n) < 0.03] = np.nan  # cancelled
+    return pd.DataFrame(
+        {
+            "carrier": carrier,
+            "origin": rng.choice(["EWR", "JFK", "LGA"], n),
+            "tail": [f"N{i}" for i in rng.integers(0, n, n)],
+            "miles": miles,
+            "minutes": 20.0 + miles / 8.0,
+            "late": late,
+        }
+    )
+
+
+def main() -> None:
+    flights = make_table(5000)
+    print(encode(flights))  # what becomes of the table: rows left out, columns coded and carried
+
+    result = herd(flights, 200, by="carrier", standardize=True)
+    print(result)
+    core = result.frame  # the chosen rows, with their ids and weights
+    print(core.head(3).to_string())
+
+    complete = flights.dropna()
+    for column in ("late", "miles"):
+        all_of_them, few = complete[column].mean(), np.average(core[column], weights=core["weight"])
+        print(f"mean of {column}: {all_of_them:.2f} of all flights, {few:.2f} of 200")
+    shares = core.groupby("origin")["weight"].sum().round(3).to_dict()
+    print(
+        "shares of origins:", shares, "of", complete["origin"].value_counts(normalize=True).round(3).to_dict()
+    )
+
+    filled = herd(flights, 200, standardize=True, missing=Missing.MEAN)
+    print(f"{filled.table.dropped} rows are left out if means stand for what is missing")
+
+
+if __name__ == "__main__":
+    main()

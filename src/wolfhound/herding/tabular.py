@@ -1,0 +1,163 @@
+"""What herding takes from a table: rows as atoms, labels by names of columns, a target that matches."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolfhound.atoms import as_atoms, finite_rows
+from wolfhound.core import Atoms, Ids
+from wolfhound.encoding import (
+    ColumnSource,
+    EncodingPlan,
+    Missing,
+    TableAtoms,
+    check_missing,
+    encode_source,
+    find_table,
+)
+from wolfhound.scaling import unit_variance
+from wolfhound.validate import flag, require
+
+_SAMPLE = 1000  # rows that say whether one column swamps the others
+
+
+class TableOptions(NamedTuple):
+    """How a table becomes atoms, as the caller has it; saved with a result, so that it can go on.
+
+    Attributes
+    ----------
+    columns : tuple of str, optional
+        Those that count; None: all that can.
+    missing : Missing
+        What happens to rows with missing values.
+    numeric_only : bool
+        Whether texts are left alone.
+    standardize : bool
+        Whether columns are scaled to variance 1; of arrays too.
+    """
+
+    columns: tuple[str, ...] | None = None
+    missing: Missing = Missing.DROP
+    numeric_only: bool = False
+    standardize: bool = False
+
+    def check(self) -> TableOptions:
+        """Refuse what is none of these."""
+        check_missing(self.missing)
+        for name in ("numeric_only", "standardize"):
+            flag(getattr(self, name), name)
+        if isinstance(self.columns, str):
+            raise TypeError(f"`columns` must be a list of names. Got {self.columns!r}.")
+        return self if self.columns is None else self._replace(columns=tuple(self.columns))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {**self._asdict(), "missing": self.missing.value}
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any] | None) -> TableOptions:
+        """Return the options of such values; those of old folders are the usual ones."""
+        if saved is None:
+            return cls()
+        names = None if saved["columns"] is None else tuple(map(str, saved["columns"]))
+        values = {**saved, "columns": names, "missing": Missing(saved["missing"])}
+        return cls(**{name: values[name] for name in cls._fields}).check()
+
+
+AS_USUAL = TableOptions()
+"""What is done if the caller says nothing."""
+
+
+class HerdRows(NamedTuple):
+    """What is picked from and stood for.
+
+    Attributes
+    ----------
+    atoms, target : Atoms
+    by : labels, one per atom, or None
+    table : TableAtoms, optional
+        What the atoms were.
+    """
+
+    atoms: Atoms
+    target: Atoms | None
+    by: Any
+    table: TableAtoms | None
+
+
+def read_rows(atoms: Any, target: Any, by: Any, options: TableOptions) -> HerdRows:
+    """Return atoms, the target and the labels, from whatever the caller has."""
+    source = atoms.source if isinstance(atoms, TableAtoms) else find_table(atoms)
+    names = _find_names(by, source)
+    table = None
+    if isinstance(atoms, TableAtoms):
+        table = atoms
+    elif source is not None:
+        plan = EncodingPlan(
+            missing=options.missing, numeric_only=options.numeric_only, labels=names, called="atoms"
+        )
+        table = encode_source(source, plan, options.columns)
+    require(
+        table is not None or options.columns is None,
+        "columns",
+        "None: these atoms have no names",
+        options.columns,
+    )
+    rows = as_atoms(atoms) if table is None else table.atoms
+    goal = _read_target(target, table, options.missing)
+    if table is not None and by is not None:
+        by = table.read_labels(names) if names else table.pick(by, "by")
+    if options.standardize:
+        scaling = unit_variance(rows)
+        rows, goal = scaling.of(rows), None if goal is None else scaling.of(goal)
+    elif table is not None:
+        table = _note_scale(table)
+    return HerdRows(rows, goal, by, table)
+
+
+def _find_names(by: Any, source: ColumnSource | None) -> tuple[str, ...]:
+    """Return the columns that `by` names; none if it is labels."""
+    if isinstance(by, str):
+        names = () if source is None else source.names
+        rule = (
+            f"a column among {', '.join(names)}" if names else "labels, one per row, or a column of a table"
+        )
+        require(by in names, "by", rule, repr(by))
+        return (by,)
+    plain = isinstance(by, (list, tuple)) and len(by) > 0 and all(isinstance(each, str) for each in by)
+    return tuple(by) if plain and source is not None and set(by) <= set(source.names) else ()
+
+
+def _read_target(target: Any, table: TableAtoms | None, missing: Missing) -> Atoms | None:
+    if target is None:
+        return None
+    if isinstance(target, TableAtoms):
+        return target.atoms
+    source = None if table is None else find_table(target)
+    if table is None or source is None:
+        return as_atoms(target, "target")
+    plan = EncodingPlan(missing=missing, like=table.columns, called="target")
+    return encode_source(source, plan).atoms
+
+
+def _note_scale(table: TableAtoms) -> TableAtoms:
+    """Note, in the report, whether one column swamps the others."""
+    n = table.shape[0]
+    some = np.arange(n) if n <= _SAMPLE else np.random.default_rng(0).choice(n, _SAMPLE, replace=False)
+    found = table.find_swamping(finite_rows(table.atoms, np.sort(some).astype(np.int64)))
+    return replace(table, report=replace(table.report, swamping=found))
+
+
+def name_rows(table: TableAtoms | None, places: Ids) -> Ids:
+    """Return the rows of the table that was given; of other atoms, the ids as they are."""
+    return places if table is None else table.name_rows(places)
+
+
+def as_names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return a list of names as a tuple; a text is checked later."""
+    return columns if columns is None or isinstance(columns, str) else tuple(columns)  # type: ignore[return-value]
