@@ -222,7 +222,7 @@ def block_rows(atoms: Atoms, nbytes: int = 16 << 20) -> int:
     return max(1, nbytes // (atoms.shape[1] * atoms.dtype.itemsize))
 
 
-def check_finite(block: Matrix, first: int) -> None:
+def check_finite(block: Matrix, first: int, name: str = "atoms") -> None:
     """Raise ValueError if an entry is nan or infinite, naming its row.
 
     Parameters
@@ -231,6 +231,8 @@ def check_finite(block: Matrix, first: int) -> None:
         Rows of a pass.
     first
         Id of the first of them.
+    name
+        What the caller calls them.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(block.sum()):  # one fast read; a sum that overflows is looked into below
@@ -239,7 +241,7 @@ def check_finite(block: Matrix, first: int) -> None:
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
         where = f"row {first + row}, column {column}"
-        raise ValueError(f"`atoms` must be finite. Got {block[row, column]} in {where}.")
+        raise ValueError(f"`{name}` must be finite. Got {block[row, column]} in {where}.")
 
 
 def finite_rows(atoms: Atoms, ids: Ids) -> Matrix:
