@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -330,18 +331,28 @@ class PartPrint(NamedTuple):
 Fingerprint: TypeAlias = tuple[PartPrint, ...]
 
 
-def fingerprint(atoms: Atoms) -> Fingerprint:
+def fingerprint(atoms: Atoms, sizes: Sequence[int] | None = None) -> Fingerprint:
     """Return one `PartPrint` per part: tells whether two atoms are the same.
 
     Reads up to 1,024 rows with fixed random ids (all, if there are fewer), so
     a change of other rows goes unseen. The same for the same rows in memory,
     on disk and in shards, which say their own.
 
+    Parameters
+    ----------
+    atoms
+        What is told.
+    sizes
+        Rows of each part, n in all; default: as the atoms are in parts.
+
     Examples
     --------
     >>> fingerprint(ArrayAtoms([[1.0, 2.0]]))[0][:3]
     (1, 2, 'float64')
     """
+    if sizes is not None:
+        ends = np.cumsum([0, *sizes]).tolist()
+        return tuple(_print_of(atoms, a, b) for a, b in itertools.pairwise(ends))
     known: Fingerprint | None = getattr(atoms, "fingerprint", None)
     return tuple(map(_print_of, _parts(atoms))) if known is None else known
 
@@ -349,13 +360,14 @@ def fingerprint(atoms: Atoms) -> Fingerprint:
 _NAMES = {np.dtype(kind): np.dtype(kind).name for kind in (np.float32, np.float64)}  # .name takes its time
 
 
-def _print_of(atoms: Atoms) -> PartPrint:
-    n, d = atoms.shape
+def _print_of(atoms: Atoms, start: int = 0, stop: int | None = None) -> PartPrint:
+    d, whole = atoms.shape[1], stop is None
+    n = (atoms.shape[0] if stop is None else stop) - start
     # Raw bits of PCG64 stay the same in all versions of numpy, those of a Generator may not.
     some = np.random.PCG64(20).random_raw(SAMPLE) % np.uint64(n) if n > SAMPLE else None
-    rows = getattr(atoms, "plain", None) if some is None else None
+    rows = getattr(atoms, "plain", None) if some is None and whole else None
     if rows is None:
-        rows = atoms.take(np.arange(n) if some is None else np.unique(some).astype(np.int64))
+        rows = atoms.take(start + (np.arange(n) if some is None else np.unique(some).astype(np.int64)))
     data = rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
     return PartPrint(n, d, _NAMES[atoms.dtype], digest)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, final
@@ -189,8 +190,8 @@ class ClusterIndex(ProbingIndex):
             `Origin.is_stale`.
         """
         atoms, added = append_rows(self._atoms, rows)
-        buckets = insert_rows(self._buckets, self._clusters, atoms, added)
-        return self._edit(atoms, buckets, added.shape[0], rebuild)
+        edit = partial(insert_rows, self._buckets, self._clusters, atoms, added)
+        return self._edit(atoms, edit, added.shape[0], rebuild)
 
     def remove(self, ids: ArrayLike, *, rebuild: bool | None = None) -> ClusterIndex:
         """Return the index of the atoms without some; those behind move up, as with ``numpy.delete``.
@@ -205,14 +206,16 @@ class ClusterIndex(ProbingIndex):
         gone = check_removed(self._atoms, ids)
         if not len(gone):
             return self
-        return self._edit(
-            remove_rows(self._atoms, gone), delete_rows(self._buckets, gone), len(gone), rebuild
-        )
+        edit = partial(delete_rows, self._buckets, gone)
+        return self._edit(remove_rows(self._atoms, gone), edit, len(gone), rebuild)
 
-    def _edit(self, atoms: Atoms, buckets: Buckets | None, rows: int, rebuild: bool | None) -> ClusterIndex:
-        """Return the index of atoms after so many rows came or went; None: it must be built anew."""
+    def _edit(
+        self, atoms: Atoms, edit: Callable[[], Buckets | None], rows: int, rebuild: bool | None
+    ) -> ClusterIndex:
+        """Return the index of atoms after so many rows came or went."""
         origin, budget = self._origin.edit(rows), follow_budget(self._budget, self._atoms, atoms)
         options: dict[str, Any] = {"budget": budget, "proof": self._proof}
+        buckets = None if wants_rebuild(rebuild, origin) else edit()
         if buckets is None or wants_rebuild(rebuild, origin, buckets.offsets):
             default = self._clusters.buckets == _default_clusters(origin.n)
             clusters = None if default else self._clusters.buckets
@@ -227,8 +230,8 @@ class ClusterIndex(ProbingIndex):
     def save(self, folder: saved.Folder) -> None:
         """Write the index to a folder, whole or not at all; see `load`."""
         params = {"budget": self._budget, "proof": self._proof, "unit": self._clusters.unit}
-        params |= {"origin": asdict(self._origin)}
-        codes = {"codes": self._buckets.codes.numbers(), "centre_codes": self._clusters.codes.numbers()}
+        codes = {"origin": asdict(self._origin)}
+        codes |= {"codes": self._buckets.codes.numbers(), "centre_codes": self._clusters.codes.numbers()}
         arrays = self._buckets.arrays("codes") | self._clusters.codes.arrays("centre_codes")
         arrays["centres"] = self._clusters.centres
         saved.save_index(folder, NAME, arrays, {**params, **codes}, self._atoms)

@@ -102,9 +102,11 @@ def crowding(offsets: Ints) -> float:
     return float(np.square(sizes).sum() / offsets[-1])
 
 
-def wants_rebuild(wish: bool | None, origin: Origin, offsets: Ints) -> bool:
-    """Whether to build anew: as the caller wishes, else where it pays."""
-    return origin.is_stale(offsets) if wish is None else flag(wish, "rebuild")
+def wants_rebuild(wish: bool | None, origin: Origin, offsets: Ints | None = None) -> bool:
+    """Whether to build anew: as the caller wishes, else where it pays; without offsets, if that is sure."""
+    if wish is not None:
+        return flag(wish, "rebuild")
+    return origin.edits >= origin.n if offsets is None else origin.is_stale(offsets)
 
 
 def follow_budget(budget: int, before: Atoms, after: Atoms) -> int:

@@ -267,7 +267,10 @@ class LshIndex(ProbingIndex):
     ) -> LshIndex:
         """Return the index of atoms after so many rows came or went."""
         origin = self._origin.edit(rows)
-        tables = None if self._promise.taus else self._tables.edit(edit)
+        promised = bool(self._promise.taus)
+        require(not (promised and rebuild is False), "rebuild", "True or None where tau is given", rebuild)
+        again = promised or wants_rebuild(rebuild, origin)
+        tables = None if again else self._tables.edit(edit)
         if tables is None or wants_rebuild(rebuild, origin, tables.all[0].buckets.offsets):
             tables, promise = self._tables.draw_again(
                 atoms, self._promise, axes=origin.axes, bucket=origin.bucket, seed=origin.seed
