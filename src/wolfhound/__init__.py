@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from wolfhound.designs.models import LinearModel as LinearModel
     from wolfhound.designs.models import Quadratic as Quadratic
     from wolfhound.designs.result import Design as Design
+    from wolfhound.duplicates import Duplicates as Duplicates
+    from wolfhound.duplicates import deduplicate as deduplicate
     from wolfhound.herding.herd import herd as herd
     from wolfhound.herding.in_features import herd_in_features as herd_in_features
     from wolfhound.herding.kernels import KERNELS as KERNELS
@@ -103,6 +105,7 @@ _NAMES = {
     "designs.factors": ("Factors",),
     "designs.models": ("Interactions", "LinearModel", "Quadratic"),
     "designs.result": ("Design",),
+    "duplicates": ("Duplicates", "deduplicate"),
     "herding.herd": ("herd",),
     "herding.in_features": ("herd_in_features",),
     "herding.kernels": ("KERNELS",),

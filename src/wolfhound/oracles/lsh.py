@@ -68,10 +68,10 @@ class LshIndex(ProbingIndex):
         proof: bool = False,
         origin: Origin | None = None,
     ) -> None:
+        self._origin = Origin.begin(tables.all[0].buckets) if origin is None else origin
         super().__init__(atoms, tables.all, budget=budget, proof=proof)
         self._tables = tables
         self._promise = promise
-        self._origin = Origin.begin(tables.all[0].buckets) if origin is None else origin
 
     @classmethod
     def build(

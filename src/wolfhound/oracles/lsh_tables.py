@@ -82,7 +82,7 @@ class HashTables:
     ) -> tuple[HashTables, Promise]:
         """Draw as many tables of the same kind for other atoms, as a build does."""
         family, rng = self.all[0].bucketing.family, np.random.default_rng(seed)
-        fresh = replace(promise, budgets=())
+        fresh = Promise(ratio=promise.ratio, delta=promise.delta, taus=promise.taus)
         sizes: dict[str, Any] = {"tables": self.each, "copies": self.copies}
         return draw_tables(atoms, family, fresh, axes=axes, bucket=bucket, rng=rng, **sizes)
 
