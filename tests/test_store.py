@@ -186,7 +186,7 @@ def test_other_atoms_are_refused_with_what_differs(tmp_path: Path) -> None:
     for text, atoms in others.items():
         with pytest.raises(StoreError, match=f"`atoms` must be the atoms that .* Got {text}"):
             check_fingerprint(stored, atoms)
-    with pytest.raises(StoreError, match=r"Got 2 part\(s\) instead of 1"):
+    with pytest.raises(StoreError, match=r"Got 5 rows in 2 part\(s\) instead of 4 rows in 1"):
         check_fingerprint(stored, ConcatAtoms([ROWS[:2], ROWS[1:]]))
 
 
@@ -206,7 +206,7 @@ def test_the_same_rows_in_other_parts_are_the_same_atoms(tmp_path: Path) -> None
             with pytest.raises(StoreError, match=r"Got other rows in part 0"):
                 check_fingerprint(load(tmp_path, "index"), given)
     mixed = ConcatAtoms([rows[:2].astype(np.float32), rows[2:]])
-    with pytest.raises(StoreError, match=r"Got 2 part\(s\) instead of 3"):
+    with pytest.raises(StoreError, match=r"Got 3,000 rows in 2 part\(s\) instead of 3,000 rows in 3"):
         check_fingerprint(load(tmp_path, "index"), mixed)
 
 

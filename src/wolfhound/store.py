@@ -207,7 +207,10 @@ def check_fingerprint(stored: Stored, atoms: AtomsLike) -> None:
             return
     rule = f"`atoms` must be the atoms that {stored.folder} was made from."
     if len(given) != len(saved):
-        raise StoreError(f"{rule} Got {len(given)} part(s) instead of {len(saved)}.")
+        sizes = [
+            f"{sum(part.n for part in parts):,} rows in {len(parts)} part(s)" for parts in (given, saved)
+        ]
+        raise StoreError(f"{rule} Got {sizes[0]} instead of {sizes[1]}.")
     part = next(p for p in range(len(saved)) if given[p] != saved[p])
     field = next(f for f in PartPrint._fields if getattr(given[part], f) != getattr(saved[part], f))
     got, wanted = getattr(given[part], field), getattr(saved[part], field)

@@ -123,7 +123,7 @@ OTHERS: dict[str, Atoms] = {
     "d = 5 instead of 6": ArrayAtoms(ATOMS.rows[:, :5]),
     "dtype = float64 instead of float32": ArrayAtoms(ATOMS.rows.astype(np.float64)),
     "other rows": ArrayAtoms(np.where(np.arange(300)[:, None] == 7, 2 * ATOMS.rows, ATOMS.rows)),
-    r"2 part\(s\) instead of 1": ConcatAtoms([ATOMS.rows[:9], ATOMS.rows[8:]]),
+    r"301 rows in 2 part\(s\) instead of 300 rows in 1": ConcatAtoms([ATOMS.rows[:9], ATOMS.rows[8:]]),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Exit, Typer, echo
 
 import wolfhound as wh
-from wolfhound.cli import bench, demo, design, explain, herd, index, npmle, plan, policy, solve, unmix
+from wolfhound.cli import bench, dedup, demo, design, explain, herd, index, npmle, plan, policy, solve, unmix
 from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli._options import option
 
@@ -32,6 +32,7 @@ COMMANDS = (
     npmle.npmle,
     herd.herd,
     design.design,
+    dedup.dedup,
     plan.plan,
     bench.bench,
 )
