@@ -192,7 +192,7 @@ def test_other_atoms_are_refused_with_what_differs(tmp_path: Path) -> None:
 
 def test_the_same_rows_in_other_parts_are_the_same_atoms(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).standard_normal((3000, 2))
-    splits = [
+    splits: list[Any] = [
         rows,
         ConcatAtoms([rows[:2], rows[2:]]),
         ConcatAtoms([rows[:1500], rows[1500:2000], rows[2000:]]),

@@ -57,7 +57,8 @@ def is_near(rows: Matrix, a: int, b: int, unit: float, limit: float) -> bool:
             s0 += d0 * d0
         if (s0 + s1) + (s2 + s3) > enough:
             return False
-    return np.sqrt((s0 + s1) + (s2 + s3)) <= limit
+    near: bool = np.sqrt((s0 + s1) + (s2 + s3)) <= limit
+    return near
 
 
 @kernel

@@ -152,7 +152,7 @@ def hash_rows(block: Matrix, factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _are_equal(atoms: Atoms, ids: Ids, others: Ids) -> NDArray[np.bool_]:
     """Whether rows are equal, pair by pair."""
-    same = ids == others
+    same: NDArray[np.bool_] = ids == others
     far, step = np.flatnonzero(~same), block_rows(atoms)
     for start in range(0, len(far), step):
         some = far[start : start + step]

@@ -153,7 +153,8 @@ def npy_bytes(array: NDArray[Any]) -> bytes:
 def npz_bytes(arrays: Columns) -> bytes:
     """Return arrays as the bytes of a .npz file."""
     buffer = io.BytesIO()
-    np.savez(buffer, **dict(arrays))
+    given: Any = dict(arrays)
+    np.savez(buffer, **given)
     return buffer.getvalue()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,8 @@ QUERIES = np.random.default_rng(5).standard_normal((12, 4))
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with atoms, an index and queries, made the current one."""
     monkeypatch.chdir(tmp_path)
-    for name, rows in {"atoms": ROWS, "more": MORE, "queries": QUERIES, "narrow": MORE[:, :2]}.items():
+    files: dict[str, Any] = {"atoms": ROWS, "more": MORE, "queries": QUERIES, "narrow": MORE[:, :2]}
+    for name, rows in files.items():
         np.save(f"{name}.npy", rows)
     Int8Scan.build(ROWS).save("codes")
 
