@@ -111,7 +111,8 @@ def designs() -> Given:
 
 def oracles() -> Given:
     atoms = normal(2000, 8)
-    return {"atoms": atoms, "queries": normal(20, 8), "f": SquaredDistance(np.full(8, 0.1))}
+    given = {"atoms": atoms, "queries": normal(20, 8), "rows": normal(30, 8)}
+    return given | {"f": SquaredDistance(np.full(8, 0.1))}
 
 
 def threads() -> Given:

@@ -18,7 +18,7 @@ import pytest
 
 from wolfhound import _draft, store
 from wolfhound._manifest import seal
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
+from wolfhound.atoms import ArrayAtoms, ConcatAtoms, as_atoms, fingerprint
 from wolfhound.store import StoreError, check_fingerprint, compose, load, save, write_atomically
 
 ROWS = np.arange(12.0).reshape(4, 3)
@@ -186,8 +186,28 @@ def test_other_atoms_are_refused_with_what_differs(tmp_path: Path) -> None:
     for text, atoms in others.items():
         with pytest.raises(StoreError, match=f"`atoms` must be the atoms that .* Got {text}"):
             check_fingerprint(stored, atoms)
-    with pytest.raises(StoreError, match=r"Got 2 part\(s\) instead of 1"):
-        check_fingerprint(stored, ConcatAtoms([ROWS[:2], ROWS[2:]]))
+    with pytest.raises(StoreError, match=r"Got 5 rows in 2 part\(s\) instead of 4 rows in 1"):
+        check_fingerprint(stored, ConcatAtoms([ROWS[:2], ROWS[1:]]))
+
+
+def test_the_same_rows_in_other_parts_are_the_same_atoms(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).standard_normal((3000, 2))
+    splits: list[Any] = [
+        rows,
+        ConcatAtoms([rows[:2], rows[2:]]),
+        ConcatAtoms([rows[:1500], rows[1500:2000], rows[2000:]]),
+    ]
+    for saved in splits:
+        save(tmp_path, "index", {}, {}, fingerprint(as_atoms(saved)))
+        for given in splits:
+            check_fingerprint(load(tmp_path, "index"), given)
+        other = np.concatenate([rows[1:], rows[:1]])
+        for given in (other, ConcatAtoms([other[:7], other[7:]])):
+            with pytest.raises(StoreError, match=r"Got other rows in part 0"):
+                check_fingerprint(load(tmp_path, "index"), given)
+    mixed = ConcatAtoms([rows[:2].astype(np.float32), rows[2:]])
+    with pytest.raises(StoreError, match=r"Got 3,000 rows in 2 part\(s\) instead of 3,000 rows in 3"):
+        check_fingerprint(load(tmp_path, "index"), mixed)
 
 
 # ---------------------------------------------------------------- failures while writing

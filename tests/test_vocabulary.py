@@ -23,6 +23,11 @@ def of_a_file(function: str) -> bool:
     return function.startswith(("machine.", "plot."))
 
 
+def adds(function: str) -> bool:
+    """Whether it adds rows to atoms that there are."""
+    return function.endswith((".append", ".append_rows"))
+
+
 class Word(NamedTuple):
     """A name of an argument or field that was not chosen, and where it is refused."""
 
@@ -45,7 +50,7 @@ WORDS = (
         "folder",
         lambda function, kind: function.endswith((".save", ".load")) and not of_a_file(function),
     ),
-    Word("rows", "atoms", lambda function, kind: "AtomsLike" in kind),
+    Word("rows", "atoms", lambda function, kind: "AtomsLike" in kind and not adds(function)),
     Word("X", "atoms", lambda function, kind: "AtomsLike" in kind),
     Word("on_step", "callback"),
     Word("random_state", "seed", lambda function, kind: not function.startswith("herding.select.")),

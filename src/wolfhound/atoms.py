@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -231,7 +232,7 @@ def block_rows(atoms: Atoms, nbytes: int = 16 << 20) -> int:
     return max(1, nbytes // (atoms.shape[1] * atoms.dtype.itemsize))
 
 
-def check_finite(block: Matrix, first: int) -> None:
+def check_finite(block: Matrix, first: int, name: str = "atoms") -> None:
     """Raise ValueError if an entry is nan or infinite, naming its row.
 
     Parameters
@@ -240,6 +241,8 @@ def check_finite(block: Matrix, first: int) -> None:
         Rows of a pass.
     first
         Id of the first of them.
+    name
+        What the caller calls them.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(block.sum()):  # one fast read; a sum that overflows is looked into below
@@ -248,7 +251,7 @@ def check_finite(block: Matrix, first: int) -> None:
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
         where = f"row {first + row}, column {column}"
-        raise ValueError(f"`atoms` must be finite. Got {block[row, column]} in {where}.")
+        raise ValueError(f"`{name}` must be finite. Got {block[row, column]} in {where}.")
 
 
 def draw_some(n: int, size: int, rng: np.random.Generator) -> Ids:
@@ -344,12 +347,19 @@ class PartPrint(NamedTuple):
 Fingerprint: TypeAlias = tuple[PartPrint, ...]
 
 
-def fingerprint(atoms: Atoms) -> Fingerprint:
+def fingerprint(atoms: Atoms, sizes: Sequence[int] | None = None) -> Fingerprint:
     """Return one `PartPrint` per part: tells whether two atoms are the same.
 
     Reads up to 1,024 rows with fixed random ids (all, if there are fewer), so
     a change of other rows goes unseen. The same for the same rows in memory,
     on disk and in shards, which say their own.
+
+    Parameters
+    ----------
+    atoms
+        What is told.
+    sizes
+        Rows of each part, n in all; default: as the atoms are in parts.
 
     Examples
     --------
@@ -358,6 +368,9 @@ def fingerprint(atoms: Atoms) -> Fingerprint:
     """
     if isinstance(atoms, TableAtoms):  # ids are of rows of the table
         return tuple(part._replace(n=atoms.report.rows) for part in fingerprint(atoms.atoms))
+    if sizes is not None:
+        ends = np.cumsum([0, *sizes]).tolist()
+        return tuple(_print_of(atoms, a, b) for a, b in itertools.pairwise(ends))
     known: Fingerprint | None = getattr(atoms, "fingerprint", None)
     return tuple(map(_print_of, _parts(atoms))) if known is None else known
 
@@ -365,13 +378,14 @@ def fingerprint(atoms: Atoms) -> Fingerprint:
 _NAMES = {np.dtype(kind): np.dtype(kind).name for kind in (np.float32, np.float64)}  # .name takes its time
 
 
-def _print_of(atoms: Atoms) -> PartPrint:
-    n, d = atoms.shape
+def _print_of(atoms: Atoms, start: int = 0, stop: int | None = None) -> PartPrint:
+    d, whole = atoms.shape[1], stop is None
+    n = (atoms.shape[0] if stop is None else stop) - start
     # Raw bits of PCG64 stay the same in all versions of numpy, those of a Generator may not.
     some = np.random.PCG64(20).random_raw(SAMPLE) % np.uint64(n) if n > SAMPLE else None
-    rows = getattr(atoms, "plain", None) if some is None else None
+    rows = getattr(atoms, "plain", None) if some is None and whole else None
     if rows is None:
-        rows = atoms.take(np.arange(n) if some is None else np.unique(some).astype(np.int64))
+        rows = atoms.take(start + (np.arange(n) if some is None else np.unique(some).astype(np.int64)))
     data = rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
     return PartPrint(n, d, _NAMES[atoms.dtype], digest)

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from wolfhound._brief import shorten, span
+
 Matrix: TypeAlias = NDArray[np.floating[Any]]
 Vector: TypeAlias = NDArray[np.float64]
 Singles: TypeAlias = NDArray[np.float32]
@@ -86,6 +88,12 @@ class Hits:
     passes: float
     radius: float = math.inf
 
+    def __repr__(self) -> str:
+        """The first few answers, and what they took."""
+        m, k = self.ids.shape
+        found = f"ids={shorten(self.ids)}, scores={shorten(self.scores)}, bounds={shorten(self.bounds)}"
+        return f"Hits({m} x {k}, {found}, scored {span(self.scored)}, passes {self.passes:.3g})"
+
 
 class Oracle(Protocol):
     """Finds atoms with a large inner product. Knows no point, f or gap.
@@ -104,15 +112,15 @@ class Oracle(Protocol):
 
         Parameters
         ----------
-        queries : (m, d)
-            Directions to maximise.
+        queries : (m, d), or (d,) for one
+            Directions to maximise; one is asked as m = 1.
         k
             Answers wanted per query; more than n are n.
         thresholds : (m,), optional
-            Scores: any atom at or above will do; below it the best found is
+            Scores (of one query, a number will do): any atom at or above will do; below it the best found is
             returned. Exact oracles ignore them.
         exclude : (m, e) int64, optional
-            Atoms that must not be answered, padded with -1.
+            Atoms that must not be answered, padded with -1; of one query, (e,) will do.
         """
 
 

@@ -188,6 +188,8 @@ def kind(folder: str | os.PathLike[str]) -> str:
 def check_fingerprint(stored: Stored, atoms: AtomsLike) -> None:
     """Raise StoreError, saying what differs, if it was made from other atoms.
 
+    In how many arrays and files the same rows are does not matter.
+
     Parameters
     ----------
     stored
@@ -195,17 +197,31 @@ def check_fingerprint(stored: Stored, atoms: AtomsLike) -> None:
     atoms
         Atoms, an array, a table, a path, or a list of these.
     """
-    given, saved = fingerprint(as_atoms(atoms)), stored.fingerprint
+    known, saved = as_atoms(atoms), stored.fingerprint
+    given = fingerprint(known)
     if given == saved:
         return
+    if _sum_up(given) == _sum_up(saved) != ():
+        given = fingerprint(known, [part.n for part in saved])
+        if given == saved:
+            return
     rule = f"`atoms` must be the atoms that {stored.folder} was made from."
     if len(given) != len(saved):
-        raise StoreError(f"{rule} Got {len(given)} part(s) instead of {len(saved)}.")
+        sizes = [
+            f"{sum(part.n for part in parts):,} rows in {len(parts)} part(s)" for parts in (given, saved)
+        ]
+        raise StoreError(f"{rule} Got {sizes[0]} instead of {sizes[1]}.")
     part = next(p for p in range(len(saved)) if given[p] != saved[p])
     field = next(f for f in PartPrint._fields if getattr(given[part], f) != getattr(saved[part], f))
     got, wanted = getattr(given[part], field), getattr(saved[part], field)
     differs = "other rows" if field == "digest" else f"{field} = {got} instead of {wanted}"
     raise StoreError(f"{rule} Got {differs} in part {part}.")
+
+
+def _sum_up(prints: Fingerprint) -> tuple[int, int, str] | tuple[()]:
+    """Rows in all, entries of each and type; nothing if parts differ in type."""
+    kinds = {(part.d, part.dtype) for part in prints}
+    return (sum(part.n for part in prints), *kinds.pop()) if len(kinds) == 1 else ()
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:

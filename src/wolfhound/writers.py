@@ -10,13 +10,15 @@ import math
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound._parquet import import_arrow
-from wolfhound.core import Ids, Vector
+from wolfhound.atoms import block_rows
+from wolfhound.core import Atoms, Ids, Vector
+from wolfhound.pulse import pulse
 from wolfhound.store import write_atomically
 from wolfhound.tables import ROW, Table
 
@@ -27,6 +29,27 @@ Columns: TypeAlias = Mapping[str, NDArray[Any]]
 def write_table(path: Path, columns: Columns) -> None:
     """Write columns of equal length; the ending of the path chooses the format."""
     write_file(path, _FORMATS[path.suffix.lower()](columns))
+
+
+def write_columns(path: Path, columns: Any) -> None:
+    """Write columns as `Table.rows` gives them: a mapping, or a table of pyarrow, whose types stay."""
+    if isinstance(columns, dict):
+        write_table(path, columns)
+    else:
+        write_file(path, _parquet_bytes(columns))
+
+
+def write_atoms(path: Path, atoms: Atoms) -> None:
+    """Write atoms as one array to a .npy file, block by block, all or nothing."""
+
+    def write(stream: BinaryIO) -> None:
+        header = {"descr": np.lib.format.dtype_to_descr(atoms.dtype), "fortran_order": False}
+        np.lib.format.write_array_header_1_0(stream, {**header, "shape": atoms.shape})
+        for _, block in atoms.blocks(block_rows(atoms)):
+            stream.write(np.ascontiguousarray(block).tobytes())
+            pulse(len(block))
+
+    write_atomically(os.path.realpath(path), write)
 
 
 def write_rows(path: Path, table: Table, ids: Ids, weights: Vector) -> None:
@@ -46,11 +69,11 @@ def write_rows(path: Path, table: Table, ids: Ids, weights: Vector) -> None:
     columns = table.rows(ids, ending)
     added = {_find_free("id", taken): ids, _find_free("weight", taken): weights}
     if isinstance(columns, dict):
-        write_table(path, {**columns, **added})
+        write_columns(path, {**columns, **added})
         return
-    for name, values in added.items():  # a table of pyarrow, whose types stay
+    for name, values in added.items():  # a table of pyarrow
         columns = columns.append_column(name, [values])
-    write_file(path, _parquet_bytes(columns))
+    write_columns(path, columns)
 
 
 def _find_free(name: str, taken: Collection[str]) -> str:
@@ -124,6 +147,14 @@ def npy_bytes(array: NDArray[Any]) -> bytes:
     """Return an array as the bytes of a .npy file."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def npz_bytes(arrays: Columns) -> bytes:
+    """Return arrays as the bytes of a .npz file."""
+    buffer = io.BytesIO()
+    given: Any = dict(arrays)
+    np.savez(buffer, **given)
     return buffer.getvalue()
 
 

@@ -60,6 +60,7 @@ def check_oracle(make: Make, *, exact: bool, see: See = np.asarray) -> None:
         _check_answers(make, rows, see, exact)
         _check_exclude(make, rows, see, exact)
     rows = cases()["float32"]
+    _check_one(make, rows, see)
     _check_threads(make, rows, see)
     _check_file(make, rows, see)
     _check_shared(make, see, exact)
@@ -187,6 +188,16 @@ def _check_exclude(make: Make, given: Matrix, see: See, exact: bool) -> None:
             some = best[which] > -np.inf
             assert (hits.scores[:, 0] >= best[which] - rounding[which])[some].all()
             assert (hits.bounds[~some] == -np.inf).all()
+
+
+def _check_one(make: Make, given: Matrix, see: See) -> None:
+    """One direction as a vector is a question of m = 1, and so are what it excludes and its threshold."""
+    query = queries_for(see(given), 1)
+    asked = make(ArrayAtoms(given)).query(query, k=3, thresholds=np.zeros(1), exclude=np.array([[2, 5]]))
+    for exclude in (np.array([2, 5]), [5, 2]):
+        one: Any = make(ArrayAtoms(given))
+        _same(one.query(query[0], k=3, thresholds=0.0, exclude=exclude), asked)
+    _same(make(ArrayAtoms(given)).query(query[0]), make(ArrayAtoms(given)).query(query))
 
 
 def _same(a: Hits, b: Hits) -> None:

@@ -19,6 +19,7 @@ from tests.methods.shares import ANY
 from tests.methods.test_tiers import On
 from tests.objectives.cases import CASES as OBJECTIVES
 from tests.oracles.degraded import EveryOther
+from tests.oracles.edits import build_edited
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Atoms, Method, Oracle
 from wolfhound.herding.kernels import KERNELS as CLASSES
@@ -28,9 +29,11 @@ from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.methods.steps import Adaptive, Clipped, LineSearch, OpenLoop, ShortStep
 from wolfhound.methods.sublinear import SublinearFrankWolfe
+from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.forms import FormScan, pair_rows
 from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
+from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.quantized import QuantizedQueries
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.sharded import Sharded
@@ -75,6 +78,9 @@ ORACLES = {
     "FormScan": OracleLine(FormScan, exact=True, see=pair_rows),
     "Tiered over forms": OracleLine(lambda atoms: Tiered(FormScan(atoms), cache=5), see=pair_rows),
     "Int8FileScan": OracleLine(Int8FileScan.build, exact=True),
+    "Int8Scan, edited": OracleLine(lambda atoms: build_edited(Int8Scan, atoms), exact=True),
+    "ClusterIndex, edited": OracleLine(lambda atoms: build_edited(ClusterIndex, atoms)),
+    "LshIndex, edited": OracleLine(lambda atoms: build_edited(LshIndex, atoms, tables=2)),
     "RandomSubset": OracleLine(RandomSubset),
     "RandomSubset of 1": OracleLine(lambda atoms: RandomSubset(atoms, size=1)),
     "RandomSubset of 7": OracleLine(lambda atoms: RandomSubset(atoms, size=7)),

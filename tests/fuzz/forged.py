@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from tests.fuzz import forgery, supervise
 from tests.fuzz.supervise import Findings
+from tests.oracles.edits import build_edited
 from wolfhound import (
     Adaptive,
     FrankWolfe,
@@ -79,6 +80,10 @@ def _index(oracle: Any, rows: NDArray[Any], **options: Any) -> tuple[Any, ...]:
     )
 
 
+def _edited(oracle: Any, rows: NDArray[Any], **options: Any) -> tuple[Any, ...]:
+    return build_edited(oracle, rows, **options), *_index(oracle, rows, **options)[1:]
+
+
 class _Unfinished:
     """A run that was cut short, and can go on."""
 
@@ -131,6 +136,9 @@ def templates() -> tuple[Template, ...]:
         "clusters proof": lambda: _index(ClusterIndex, ROWS, proof=True),
         "lsh": lambda: _index(LshIndex, ROWS, tables=2, tau=0.5),
         "lsh proof": lambda: _index(LshIndex, POSITIVE, proof=True),
+        "int8 edited": lambda: _edited(Int8Scan, ROWS),
+        "clusters edited": lambda: _edited(ClusterIndex, ROWS, proof=True),
+        "lsh edited": lambda: _edited(LshIndex, ROWS),
         "pq": lambda: _index(FaissIndex, ROWS, kind=Pq(rerank=4)),
         "ivf pq": lambda: _index(FaissIndex, ROWS, kind=IvfPq(rerank=4)),
         "hnsw": lambda: _index(FaissIndex, ROWS, kind=Hnsw(links=4, rerank=4)),

@@ -184,6 +184,14 @@ FILES = [
     Wrong("index info no", "no"),
     Wrong("index info kept", "manifest"),
     Wrong("index check kept no.npy", "no.npy"),
+    Wrong("index query kept no.npy atoms.npy", "no.npy"),
+    Wrong("index query no atoms.npy atoms.npy", "no"),
+    Wrong("index append kept atoms.npy no.npy", "manifest"),
+    Wrong("index remove kept atoms.npy --ids 1", "manifest"),
+    Wrong("index remove kept atoms.npy --ids x", "--ids"),
+    Wrong("dedup no.npy", "no.npy"),
+    Wrong("dedup atoms.npy --within -1", "--within"),
+    Wrong("dedup atoms.npy -o atoms.npy", "--out"),
 ]
 
 VALUES = [

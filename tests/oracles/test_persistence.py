@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import wolfhound
 from tests.conformance.oracle import _same
+from tests.oracles.edits import build_edited
 from tests.test_store import failing, names, rewrite, run_script
 from wolfhound import _draft, store
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
@@ -61,6 +62,7 @@ SAVABLE = {
     "int8 on disk": Case(Int8FileScan.build, Int8FileScan.load),
     "clusters": Case(ClusterIndex.build, ClusterIndex.load),
     "lsh": Case(lambda atoms: LshIndex.build(atoms, tables=2, tau=0.5), LshIndex.load),
+    "clusters edited": Case(lambda atoms: build_edited(ClusterIndex, atoms), ClusterIndex.load),
 }
 every_oracle = pytest.mark.parametrize("case", SAVABLE.values(), ids=SAVABLE)
 
@@ -123,7 +125,7 @@ OTHERS: dict[str, Atoms] = {
     "d = 5 instead of 6": ArrayAtoms(ATOMS.rows[:, :5]),
     "dtype = float64 instead of float32": ArrayAtoms(ATOMS.rows.astype(np.float64)),
     "other rows": ArrayAtoms(np.where(np.arange(300)[:, None] == 7, 2 * ATOMS.rows, ATOMS.rows)),
-    r"2 part\(s\) instead of 1": ConcatAtoms([ATOMS.rows[:9], ATOMS.rows[9:]]),
+    r"301 rows in 2 part\(s\) instead of 300 rows in 1": ConcatAtoms([ATOMS.rows[:9], ATOMS.rows[8:]]),
 }
 
 

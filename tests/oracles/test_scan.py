@@ -379,7 +379,7 @@ def test_products_that_overflow_are_refused(m: int) -> None:
 @pytest.mark.parametrize(
     ("queries", "options", "message"),
     [
-        (np.ones(3), {}, "`queries` must be an array with 2 axes"),
+        (np.ones((1, 1, 3)), {}, "`queries` must be an array with 2 axes"),
         (np.ones((1, 4)), {}, r"`queries` must be an \(m, 3\) array. Got shape \(1, 4\)"),
         (np.full((1, 3), np.nan), {}, "`queries` must be finite"),
         (np.ones((0, 3)), {}, "`queries` must be non-empty"),

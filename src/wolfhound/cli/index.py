@@ -17,6 +17,7 @@ from wolfhound import store
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
+from wolfhound.cli import index_edits
 from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli._options import option
 from wolfhound.cli._progress import Meter, Reading
@@ -29,7 +30,9 @@ from wolfhound.validate import memory, require
 if TYPE_CHECKING:
     from wolfhound.planning.choose import Choice
 
-app = Typer(cls=Commands, no_args_is_help=True, help="Build, describe and check indexes of atoms.")
+app = Typer(cls=Commands, no_args_is_help=True, help="Build, ask, edit, describe and check indexes of atoms.")
+for run in (index_edits.query, index_edits.append, index_edits.remove):
+    app.command(cls=Command)(run)
 
 
 _QUERIES = 10_000

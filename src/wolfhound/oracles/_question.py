@@ -54,7 +54,8 @@ def check_question(atoms: Atoms, queries: Any, k: int, exclude: Any) -> Question
     n, d = atoms.shape
     if exclude is None and type(k) is int and k >= 1 and (sizes := _size_of_one(queries, d)) is not None:
         return Question(queries, min(k, n), _NONE, sizes)
-    rows = matrix(queries, "queries")
+    given = array(queries, "queries", "an array of real numbers")
+    rows = matrix(given[None] if given.ndim == 1 else queries, "queries")
     require(rows.shape[1] == d, "queries", f"an (m, {d}) array", f"shape {rows.shape}")
     k = min(count(k, "k", low=1), n)
     if exclude is None:
@@ -62,6 +63,8 @@ def check_question(atoms: Atoms, queries: Any, k: int, exclude: Any) -> Question
     out = array(exclude, "exclude", "an array of integer ids")
     if out.dtype.kind not in "iu":
         raise TypeError(f"`exclude` must be an array of integer ids. Got dtype {out.dtype}.")
+    if out.ndim == 1 and len(rows) == 1:
+        out = out[None]
     shape_ok = out.ndim == 2 and len(out) == len(rows)
     require(shape_ok, "exclude", f"an ({len(rows)}, e) array", f"shape {out.shape}")
     if out.size:
@@ -100,7 +103,8 @@ def check_thresholds(thresholds: Any, m: int) -> Vector | None:
     if type(thresholds) is np.ndarray and thresholds.dtype == _DOUBLE and thresholds.shape == (1,) == (m,):
         if not math.isnan(thresholds[0]):
             return thresholds
-    out = np.ascontiguousarray(real_array(thresholds, "thresholds", 1), np.float64)
+    one = m == 1 and isinstance(thresholds, (int, float, np.number)) and not isinstance(thresholds, bool)
+    out = np.ascontiguousarray(real_array([thresholds] if one else thresholds, "thresholds", 1), np.float64)
     require(len(out) == m, "thresholds", f"a vector of length {m}", f"length {len(out)}")
     require(not np.isnan(out).any(), "thresholds", "numbers", "nan")
     return out

@@ -123,14 +123,14 @@ def fill_buckets(atoms: Atoms, bucketing: Bucketing, centre: Vector) -> Buckets:
     for _, block in atoms.blocks(block_rows(atoms)):
         pulse(len(block))
         owners.append(bucketing.assign(block))
-        lengths.append(_lengths(block, middle))
+        lengths.append(distances(block, middle))
     owner = np.concatenate(owners)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=bucketing.buckets))])
     ids = np.lexsort((-np.concatenate(lengths), owner))
     return Buckets(encode_atoms(atoms, ids=ids, centre=centre), offsets.astype(np.int64))
 
 
-def _lengths(block: Matrix, centre: Matrix) -> Vector:
+def distances(block: Matrix, centre: Matrix) -> Vector:
     """Distances from the centre; inf where one overflows."""
 
     def work(start: int) -> Matrix:

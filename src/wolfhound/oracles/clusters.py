@@ -4,21 +4,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.atoms import ArrayAtoms, as_atoms
 from wolfhound.core import Atoms, AtomsLike, Ints, Matrix, Vector
+from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.machine import Speed
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._kmeans import kmeans, kmeans_products, nearest
 from wolfhound.oracles._order_kernels import Promises
 from wolfhound.oracles._scale import FAR, sample_rows, scale_rows, unit_of
 from wolfhound.oracles.buckets import Buckets, BucketTable, ProbingIndex, default_budget, fill_buckets
+from wolfhound.oracles.growth import Origin, delete_rows, follow_budget, insert_rows, wants_rebuild
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8._one_kernels import bound_queries
 from wolfhound.oracles.int8.codes import Codes
@@ -112,11 +115,19 @@ class ClusterIndex(ProbingIndex):
     """
 
     def __init__(
-        self, atoms: Atoms, clusters: Clusters, buckets: Buckets, *, budget: int, proof: bool = False
+        self,
+        atoms: Atoms,
+        clusters: Clusters,
+        buckets: Buckets,
+        *,
+        budget: int,
+        proof: bool = False,
+        origin: Origin | None = None,
     ) -> None:
         super().__init__(atoms, [BucketTable(buckets, clusters)], budget=budget, proof=proof)
         self._clusters = clusters
         self._buckets = buckets
+        self._origin = Origin.begin(buckets) if origin is None else origin
 
     @classmethod
     def build(
@@ -153,12 +164,63 @@ class ClusterIndex(ProbingIndex):
         sample = sample_rows(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
         made = Clusters.train(sample, chosen, n, seed=seed)
         buckets = fill_buckets(rows, made, sample.mean(axis=0, dtype=np.float64))
-        return cls(rows, made, buckets, budget=first, proof=flag(proof, "proof"))
+        origin = Origin.begin(buckets, seed)
+        return cls(rows, made, buckets, budget=first, proof=flag(proof, "proof"), origin=origin)
 
     def with_budget(self, budget: int) -> ClusterIndex:
         """Return the same index with another budget; nothing is copied."""
         first = count(budget, "budget", low=1)
-        return ClusterIndex(self._atoms, self._clusters, self._buckets, budget=first, proof=self._proof)
+        options: dict[str, Any] = {"proof": self._proof, "origin": self._origin}
+        return ClusterIndex(self._atoms, self._clusters, self._buckets, budget=first, **options)
+
+    # ------------------------------------------------------------ edits
+
+    def append(self, rows: AtomsLike, *, rebuild: bool | None = None) -> ClusterIndex:
+        """Return the index of the atoms followed by these rows, whose ids are n, n + 1, ...
+
+        New rows go to their nearest centres, at the places that `build` would give them with
+        these centres; this index stays as it is. A default budget stays the default.
+
+        Parameters
+        ----------
+        rows : (r, d) array, or whatever `build` takes
+            Rows in memory are joined to atoms in memory; all else stays where it is.
+        rebuild
+            Whether to train k-means again on all atoms; default: where it pays, see
+            `Origin.is_stale`.
+        """
+        atoms, added = append_rows(self._atoms, rows)
+        edit = partial(insert_rows, self._buckets, self._clusters, atoms, added)
+        return self._edit(atoms, edit, added.shape[0], rebuild)
+
+    def remove(self, ids: ArrayLike, *, rebuild: bool | None = None) -> ClusterIndex:
+        """Return the index of the atoms without some; those behind move up, as with ``numpy.delete``.
+
+        Parameters
+        ----------
+        ids : (r,) integers
+            Distinct; one atom must stay.
+        rebuild
+            As of `append`.
+        """
+        gone = check_removed(self._atoms, ids)
+        if not len(gone):
+            return self
+        edit = partial(delete_rows, self._buckets, gone)
+        return self._edit(remove_rows(self._atoms, gone), edit, len(gone), rebuild)
+
+    def _edit(
+        self, atoms: Atoms, edit: Callable[[], Buckets | None], rows: int, rebuild: bool | None
+    ) -> ClusterIndex:
+        """Return the index of atoms after so many rows came or went."""
+        origin, budget = self._origin.edit(rows), follow_budget(self._budget, self._atoms, atoms)
+        options: dict[str, Any] = {"budget": budget, "proof": self._proof}
+        buckets = None if wants_rebuild(rebuild, origin) else edit()
+        if buckets is None or wants_rebuild(rebuild, origin, buckets.offsets):
+            default = self._clusters.buckets == _default_clusters(origin.n)
+            clusters = None if default else self._clusters.buckets
+            return ClusterIndex.build(atoms, clusters=clusters, seed=origin.seed, **options)
+        return ClusterIndex(atoms, self._clusters, buckets, origin=origin, **options)
 
     @property
     def nbytes(self) -> int:
@@ -168,7 +230,8 @@ class ClusterIndex(ProbingIndex):
     def save(self, folder: saved.Folder) -> None:
         """Write the index to a folder, whole or not at all; see `load`."""
         params = {"budget": self._budget, "proof": self._proof, "unit": self._clusters.unit}
-        codes = {"codes": self._buckets.codes.numbers(), "centre_codes": self._clusters.codes.numbers()}
+        codes = {"origin": asdict(self._origin)}
+        codes |= {"codes": self._buckets.codes.numbers(), "centre_codes": self._clusters.codes.numbers()}
         arrays = self._buckets.arrays("codes") | self._clusters.codes.arrays("centre_codes")
         arrays["centres"] = self._clusters.centres
         saved.save_index(folder, NAME, arrays, {**params, **codes}, self._atoms)
@@ -192,8 +255,10 @@ class ClusterIndex(ProbingIndex):
             centres = stored.array("centres", np.float32, (None, d), low=-FAR, high=FAR)
             codes = Codes.of(stored, params["centre_codes"], centres.shape, "centre_codes")
             buckets = Buckets.of(stored, params["codes"], rows.shape, len(centres), "codes")
+            origin = Origin.of(params, buckets)
         budget, proof = saved.read_probing(stored, buckets.codes, rows)
-        return cls(rows, Clusters(centres, unit, codes), buckets, budget=budget, proof=proof)
+        clusters = Clusters(centres, unit, codes)
+        return cls(rows, clusters, buckets, budget=budget, proof=proof, origin=origin)
 
     def __repr__(self) -> str:
         """The atoms, the options and the memory."""

@@ -6,17 +6,22 @@ One or two tables; the work is on the query's side, which tries many buckets.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import final
+from functools import partial
+from typing import Any, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Matrix, Vector
+from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._question import Question, check_question, check_thresholds
-from wolfhound.oracles.buckets import ProbingIndex, Round, default_budget
-from wolfhound.oracles.hashes import CrossPolytope, Family
+from wolfhound.oracles.buckets import Buckets, ProbingIndex, Round, default_budget
+from wolfhound.oracles.growth import Origin, delete_rows, follow_budget, insert_rows, wants_rebuild
+from wolfhound.oracles.hashes import CrossPolytope, Family, Hash
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.lsh_tables import HashTables, draw_tables
 from wolfhound.oracles.promises import Ladder, Promise
@@ -54,8 +59,16 @@ class LshIndex(ProbingIndex):
     """
 
     def __init__(
-        self, atoms: Atoms, tables: HashTables, *, budget: int, promise: Promise, proof: bool = False
+        self,
+        atoms: Atoms,
+        tables: HashTables,
+        *,
+        budget: int,
+        promise: Promise,
+        proof: bool = False,
+        origin: Origin | None = None,
     ) -> None:
+        self._origin = Origin.begin(tables.all[0].buckets) if origin is None else origin
         super().__init__(atoms, tables.all, budget=budget, proof=proof)
         self._tables = tables
         self._promise = promise
@@ -130,7 +143,8 @@ class LshIndex(ProbingIndex):
             bucket=bucket,
             rng=np.random.default_rng(count(seed, "seed")),
         )
-        return cls(rows, made, budget=first, promise=promise, proof=flag(proof, "proof"))
+        origin = Origin.begin(made.all[0].buckets, seed, axes=axes, bucket=bucket)
+        return cls(rows, made, budget=first, promise=promise, proof=flag(proof, "proof"), origin=origin)
 
     # ------------------------------------------------------------ what it is
 
@@ -204,14 +218,76 @@ class LshIndex(ProbingIndex):
     def _with(self, budget: int, *, proof: bool) -> LshIndex:
         """Return the same index with other options, and no tau."""
         promise = replace(self._promise, taus=(), budgets=())
-        return LshIndex(self._atoms, self._tables, budget=budget, promise=promise, proof=proof)
+        options: dict[str, Any] = {"proof": proof, "origin": self._origin}
+        return LshIndex(self._atoms, self._tables, budget=budget, promise=promise, **options)
+
+    # ------------------------------------------------------------ edits
+
+    def append(self, rows: AtomsLike, *, rebuild: bool | None = None) -> LshIndex:
+        """Return the index of the atoms followed by these rows, whose ids are n, n + 1, ...
+
+        New rows go to the buckets of their hashes; this index stays as it is. A default budget
+        stays the default. With tau, hashes are drawn again at every edit: what is promised was
+        measured on the atoms that there were.
+
+        Parameters
+        ----------
+        rows : (r, d) array, or whatever `build` takes
+            Rows in memory are joined to atoms in memory; all else stays where it is.
+        rebuild
+            Whether to draw hashes for all atoms again; default: where it pays, see
+            `Origin.is_stale`.
+        """
+        atoms, added = append_rows(self._atoms, rows)
+        edit = partial(insert_rows, atoms=atoms, added=added)
+        return self._edit(atoms, edit, added.shape[0], rebuild)
+
+    def remove(self, ids: ArrayLike, *, rebuild: bool | None = None) -> LshIndex:
+        """Return the index of the atoms without some; those behind move up, as with ``numpy.delete``.
+
+        Parameters
+        ----------
+        ids : (r,) integers
+            Distinct; one atom must stay.
+        rebuild
+            As of `append`.
+        """
+        gone = check_removed(self._atoms, ids)
+        if not len(gone):
+            return self
+        return self._edit(
+            remove_rows(self._atoms, gone),
+            lambda buckets, hashing: delete_rows(buckets, gone),
+            len(gone),
+            rebuild,
+        )
+
+    def _edit(
+        self, atoms: Atoms, edit: Callable[[Buckets, Hash], Buckets | None], rows: int, rebuild: bool | None
+    ) -> LshIndex:
+        """Return the index of atoms after so many rows came or went."""
+        origin = self._origin.edit(rows)
+        promised = bool(self._promise.taus)
+        require(not (promised and rebuild is False), "rebuild", "True or None where tau is given", rebuild)
+        again = promised or wants_rebuild(rebuild, origin)
+        tables = None if again else self._tables.edit(edit)
+        if tables is None or wants_rebuild(rebuild, origin, tables.all[0].buckets.offsets):
+            tables, promise = self._tables.draw_again(
+                atoms, self._promise, axes=origin.axes, bucket=origin.bucket, seed=origin.seed
+            )
+            settings = {"axes": origin.axes, "bucket": origin.bucket}
+            origin = Origin.begin(tables.all[0].buckets, origin.seed, **settings)
+        else:
+            promise = self._promise
+        budget = follow_budget(self._budget, self._atoms, atoms)
+        return LshIndex(atoms, tables, budget=budget, promise=promise, proof=self._proof, origin=origin)
 
     # ------------------------------------------------------------ saving
 
     def save(self, folder: saved.Folder) -> None:
         """Write the index to a folder, whole or not at all; see `load`."""
         params = {"budget": self._budget, "proof": self._proof, **asdict(self._promise)}
-        params |= self._tables.numbers()
+        params |= {"origin": asdict(self._origin), **self._tables.numbers()}
         saved.save_index(folder, NAME, self._tables.arrays(), params, self._atoms)
 
     @classmethod
@@ -229,8 +305,9 @@ class LshIndex(ProbingIndex):
         rows, stored = saved.open_index(folder, atoms, [NAME])
         with stored.reading():
             tables, promise = HashTables.of(stored, rows.shape), Promise.of(stored.params)
+            origin = Origin.of(stored.params, tables.all[0].buckets)
         budget, proof = saved.read_probing(stored, tables.all[0].buckets.codes, rows)
-        return cls(rows, tables, budget=budget, promise=promise, proof=proof)
+        return cls(rows, tables, budget=budget, promise=promise, proof=proof, origin=origin)
 
     def __repr__(self) -> str:
         """The atoms, the options and the memory."""

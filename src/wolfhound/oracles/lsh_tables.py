@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,6 +64,27 @@ class HashTables:
     def start(self, queries: Vector) -> Vector:
         """Scores of the centre."""
         return np.asarray(np.einsum("ij,j->i", queries, self.centre))
+
+    # ------------------------------------------------------------ edits
+
+    def edit(self, edit: Callable[[Buckets, Hash], Buckets | None]) -> HashTables | None:
+        """Return the same hashes with other buckets; None if one table gives none."""
+        filled = [edit(*table) for table in self.all]
+        tables = [
+            BucketTable(buckets, table.bucketing)
+            for buckets, table in zip(filled, self.all, strict=True)
+            if buckets is not None
+        ]
+        return HashTables(tables, self.copies) if len(tables) == len(self.all) else None
+
+    def draw_again(
+        self, atoms: Atoms, promise: Promise, *, axes: int | None, bucket: float | None, seed: int
+    ) -> tuple[HashTables, Promise]:
+        """Draw as many tables of the same kind for other atoms, as a build does."""
+        family, rng = self.all[0].bucketing.family, np.random.default_rng(seed)
+        fresh = Promise(ratio=promise.ratio, delta=promise.delta, taus=promise.taus)
+        sizes: dict[str, Any] = {"tables": self.each, "copies": self.copies}
+        return draw_tables(atoms, family, fresh, axes=axes, bucket=bucket, rng=rng, **sizes)
 
     # ------------------------------------------------------------ to be saved
 

@@ -469,7 +469,7 @@ def test_products_that_overflow_are_refused(m: int, size: float) -> None:
 @pytest.mark.parametrize(
     ("queries", "options", "message"),
     [
-        (np.ones(3), {}, "`queries` must be an array with 2 axes"),
+        (np.ones((1, 1, 3)), {}, "`queries` must be an array with 2 axes"),
         (np.ones((1, 4)), {}, r"`queries` must be an \(m, 3\) array. Got shape \(1, 4\)"),
         (np.ones((1, 3)), {"k": 0}, "`k` must be an integer >= 1"),
         (np.ones((1, 3)), {"exclude": np.array([[5]])}, r"`exclude` must be ids in \[0, 5\) or -1"),

@@ -77,20 +77,14 @@ def encode_twice(
     put
         Encodes all atoms, over what is there.
     """
-    n, d = atoms.shape
-    require(d <= _WIDEST, "atoms", f"of dimension <= {_WIDEST:,}", d)
-    rows = atoms.take(np.unique(np.random.default_rng(0).integers(0, n, min(n, _SAMPLE))))
-    rows = np.where(np.isfinite(rows), rows, 0.0)  # the pass names the row that is not finite
-    middle = np.zeros(d) if centre is None else centre.astype(atoms.dtype).astype(np.float64)
-    zero = 128 if centre is None and rows.min() >= 0.0 and rows.max() > 0.0 else 0
-    guess = float(np.abs(rows - middle).max())
-    encoder = Encoder.near(guess, middle, zero, atoms.dtype)
-    extent = _join(put(encoder))
+    encoder, guess = choose_encoder(atoms, centre)
+    middle, zero = encoder.middle, encoder.frame.zero
+    extent = join_extents(put(encoder))
     apart = not (extent.top / _RANGE < guess < extent.top * _RANGE and extent.error < math.inf)
     if extent.top > 0.0 and apart:
         # The sample did not tell the scale of the rest: float32 would lose too much.
         encoder = Encoder.near(extent.top, middle, zero, atoms.dtype)
-        extent = _join(put(encoder))
+        extent = join_extents(put(encoder))
     # Rows of zeros have no scale, and errors of some: a shard of them stands beside others that have one.
     nothing = extent.top == 0.0 and not middle.any()
     return {
@@ -103,27 +97,46 @@ def encode_twice(
     }
 
 
-def _join(extents: Iterable[Extent]) -> Extent:
+def choose_encoder(atoms: Atoms, centre: Vector | None) -> tuple[Encoder, float]:
+    """Return the encoder that a sample of the atoms asks for, and the largest entry in the sample."""
+    n, d = atoms.shape
+    require(d <= _WIDEST, "atoms", f"of dimension <= {_WIDEST:,}", d)
+    rows = atoms.take(np.unique(np.random.default_rng(0).integers(0, n, min(n, _SAMPLE))))
+    rows = np.where(np.isfinite(rows), rows, 0.0)  # the pass names the row that is not finite
+    middle = np.zeros(d) if centre is None else centre.astype(atoms.dtype).astype(np.float64)
+    zero = 128 if centre is None and rows.min() >= 0.0 and rows.max() > 0.0 else 0
+    guess = float(np.abs(rows - middle).max())
+    return Encoder.near(guess, middle, zero, atoms.dtype), guess
+
+
+def join_extents(extents: Iterable[Extent]) -> Extent:
+    """How large all rows are together."""
     return Extent(*(float(max(column)) for column in zip(*extents, strict=True)))
 
 
 class Encoder(NamedTuple):
-    """Encodes rows about a centre, in units of ``2**exponent``."""
+    """Encodes rows about a centre, `middle`, in units of ``2**exponent``."""
 
     frame: kernels.CodeFrame
     exponent: int
+    middle: Vector
 
     @classmethod
     def near(cls, top: float, centre: Vector, zero: int, dtype: np.dtype[Any]) -> Encoder:
         """Return the one that is best if the largest entry of what is encoded is near `top`."""
-        kind, size = dtype.type, dtype.itemsize
+        size = dtype.itemsize
         far = float(np.abs(centre).max())
         least = max(math.frexp(far)[1] - _APART[size] if far > 0.0 else -math.inf, -_EXTREME[size])
         # Rows that all are the centre have no scale of their own: errors are far below the centre's.
         wanted = math.frexp(top)[1] if top > 0.0 or far == 0.0 else math.frexp(far)[1] - _APART[4]
-        exponent = int(min(max(wanted, least), _EXTREME[size]))
-        unit = kind(math.ldexp(1.0, -exponent))
-        return cls(kernels.CodeFrame(np.asarray(unit * centre.astype(kind)), unit, zero), exponent)
+        return cls.at(int(min(max(wanted, least), _EXTREME[size])), centre, zero, dtype)
+
+    @classmethod
+    def at(cls, exponent: int, centre: Vector, zero: int, dtype: np.dtype[Any]) -> Encoder:
+        """Return the one of these units."""
+        unit = dtype.type(math.ldexp(1.0, -exponent))
+        frame = kernels.CodeFrame(np.asarray(unit * centre.astype(dtype.type)), unit, zero)
+        return cls(frame, exponent, centre)
 
     def encode(self, first: int, block: Matrix, places: Ids, packed: PackedRows) -> Extent:
         """Encode a block, whose first atom is `first`, to places; on any thread."""

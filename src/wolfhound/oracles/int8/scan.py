@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Singles, Vector
+from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.machine import Speed
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._hits import Cost, in_memory, join, patch, settle
@@ -18,6 +20,7 @@ from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one, s
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8._one_kernels import UNDECIDED, best_by_codes
 from wolfhound.oracles.int8.codes import CHUNK, CodedQueries, Codes, CodeStore, encode_queries
+from wolfhound.oracles.int8.editing import append_codes, remove_codes
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.sweep import CodeCandidates, room, sweep_codes, try_sample
 from wolfhound.oracles.scan import Scan
@@ -67,6 +70,37 @@ class Int8Scan(CheckedOracle):
         """
         rows = as_atoms(atoms)
         return cls(rows, encode_atoms(rows))
+
+    def append(self, rows: AtomsLike) -> Int8Scan:
+        """Return the index of the atoms followed by these rows, whose ids are n, n + 1, ...
+
+        It is the index that `build` makes of them, to the bit. The new rows are encoded, codes and
+        rows in memory are copied; this index stays as it is.
+
+        Parameters
+        ----------
+        rows : (r, d) array, or whatever `build` takes
+            Rows in memory are joined to atoms in memory; all else stays where it is.
+        """
+        atoms, added = append_rows(self._atoms, rows)
+        return Int8Scan(atoms, append_codes(self._codes, atoms, added))
+
+    def remove(self, ids: ArrayLike) -> Int8Scan:
+        """Return the index of the atoms without some; those behind move up, as with ``numpy.delete``.
+
+        It is the index that `build` makes of them, to the bit; this index stays as it is.
+
+        Parameters
+        ----------
+        ids : (r,) integers
+            Distinct; one atom must stay. ``numpy.delete(numpy.arange(n), ids)`` are the old ids
+            of the new atoms.
+        """
+        gone = check_removed(self._atoms, ids)
+        if not len(gone):
+            return self
+        atoms, lost = remove_rows(self._atoms, gone), self._atoms.take(gone)
+        return Int8Scan(atoms, remove_codes(self._codes, atoms, gone, lost))
 
     @property
     def nbytes(self) -> int:

@@ -1,0 +1,166 @@
+"""`wolfhound index query`, `append` and `remove`, and `wolfhound dedup`."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wolfhound as wh
+from tests.cli.conftest import Run, words
+from wolfhound.oracles.indexes import find_saved
+from wolfhound.oracles.int8.scan import Int8Scan
+
+ROWS = np.random.default_rng(3).standard_normal((300, 4)).astype(np.float32)
+MORE = np.random.default_rng(4).standard_normal((20, 4)).astype(np.float32)
+QUERIES = np.random.default_rng(5).standard_normal((12, 4))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with atoms, an index and queries, made the current one."""
+    monkeypatch.chdir(tmp_path)
+    files: dict[str, Any] = {"atoms": ROWS, "more": MORE, "queries": QUERIES, "narrow": MORE[:, :2]}
+    for name, rows in files.items():
+        np.save(f"{name}.npy", rows)
+    Int8Scan.build(ROWS).save("codes")
+
+
+# ---------------------------------------------------------------- query
+
+
+def test_answers_are_those_of_the_index(run: Run) -> None:
+    hits = Int8Scan.build(ROWS).query(QUERIES, k=3)
+    asked = "index", "query", "codes", "atoms.npy", "queries.npy", "-k", "3"
+    ran = run(*asked, "-o", "hits.npz", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    document = json.loads(ran.out)
+    assert {name: document[name] for name in ("kind", "queries", "k", "passes")} == {
+        "kind": "int8",
+        "queries": 12,
+        "k": 3,
+        "passes": 1.0,
+    }
+    assert [each["ids"] for each in document["hits"]] == hits.ids.tolist()
+    assert [each["scores"] for each in document["hits"]] == hits.scores.tolist()
+    with np.load("hits.npz") as arrays:
+        np.testing.assert_array_equal(arrays["ids"], hits.ids)
+        np.testing.assert_array_equal(arrays["bounds"], hits.bounds)
+    assert run(*asked, "--out", "hits.npy").code == 0
+    table = np.load("hits.npy")
+    assert table.dtype.names == ("query", "rank", "id", "score", "bound")
+    np.testing.assert_array_equal(table["id"].reshape(12, 3), hits.ids)
+    assert table["rank"][:4].tolist() == [1, 2, 3, 1]
+
+
+def test_the_first_answers_are_printed(run: Run) -> None:
+    ran = run("index", "query", "codes", "atoms.npy", "queries.npy")
+    best = Int8Scan.build(ROWS).query(QUERIES[0])
+    assert f"{best.ids[0, 0]} ({best.scores[0, 0]:.6g})" in ran.out
+    assert "12 queries, the first 10 are shown" in ran.out
+
+
+# ---------------------------------------------------------------- append and remove
+
+
+@pytest.mark.parametrize("kind", ["int8", "clusters", "lsh"])
+def test_an_index_is_edited_in_place_and_asked(run: Run, kind: str) -> None:
+    built = wh.INDEXES[kind].build
+    assert built is not None
+    index = built(ROWS)
+    index.save("index")  # type: ignore[attr-defined]
+    ran = run("index", "append", "index", "atoms.npy", "more.npy")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"{wh.INDEXES[kind].title}, 300 -> 320 atoms" in ran.out
+    assert ran.out.endswith("Its atoms are now atoms.npy,more.npy.\n")
+    assert run("index", "check", "index", "atoms.npy,more.npy", "--queries", "5").code == 0
+    Path("gone.txt").write_text("319\n7\n")
+    command = "index", "remove", "index", "atoms.npy,more.npy", "--ids", "0, 5", "--ids-file", "gone.txt"
+    ran = run(*command, "--write-atoms", "kept.npy", "--json")
+    document = json.loads(ran.out)
+    assert [document[name] for name in ("kind", "atoms", "before")] == [kind, 316, 320]
+    kept = np.delete(np.concatenate([ROWS, MORE]), [0, 5, 7, 319], axis=0)
+    np.testing.assert_array_equal(np.load("kept.npy"), kept)
+    assert run("index", "check", "index", "kept.npy", "--queries", "5").code == 0
+
+
+def test_another_folder_leaves_the_first_as_it_was(run: Run) -> None:
+    before = {path.name: path.read_bytes() for path in Path("codes").iterdir()}
+    assert run("index", "remove", "codes", "atoms.npy", "--ids", "3", "-o", "two").code == 0
+    assert {path.name: path.read_bytes() for path in Path("codes").iterdir()} == before
+    assert find_saved("two").name == "int8"
+    assert wh.load("two", np.delete(ROWS, 3, axis=0)).atoms.shape == (299, 4)
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("query codes more.npy queries.npy", "`ATOMS` must be the atoms that codes was made from"),
+        ("query codes atoms.npy narrow.npy", "`QUERIES` must be rows of 4 numbers, as the atoms. Got 2."),
+        ("query codes atoms.npy queries.npy -o hits.txt", "`--out` must end in"),
+        ("query codes atoms.npy queries.npy -o queries.npy", "`--out` must not be what QUERIES reads"),
+        ("append codes atoms.npy narrow.npy", "`ROWS` must be vectors of 4 entries, as the atoms"),
+        (
+            "append codes atoms.npy more.npy --write-atoms more.npy",
+            "`--write-atoms` must not be what ROWS reads",
+        ),
+        ("append codes atoms.npy more.npy --write-atoms all.csv", "`--write-atoms` must end in .npy"),
+        ("remove codes atoms.npy", "`--ids` must be at least one id, here or in --ids-file. Got none."),
+        ("remove codes atoms.npy --ids 300", "`--ids` must be ids in [0, 300)"),
+        ("remove codes atoms.npy --ids x", "`--ids` must be ids of atoms, such as 3,17. Got x."),
+        ("remove codes atoms.npy --ids 1 --ids-file no.txt", "no.txt"),
+        ("append faiss atoms.npy more.npy", "must be an index that can be edited, int8, clusters or lsh"),
+    ],
+)
+def test_wrong_use_is_told_and_nothing_is_written(run: Run, command: str, text: str) -> None:
+    wh.FaissIndex.build(ROWS).save("faiss")
+    before = {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()}
+    ran = run("index", *command.split())
+    assert ran.code == 2
+    assert text in words(ran.err)
+    assert {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()} == before
+
+
+# ---------------------------------------------------------------- dedup
+
+
+def test_rows_are_kept_once(run: Run) -> None:
+    rows = np.concatenate([ROWS[:50], ROWS[:9], ROWS[50:60]])
+    np.save("rows.npy", rows)
+    ran = run("dedup", "rows.npy", "-o", "kept.npy", "--groups", "groups.csv")
+    assert ran.code == 0
+    assert ran.out.startswith("69 rows, 60 kept, 9 duplicates, ")
+    np.testing.assert_array_equal(np.load("kept.npy"), ROWS[:60])
+    lines = Path("groups.csv").read_text().splitlines()
+    assert [lines[0], lines[51]] == ["id,group,kept", "50,0,False"]
+
+
+def test_a_table_keeps_its_columns(run: Run) -> None:
+    Path("rows.csv").write_text("name,x,y\na,0,0\nb,0.05,0\nc,5,5\nd,5,5.01\n")
+    ran = run("dedup", "rows.csv", "-o", "kept.csv", "--within", "0.1", "--json")
+    document = json.loads(ran.out)
+    assert [document[name] for name in ("rows", "kept", "duplicates", "groups", "within")] == [
+        4,
+        2,
+        2,
+        2,
+        0.1,
+    ]
+    kept = [line.split(",") for line in Path("kept.csv").read_text().splitlines()]
+    assert [kept[0], kept[1][0], kept[2][0]] == [["name", "x", "y"], "a", "c"]
+
+
+def test_wrong_use_of_dedup(run: Run) -> None:
+    for command, text in {
+        "no.npy": "no.npy",
+        "atoms.npy --within -1": "--within",
+        "atoms.npy -o atoms.npy": "`--out` must not be what ATOMS reads",
+        "atoms.npy --groups g.txt": "`--groups` must end in",
+    }.items():
+        ran = run("dedup", *command.split())
+        assert ran.code == 2
+        assert text in words(ran.err)

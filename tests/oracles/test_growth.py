@@ -1,0 +1,301 @@
+"""Edited indexes: those of numpy's own edits, to the bit where they are exact, after 100 of them too."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.conformance.oracle import _same
+from tests.test_store import run_script
+from wolfhound import ClusterIndex, FileAtoms, Int8Scan, Ladder, LshIndex, Scan, load
+from wolfhound.atoms import as_atoms
+from wolfhound.core import Matrix
+from wolfhound.oracles.buckets import fill_buckets
+from wolfhound.oracles.growth import CROWDED, Origin, crowding
+from wolfhound.oracles.int8.codes import Codes
+from wolfhound.oracles.int8.encoding import encode_atoms
+
+D = 6
+QUERIES = np.random.default_rng(5).standard_normal((30, D))
+BUILD: dict[str, Callable[..., Any]] = {
+    "int8": Int8Scan.build,
+    "clusters": ClusterIndex.build,
+    "clusters proof": lambda rows: ClusterIndex.build(rows, proof=True),
+    "lsh": lambda rows: LshIndex.build(rows, tables=2),
+    "lsh axes": lambda rows: LshIndex.build(rows, axes=3, proof=True),
+}
+every_index = pytest.mark.parametrize("name", BUILD)
+probing = pytest.mark.parametrize("name", [name for name in BUILD if name != "int8"])
+
+
+def draw(n: int, seed: int, dtype: Any = np.float32) -> Matrix:
+    return np.random.default_rng(seed).standard_normal((n, D)).astype(dtype)
+
+
+def edits(index: Any, rows: Matrix, times: int, seed: int) -> Iterator[tuple[Any, Matrix]]:
+    """Yield an index and what its rows must be, after each of some random edits."""
+    rng = np.random.default_rng(seed)
+    for step in range(times):
+        if rng.random() < 0.5:
+            more = draw(int(rng.integers(1, 30)), seed=1000 + step, dtype=rows.dtype)
+            index, rows = index.append(more), np.concatenate([rows, more])
+        else:
+            gone = rng.permutation(len(rows))[: int(rng.integers(0, min(30, len(rows) // 2)))]
+            index, rows = index.remove(gone), np.delete(rows, gone, axis=0)
+        yield index, rows
+
+
+NUMBERS = ("zero", "exponent", "n", "height", "error", "radius")
+
+
+def assert_same_codes(made: Codes, fresh: Codes, numbers: tuple[str, ...] = NUMBERS) -> None:
+    for name in ("blocks", "scales", "errors", "ids", "centre"):
+        np.testing.assert_array_equal(getattr(made, name), getattr(fresh, name))
+    assert [getattr(made, name) for name in numbers] == [getattr(fresh, name) for name in numbers]
+
+
+# ---------------------------------------------------------------- a hundred edits
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sign", [np.asarray, np.abs])
+def test_int8_after_a_hundred_edits_is_the_fresh_one_to_the_bit(dtype: type, sign: Any) -> None:
+    rows = sign(draw(200, 0, dtype))
+    for index, expected in edits(Int8Scan.build(rows), rows, 100, seed=2):
+        np.testing.assert_array_equal(index.atoms.rows, expected)
+        assert_same_codes(index._codes, encode_atoms(as_atoms(expected)))
+    fresh, scan = Int8Scan.build(expected), Scan(expected, screen=False)
+    for k, m in ((1, 1), (5, 30)):
+        _same(index.query(QUERIES[:m], k=k), fresh.query(QUERIES[:m], k=k))
+        found, true = index.query(QUERIES[:m], k=k), scan.query(QUERIES[:m], k=k)
+        np.testing.assert_array_equal(found.ids, true.ids)
+        np.testing.assert_array_equal(found.scores, true.scores)
+
+
+@probing
+def test_tables_after_a_hundred_edits_are_those_of_their_own_centres(name: str) -> None:
+    rows = draw(300, 0)
+    for index, expected in edits(BUILD[name](rows), rows, 100, seed=3):
+        np.testing.assert_array_equal(index.atoms.rows, expected)
+        for buckets, bucketing in index._searched:
+            fresh = fill_buckets(as_atoms(expected), bucketing, buckets.codes.centre)
+            np.testing.assert_array_equal(buckets.offsets, fresh.offsets)
+            assert_same_codes(buckets.codes, fresh.codes, ("zero", "exponent", "n"))
+            assert buckets.codes.height >= fresh.codes.height
+            assert buckets.codes.error >= fresh.codes.error
+
+
+@probing
+def test_ratios_after_a_hundred_edits_are_those_of_a_fresh_one(name: str) -> None:
+    rows = draw(2000, 0)
+    *_, (index, expected) = edits(BUILD[name](rows), rows, 100, seed=4)
+    fresh, best = BUILD[name](expected), Scan(expected).query(QUERIES).scores[:, 0]
+    assert index.budget == fresh.budget
+    ratios = [np.mean(each.query(QUERIES).scores[:, 0] / best) for each in (index, fresh)]
+    assert ratios[0] >= ratios[1] - 0.02
+
+
+@pytest.mark.parametrize("name", ["clusters proof", "lsh axes"])
+def test_proofs_after_edits_are_those_of_a_scan(name: str) -> None:
+    rows = draw(300, 0)
+    for index, expected in edits(BUILD[name](rows), rows, 8, seed=6):
+        found, true = index.query(QUERIES, k=4), Scan(expected, screen=False).query(QUERIES, k=4)
+        np.testing.assert_array_equal(found.ids, true.ids)
+        np.testing.assert_array_equal(found.scores, true.scores)
+        assert (found.bounds >= found.scores[:, 0]).all()
+        assert np.isfinite(found.bounds).all()
+
+
+# ---------------------------------------------------------------- where rows are, and what is shared
+
+
+@every_index
+def test_an_edit_leaves_the_index_as_it_was(name: str) -> None:
+    index = BUILD[name](draw(100, 0))
+    before = index.query(QUERIES, k=3)
+    index.append(draw(9, 1))
+    index.remove([0, 5, 99])
+    _same(index.query(QUERIES, k=3), before)
+    assert index.remove([]) is index
+    assert len(index.append(draw(9, 1)[0]).query(QUERIES[0]).ids) == 1
+
+
+@every_index
+def test_rows_in_files_stay_there_and_answers_are_the_same(name: str, tmp_path: Path) -> None:
+    rows, more = draw(100, 0), draw(30, 1)
+    np.save(tmp_path / "rows.npy", rows)
+    np.save(tmp_path / "more.npy", more)
+    here = BUILD[name](rows).append(more).remove([3, 40, 110])
+    there = BUILD[name](FileAtoms(tmp_path / "rows.npy")).append(FileAtoms(tmp_path / "more.npy"))
+    there = there.remove([3, 40, 110])
+    _same(there.query(QUERIES, k=4), here.query(QUERIES, k=4))
+    there.save(tmp_path / "index")
+    kept = np.delete(np.concatenate([rows, more]), [3, 40, 110], axis=0)
+    _same(load(tmp_path / "index", kept).query(QUERIES, k=4), here.query(QUERIES, k=4))
+
+
+@every_index
+def test_what_was_loaded_can_be_edited(name: str, tmp_path: Path) -> None:
+    rows = draw(100, 0)
+    BUILD[name](rows).save(tmp_path)
+    loaded = load(tmp_path, rows)
+    edited = loaded.append(draw(20, 1)).remove(np.arange(15))
+    expected = BUILD[name](rows).append(draw(20, 1)).remove(np.arange(15))
+    _same(edited.query(QUERIES), expected.query(QUERIES))
+    edited.save(tmp_path)  # over the files that the old one has mapped
+    _same(load(tmp_path, expected.atoms).query(QUERIES), expected.query(QUERIES))
+    _same(loaded.query(QUERIES), BUILD[name](rows).query(QUERIES))
+
+
+# ---------------------------------------------------------------- scales
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e-3, 1e3, 1e30])
+@every_index
+def test_rows_of_another_scale(name: str, factor: float) -> None:
+    rows, more = draw(100, 0), (np.float32(factor) * draw(40, 1)).astype(np.float32)
+    index = BUILD[name](rows).append(more)
+    whole = np.concatenate([rows, more])
+    best = Scan(whole).query(QUERIES)
+    index_best = index.query(QUERIES)
+    assert (index_best.bounds >= best.scores[:, 0]).all()
+    assert_same_codes(Int8Scan.build(rows).append(more)._codes, encode_atoms(as_atoms(whole)))
+    left = index.remove(np.arange(100))
+    assert (left.query(QUERIES).bounds >= Scan(more).query(QUERIES).scores[:, 0]).all()
+
+
+def test_the_longest_row_may_go() -> None:
+    rows = draw(50, 0)
+    rows[[7, 20]] *= 1.5
+    assert_same_codes(Int8Scan.build(rows).remove([7])._codes, encode_atoms(as_atoms(np.delete(rows, 7, 0))))
+    both = np.delete(rows, [7, 20], 0)
+    assert_same_codes(Int8Scan.build(rows).remove([20, 7])._codes, encode_atoms(as_atoms(both)))
+
+
+def test_rows_of_zeros_and_rows_that_are_alike() -> None:
+    for rows in (np.zeros((9, D), np.float32), np.ones((9, D), np.float32)):
+        for build in BUILD.values():
+            index = build(rows).append(np.full((3, D), 2.0)).remove([0, 10])
+            assert index.query(np.ones(D), k=3).ids[0, 0] == 8
+            assert index.remove([8, 9]).query(np.ones(D)).scores[0, 0] == rows[0].sum()
+
+
+# ---------------------------------------------------------------- when it is built anew
+
+
+def offsets_of(*sizes: int) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def test_when_it_pays_to_build_anew() -> None:
+    origin = Origin(n=100, crowding=10.0)
+    assert crowding(offsets_of(*[10] * 10)) == 10.0
+    assert not origin.edit(90).is_stale(offsets_of(*[19] * 10))
+    assert origin.edit(90).is_stale(offsets_of(*[21] * 10))  # each holds twice as many
+    assert origin.edit(20).is_stale(offsets_of(*[10] * 9, 60))  # what came fell into one
+    assert not origin.edit(50).is_stale(offsets_of(*[5] * 10))
+    assert origin.edit(51).is_stale(offsets_of(*[5] * 9, 4))
+    assert origin.edit(100).is_stale(offsets_of(*[10] * 10))
+    assert CROWDED == 2.0
+
+
+@pytest.mark.parametrize("name", ["clusters", "lsh"])
+def test_it_is_built_anew_by_itself_or_as_is_wished(name: str) -> None:
+    rows, far = draw(400, 0), draw(150, 1) + np.float32(9.0)
+    whole = np.concatenate([rows, far])
+    fresh = BUILD[name](whole)
+    for index in (
+        BUILD[name](rows).append(far),
+        BUILD[name](rows).append(far[:1]).append(far[1:], rebuild=True),
+    ):
+        _same(index.query(QUERIES), fresh.query(QUERIES))
+        assert index._origin == fresh._origin
+    kept = BUILD[name](rows).append(far, rebuild=False)
+    assert kept._origin.edits == 150
+    assert kept._origin.n == 400
+    few = BUILD[name](rows).remove(np.arange(201))
+    _same(few.query(QUERIES), BUILD[name](rows[201:]).query(QUERIES))
+
+
+def test_settings_outlast_edits(tmp_path: Path) -> None:
+    index = ClusterIndex.build(draw(200, 0), clusters=5, budget=77, seed=3).append(draw(300, 1))
+    assert (index._clusters.buckets, index.budget, index._origin.seed) == (5, 77, 3)
+    hashed = LshIndex.build(draw(200, 0), axes=2, bucket=8.0, copies=2, seed=4)
+    hashed.save(tmp_path)
+    hashed = load(tmp_path, draw(200, 0)).append(draw(300, 1))
+    fresh = LshIndex.build(hashed.atoms, axes=2, bucket=8.0, copies=2, seed=4)
+    _same(hashed.query(QUERIES), fresh.query(QUERIES))
+    assert hashed._origin == fresh._origin
+
+
+@pytest.mark.parametrize("tau", [0.5, Ladder(zeta=0.5, low=0.3)])
+def test_a_promise_is_measured_again_at_every_edit(tau: Any) -> None:
+    rows, more = draw(200, 0), draw(3, 1)
+    index = LshIndex.build(rows, tau=tau)
+    with pytest.raises(ValueError, match=r"`rebuild` must be True or None where tau is given"):
+        index.append(more, rebuild=False)
+    fresh = LshIndex.build(np.concatenate([rows, more]), tau=tau)
+    assert index.append(more).promise == fresh.promise
+    _same(index.append(more).query(QUERIES), fresh.query(QUERIES))
+    free = index.with_budget(40).append(more)
+    assert (free.promise.taus, free._origin.edits) == ((), 3)
+
+
+# ---------------------------------------------------------------- killed while saving
+
+
+KEEPER = """
+import os, sys
+import numpy as np
+from pathlib import Path
+from tests.oracles.test_growth import BUILD, QUERIES, draw
+from tests.test_store import kill_at
+from wolfhound import load
+from wolfhound.store import StoreError
+from wolfhound.threads import set_threads
+
+set_threads(1)  # a process with threads should not be forked
+name, folder = sys.argv[1], Path(sys.argv[2])
+old = BUILD[name](draw(120, 0))
+new = old.append(draw(30, 1)).remove([3, 5, 130])
+
+def answer(index):
+    hits = index.query(QUERIES, k=3)
+    return hits.ids.tobytes() + hits.scores.tobytes()
+
+def held():
+    try:
+        return answer(load(folder, old.atoms))
+    except StoreError:
+        return answer(load(folder, new.atoms))
+
+answers = [answer(old), answer(new)]
+for step in range(0, 1000, 6):
+    old.save(folder)
+    child = os.fork()
+    if not child:
+        kill_at(step)
+        new.save(folder)
+        os._exit(0)
+    killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    print(int(killed), answers.index(held()))
+    if not killed:
+        break
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["int8", "clusters", "lsh"])
+def test_a_save_of_an_edit_that_is_killed_leaves_the_old_or_the_new(name: str, tmp_path: Path) -> None:
+    *during, last = run_script(KEEPER, name, tmp_path)
+    killed, new = zip(*during, strict=True)
+    assert set(killed) == {1}
+    assert list(new) == sorted(new)
+    assert set(new) == {0, 1}
+    assert last == [0, 1]
