@@ -28,6 +28,8 @@ from numba import extending
 from numba.core import caching, config, event, serialize
 from numba.core.compiler import CompileResult
 
+from wolfhound.stopwatch import COMPILING
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -91,6 +93,17 @@ class _Listener(event.Listener):
 
     def on_end(self, event: Any) -> None:
         pass
+
+
+class _Timer(event.Listener):
+    def on_start(self, event: Any) -> None:
+        COMPILING.start()
+
+    def on_end(self, event: Any) -> None:
+        COMPILING.stop()
+
+
+event.register("numba:compile", _Timer())
 
 
 @contextlib.contextmanager
@@ -172,6 +185,13 @@ class _KernelCache(caching.NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was kept for this signature; None if it must be compiled."""
+        COMPILING.start()
+        try:
+            return self._load(sig, target_context)
+        finally:
+            COMPILING.stop()
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
         target_context.refresh()
         name = self._name(sig, target_context.codegen())
         paths = [folder / name for folder in _folders()] if name and _SOURCES.current() else []

@@ -230,7 +230,10 @@ def _join_weights(done: Sequence[Explanation]) -> Columns:
 def _draw(done: Sequence[Explanation]) -> Figure:
     if len(done) == 1:
         return done[0].result.plot(title=done[0].target)
-    return plot.draw_gaps({each.target: trace_gap(each.result) for each in done[: len(plot.COLOURS)]})
+    shown = done[: len(plot.COLOURS)]
+    number = f"all {len(done)}" if len(shown) == len(done) else f"the first {len(shown)} of {len(done)}"
+    curves = {each.target: trace_gap(each.result) for each in shown}
+    return plot.draw_gaps(curves, title=f"proved gaps of {number} targets")
 
 
 def trace_gap(result: Result) -> plot.Run:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from typer import Argument, Exit
 
 import wolfhound as wh
-from wolfhound import plot
 from wolfhound.cli import _many as many
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
@@ -86,7 +85,9 @@ def unmix(
         )
     if summary is not None:
         write_table(summary, many.list_targets(result, _places(result)))
-    outputs.write(lambda path: _write_fractions(path, result, known), figure=lambda: _draw(result, cube))
+    outputs.write(
+        lambda path: _write_fractions(path, result, known), figure=lambda: _draw(result, cube, library)
+    )
     output.show(as_json, lambda: _document(result), lambda: output.print_plain(repr(result)))
     raise Exit(many.exit_code(result, skip=skip))
 
@@ -107,11 +108,8 @@ def _places(result: ManyResult) -> dict[str, NDArray[Any]]:
     return dict(zip(("row", "column"), np.unravel_index(pixels, result.shape), strict=True))
 
 
-def _draw(result: ManyResult, title: str) -> Figure:
-    """A map of a cube; other pixels are one line."""
-    shape = result.shape if len(result.shape) == 2 else (1, len(result))
-    distance = np.where(np.isfinite(result.value), result.distance, np.nan)
-    return plot.error_map(distance.reshape(shape), title=Path(title).name)
+def _draw(result: ManyResult, cube: str, library: str) -> Figure:
+    return result.plot(title=f"all {len(result):,} pixels of {Path(cube).name}, by {Path(library).name}")
 
 
 def _document(result: ManyResult) -> dict[str, object]:

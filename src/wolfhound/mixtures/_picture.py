@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfhound.core import Ints, Vector
-from wolfhound.plot import COLOURS, finish_axes, make_figure
+from wolfhound.plot import COLOURS, draw_stems, finish_axes, limit_axes, make_figure, robust_limits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,10 +32,7 @@ def draw_mixture(fit: Any, *, title: str = "") -> Figure:
 
 
 def _draw_prior(axes: Axes, fit: Any) -> None:
-    axes.vlines(fit.support, 0.0, fit.mass, color=COLOURS[0], linewidth=1.8)
-    axes.plot(fit.support, fit.mass, "o", color=COLOURS[0], markersize=4.5)
-    axes.set_ylim(bottom=0.0)
-    finish_axes(axes, "theta", "prior mass")
+    draw_stems(axes, fit.support, fit.mass, x="theta", y="prior mass")
 
 
 def _draw_marginal(axes: Axes, fit: Any, some: Ints) -> None:
@@ -47,10 +45,21 @@ def _draw_marginal(axes: Axes, fit: Any, some: Ints) -> None:
         whole = np.arange(float(first)) if first <= _CURVE else values
         axes.plot(whole, _average(fit, whole, some), "o-", color=COLOURS[1], markersize=3.5, label="fitted")
     else:
-        axes.hist(fit.x, bins=_BARS, weights=share, density=True, color="#C8D6E5", label="data")
-        line = np.linspace(fit.x.min(), fit.x.max(), _CURVE)
+        low, high = robust_limits(fit.x)
+        inside = (fit.x >= low) & (fit.x <= high)
+        # Bars are of the share that is shown, so that they stay comparable with the curve.
+        height, edges = np.histogram(fit.x[inside], bins=_BARS, weights=share[inside], range=(low, high))
+        axes.stairs(height / np.diff(edges), edges, fill=True, color="#C8D6E5", label="data")
+        line = np.linspace(low, high, _CURVE)
+        _say_outside(axes, inside)
         axes.plot(line, _average(fit, line, some), color=COLOURS[1], linewidth=1.8, label="fitted")
     finish_axes(axes, "x", "density", legend=True)
+
+
+def _say_outside(axes: Axes, inside: NDArray[np.bool_]) -> None:
+    if not inside.all():
+        text = f"{int((~inside).sum()):,} of {len(inside):,} observations lie outside"
+        axes.set_title(text, fontsize=8, color="#666666", loc="right")
 
 
 def _average(fit: Any, line: Vector, some: Ints) -> Vector:
@@ -75,11 +84,17 @@ def _possible(fit: Any, line: Vector, i: int) -> Vector:
 
 
 def _draw_shrinkage(axes: Axes, fit: Any, some: Ints) -> None:
-    x, means = _estimate(fit, some), fit.posterior_mean(fit.x[some], fit.family.take(some))
+    x, means = shrink(fit, some)
     ends = [float(min(x.min(), means.min())), float(max(x.max(), means.max()))]
     axes.plot(ends, ends, color="#666666", linestyle="--", linewidth=1.0, label="no shrinkage")
     axes.scatter(x, means, s=8.0, color=COLOURS[0], linewidths=0.0, alpha=0.6, label="posterior mean")
     finish_axes(axes, "estimate of each alone", "posterior mean", legend=True)
+    limit_axes(axes, np.column_stack([x, means]), "observations")
+
+
+def shrink(fit: Any, some: Ints) -> tuple[Vector, Vector]:
+    """What some observations say alone, and their posterior means."""
+    return _estimate(fit, some), fit.posterior_mean(fit.x[some], fit.family.take(some))
 
 
 def _estimate(fit: Any, some: Ints) -> Vector:
