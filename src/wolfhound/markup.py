@@ -120,7 +120,8 @@ class Summary(NamedTuple):
         grids = "".join(grid.html() for grid in self.grids)
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         title = f"<p><strong>{escape(self.heading)}</strong></p>"
-        return f'<div class="wolfhound"><style>{_STYLE}</style>{title}{list_facts(self.lines)}{grids}{notes}</div>'
+        body = f"{title}{list_facts(self.lines)}{grids}{notes}"
+        return f'<div class="wolfhound"><style>{_STYLE}</style>{body}</div>'
 
 
 _STYLE = (

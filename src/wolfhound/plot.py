@@ -228,14 +228,10 @@ def draw_totals(
     """
     figure = make_figure(8.0, 1.4 + 0.34 * len(seconds), title)
     axes = figure.subplots()
-    colours = [
-        COLOURS[1] if each == marked else "#B9C2CC" if each in faint else COLOURS[0] for each in seconds
-    ]
     times = hide_nonpositive(np.array(list(seconds.values())))
-    names = [
-        f"{each} (chosen)" if each == marked else f"{each} (will not do)" if each in faint else each
-        for each in seconds
-    ]
+    looks = {each: ("", COLOURS[0]) for each in seconds}
+    looks |= {each: (" (will not do)", "#B9C2CC") for each in faint} | {marked: (" (chosen)", COLOURS[1])}
+    names, colours = [each + looks[each][0] for each in seconds], [looks[each][1] for each in seconds]
     axes.barh(names, np.nan_to_num(times), color=colours)
     axes.invert_yaxis()
     use_log(axes.set_xscale, times)

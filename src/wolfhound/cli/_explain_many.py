@@ -33,6 +33,7 @@ class ManyExplained(NamedTuple):
             write_table(summary, many.list_targets(self.result, self._places()))
         mixtures = many.list_mixtures(self.result, self._places(), self.names, "weight")
         outputs.write(lambda path: write_table(path, mixtures), figure=self.result.plot)
+        outputs.tell(self.result, names=self.names)
         everything = range(len(self.result))
         output.show(
             as_json, lambda: {"targets": list(map(self.document, everything))}, lambda: self.print(top)

@@ -23,6 +23,7 @@ from wolfhound.cli._explain_many import explain_many
 from wolfhound.cli._options import option
 from wolfhound.cli._places import check_folder
 from wolfhound.cli._progress import GapMeter
+from wolfhound.cli.solve import weigh_oracles
 from wolfhound.core import Atoms, Status, Vector
 from wolfhound.many.result import RUN
 from wolfhound.result import Result
@@ -79,6 +80,7 @@ def explain(
         Path | None,
         opt.file_output("Draw the convergence, of --targets the distances: .png, .svg or .pdf.", "--plot"),
     ] = None,
+    page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
     """Explain points as sparse convex mixtures of atoms, with a proved gap.
@@ -97,7 +99,7 @@ def explain(
 
     wolfhound explain 'part-*.npy' --target 17 --exclude-self --checkpoint run
     """
-    outputs = output.Outputs(out, None, picture).check()
+    outputs = output.Outputs(out, None, picture, page).check()
     output.check_path(summary, "--summary", TABLES)
     check_folder(save, "--save", "a run of many targets", [RUN])
     if (targets is None) == (not target):
@@ -120,6 +122,7 @@ def explain(
         if not as_json:
             print_explanation(console, explanation, top)
     outputs.write(lambda path: write_table(path, _join_weights(done)), figure=lambda: _draw(done))
+    outputs.tell(_told(done), lambda: weigh_oracles(rows, *(each.result for each in done)))
     ended = _summary(done, len(wanted))
     output.show(as_json, lambda: {"targets": list(map(_document, done))}, lambda: console.print(ended))
     # A run that is cut short leaves targets out; its own status already says so.
@@ -225,6 +228,11 @@ def _join_weights(done: Sequence[Explanation]) -> Columns:
     targets = np.repeat([e.target for e in done], [e.result.support for e in done])
     joined = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
     return {"target": targets, **joined}
+
+
+def _told(done: Sequence[Explanation]) -> Any:
+    """One result, or several by the names of their targets."""
+    return done[0].result if len(done) == 1 else {each.target: each.result for each in done}
 
 
 def _draw(done: Sequence[Explanation]) -> Figure:

@@ -77,6 +77,7 @@ def herd(
         Path | None,
         opt.file_output("Draw the distance by m, and the chosen rows: .png, .svg or .pdf.", "--plot"),
     ] = None,
+    page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
     """Choose m rows that stand for all: training sets, thinning, matched samples.
@@ -99,7 +100,7 @@ def herd(
     from wolfhound.herding.cost import estimate_cost  # noqa: PLC0415 - numba
     from wolfhound.herding.herd import herd as choose  # noqa: PLC0415
 
-    outputs = output.Outputs(out, save, picture).check("rows that were chosen", "herd")
+    outputs = output.Outputs(out, save, picture, page).check("rows that were chosen", "herd")
     sets = (atoms, columns or (), target, by or (), balanced, start or (), exclude or ())
     job = read_job(HerdOptions(*sets, kernel, scores, lengthscale))
     as_taken = job.prepare(standardize=False)
@@ -129,6 +130,7 @@ def herd(
         result.save,
         figure=lambda: result.plot(atoms=ready.points),
     )
+    outputs.tell(result)
     output.show(as_json, lambda: _document(job, result, cost), lambda: _print(job, result, out))
     raise Exit(output.exit_code(result))
 

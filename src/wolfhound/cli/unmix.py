@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,6 @@ from wolfhound.cli._options import option
 from wolfhound.cli._places import check_folder
 from wolfhound.many.result import RUN, ManyResult
 from wolfhound.writers import TABLES, npy_bytes, write_file, write_table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def unmix(
@@ -53,6 +50,7 @@ def unmix(
     picture: Annotated[
         Path | None, opt.file_output("Draw a map of errors: .png, .svg or .pdf.", "--plot")
     ] = None,
+    page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
     """Unmix pixels: the mixture of spectra that is closest to each, with a proved gap.
@@ -65,7 +63,7 @@ def unmix(
 
     wolfhound unmix cube.npy --library spectra.npy --skip --save run --summary pixels.csv
     """
-    outputs = output.Outputs(out, None, picture).check()
+    outputs = output.Outputs(out, None, picture, page).check()
     output.check_path(summary, "--summary", TABLES)
     check_folder(save, "--save", "a run of many targets", [RUN])
     pixels = many.read_points(cube)
@@ -85,9 +83,9 @@ def unmix(
         )
     if summary is not None:
         write_table(summary, many.list_targets(result, _places(result)))
-    outputs.write(
-        lambda path: _write_fractions(path, result, known), figure=lambda: _draw(result, cube, library)
-    )
+    title = f"all {len(result):,} pixels of {Path(cube).name}, by {Path(library).name}"
+    outputs.write(lambda path: _write_fractions(path, result, known), figure=lambda: result.plot(title=title))
+    outputs.tell(result, names=known)
     output.show(as_json, lambda: _document(result), lambda: output.print_plain(repr(result)))
     raise Exit(many.exit_code(result, skip=skip))
 
@@ -106,10 +104,6 @@ def _places(result: ManyResult) -> dict[str, NDArray[Any]]:
     if len(result.shape) != 2:
         return {"pixel": pixels}
     return dict(zip(("row", "column"), np.unravel_index(pixels, result.shape), strict=True))
-
-
-def _draw(result: ManyResult, cube: str, library: str) -> Figure:
-    return result.plot(title=f"all {len(result):,} pixels of {Path(cube).name}, by {Path(library).name}")
 
 
 def _document(result: ManyResult) -> dict[str, object]:

@@ -18,10 +18,10 @@ from wolfhound.codec import WEIGHTS, Array, Codec, Scalar, check_weights
 from wolfhound.core import AtomsLike, Matrix, Status, Vector
 from wolfhound.markup import Shown, Summary
 from wolfhound.mixtures._newton import improve
-from wolfhound.mixtures._picture import draw_mixture
 from wolfhound.mixtures._rows import EXPONENTS, LikelihoodRows, scale_logs
-from wolfhound.mixtures._words import describe_gaps, summarise
 from wolfhound.mixtures.families import FAMILIES, LikelihoodFamily, OwnDensity, Parameters
+from wolfhound.mixtures.picture import draw_mixture
+from wolfhound.mixtures.words import describe_gaps, summarise
 from wolfhound.validate import count, number, require, rng, within
 
 if TYPE_CHECKING:

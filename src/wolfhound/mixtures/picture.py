@@ -25,10 +25,15 @@ def draw_mixture(fit: Any, *, title: str = "") -> Figure:
     figure = make_figure(12.0, 3.9, title)
     prior, marginal, shrinkage = figure.subplots(1, 3)
     _draw_prior(prior, fit)
-    some = np.linspace(0, len(fit.x) - 1, min(len(fit.x), _DRAWN)).astype(np.int64)
+    some = choose_drawn(fit)
     _draw_marginal(marginal, fit, some)
     _draw_shrinkage(shrinkage, fit, some)
     return figure
+
+
+def choose_drawn(fit: Any) -> Ints:
+    """Which observations a picture shows: evenly, some of them."""
+    return np.linspace(0, len(fit.x) - 1, min(len(fit.x), _DRAWN)).astype(np.int64)
 
 
 def _draw_prior(axes: Axes, fit: Any) -> None:
