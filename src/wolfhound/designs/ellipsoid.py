@@ -48,6 +48,11 @@ class Ellipsoid(Shown):
     seconds: float
 
     @property
+    def success(self) -> bool:
+        """Whether the wanted ratio is proved, or all that rounding allows."""
+        return self.status.success
+
+    @property
     def log_volume(self) -> float:
         """Logarithm of the volume."""
         d = len(self.centre)

@@ -65,6 +65,12 @@ def draw_line(name: str, x: Any, y: Any, slot: int, **more: Any) -> Figure:
     }
 
 
+def draw_steps(name: str, x: Any, y: Any, slot: int) -> Figure:
+    """Return a line that stays as it is until the next point: what is proved holds until more is."""
+    line = draw_line(name, x, y, slot)
+    return line | {"line": line["line"] | {"shape": "hv"}}
+
+
 def draw_dots(name: str, x: Any, y: Any, slot: int, **more: Any) -> Figure:
     """Return dots; a slot of -1 is grey."""
     marker = {"symbol": _SYMBOLS[slot % len(_SYMBOLS)], "size": 7} | more.pop("marker", {})
@@ -98,7 +104,7 @@ def lay_out(
     """Return a figure of these traces, with named axes."""
     layout = {"xaxis": {"title": {"text": plain(x)}}, "yaxis": {"title": {"text": plain(y)}}}
     for axis, log in (("xaxis", x_log), ("yaxis", y_log)):
-        layout[axis] |= {"type": "log", "dtick": 1, "exponentformat": "power"} if log else {}
+        layout[axis] |= {"type": "log", "nticks": 8, "exponentformat": "power"} if log else {}
     return {"data": data, "layout": layout | more}
 
 

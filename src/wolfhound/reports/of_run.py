@@ -27,6 +27,9 @@ _KINDS = {
     "start": "the start, before any query",
     "pass": "a pass over all atoms: proves",
     "inner": "between passes, on the atoms in hand",
+    "corrective": "weights of the atoms in hand, solved anew",
+    "none": "no atom was found that promises more",
+    "null": "a step of length 0",
     "forward": "a step towards the atom found",
     "away": "a step away from an active atom",
     "pairwise": "weight moved from one atom to another",
@@ -137,11 +140,11 @@ def _say_band(value: Vector, bound: Vector, names: Sequence[str]) -> str:
 
 
 def _draw_band(cost: Vector, value: Vector, bound: Vector, names: Sequence[str], axis: str) -> figures.Figure:
-    lower = figures.draw_line(f"{names[1]} (proved)", cost, bound, 1)
-    upper = figures.draw_line(names[0], cost, value, 0)
+    lower = figures.draw_steps(f"{names[1]} (proved)", cost, bound, 1)
+    upper = figures.draw_steps(names[0], cost, value, 0)
     # Only where both ends are known is there a band.
     both = np.isfinite(bound) & np.isfinite(value)
-    edge = {"mode": "lines", "showlegend": False, "hoverinfo": "skip", "line": {"width": 0}}
+    edge = {"mode": "lines", "showlegend": False, "hoverinfo": "skip", "line": {"width": 0, "shape": "hv"}}
     floor = figures.draw_line("", cost[both], bound[both], 0, **edge)
     band = figures.draw_line("", cost[both], value[both], 0, **edge, fill="tonexty")
     return figures.lay_out([floor, band, lower, upper], x=axis, y="f" if names[0] == "value" else names[0])
@@ -149,7 +152,7 @@ def _draw_band(cost: Vector, value: Vector, bound: Vector, names: Sequence[str],
 
 def _draw_gap(cost: Vector, gap: Vector, goal: float, axis: str) -> figures.Figure:
     positive = np.where(gap > 0.0, gap, np.nan)
-    data = [figures.draw_line("proved gap", cost, positive, 2)]
+    data = [figures.draw_steps("proved gap", cost, positive, 2)]
     if goal > 0.0 and math.isfinite(goal) and len(cost):
         data.append(figures.draw_level("goal", goal, (float(cost[0]), float(cost[-1])), -1))
     return figures.lay_out(data, x=axis, y="proved gap", y_log=bool(np.isfinite(positive).any()))
