@@ -189,4 +189,13 @@ def list_weights(
     most = max((weight for _, _, weight in atoms), default=0.0) or 1.0
     show = show or (lambda i, name: name or f"#{i}")
     rows = [(show(i, name), f"{i}", bar(f"{weight:.4f}", weight / most)) for i, name, weight in atoms]
-    return Grid(caption, ("atom", "id", heading), rows, (0, 2))
+    return drop_ids(Grid(caption, ("atom", "id", heading), rows, (0, 2)))
+
+
+def drop_ids(grid: Grid) -> Grid:
+    """Return a table of atoms without its second column, of ids, if atoms have no other names."""
+    if not all(row[0] == f"#{row[1]}" for row in grid.rows):
+        return grid
+    cells = [(row[0], *row[2:]) for row in grid.rows]
+    left = [at - (at > 1) for at in grid.left]
+    return Grid(grid.caption, (grid.headings[0], *grid.headings[2:]), cells, left)

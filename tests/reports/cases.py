@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -94,3 +95,9 @@ CASES: dict[str, Callable[[], Any]] = {
     "Choice": choice,
     "several": lambda: {"first": run(), HOSTILE: mixture()},
 }
+
+
+@functools.cache
+def make(name: str) -> Any:
+    """The result of this name, made once."""
+    return CASES[name]()

@@ -25,7 +25,8 @@ def tell_design(result: Design, labels: Labels) -> Story:
         ("candidates", describe_atoms(result.fingerprint)),
     )
     proof = (
-        f"No design of any weights is better by more than a factor 1 / {efficiency}, rounding included.",
+        f"Relative to the best of all designs, of any weights, the efficiency is at least {efficiency}: "
+        "proved by a pass over all candidates, rounding included.",
     )
     cost = (
         ("passes", f"{result.passes:.3g}"),

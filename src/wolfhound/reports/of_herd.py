@@ -11,7 +11,7 @@ import numpy as np
 from wolfhound import plot
 from wolfhound.herding.picture import group_labels, project_rows
 from wolfhound.herding.result import HerdResult, take_drawn
-from wolfhound.markup import Grid, bar
+from wolfhound.markup import Grid, bar, drop_ids
 from wolfhound.planning.text import seconds_text
 from wolfhound.reports import figures
 from wolfhound.reports.of_run import LISTED, describe_atoms, tell_oracle
@@ -66,7 +66,7 @@ def _list_rows(result: HerdResult, labels: Labels) -> Iterator[Grid]:
         rows.append((labels.cell(i), f"{i}", *label, bar(f"{weight:.3g}", weight / most)))
     headings = ("row", "id", *(() if result.labels is None else ("label",)), "weight")
     caption = f"The first {len(rows):,} of {len(result.ids):,} rows, in the order of their picks"
-    yield Grid(caption, headings, rows, (0, *range(2, len(headings))))
+    yield drop_ids(Grid(caption, headings, rows, (0, *range(2, len(headings)))))
     if result.labels is not None:
         values, counts = np.unique(result.labels, return_counts=True)
         within = ["-"] * len(values) if result.mmd_by is None else [f"{each:.3g}" for each in result.mmd_by]
