@@ -276,7 +276,8 @@ class Design(Shown):
         ]
         names = tuple(column.name for column in self.columns)
         caption = f"{len(rows):,} of {self.support:,} candidates with weight, the largest first"
-        return Grid(caption, (*names, "id", "weight"), rows, (0, len(names) + 1))
+        texts = (at for at, column in enumerate(self.columns) if column.levels)
+        return Grid(caption, (*names, "id", "weight"), rows, (0, *texts, len(names) + 1))
 
     def _show(self, row: Vector) -> list[str]:
         """Factors as the user wrote them."""

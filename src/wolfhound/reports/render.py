@@ -21,7 +21,7 @@ class Renderer:
     def story(self, story: Story) -> str:
         """Return the head and the sections of one result."""
         sections = "".join(self.section(each, 2) for each in story.sections)
-        return f'<div class="head">{self._head(story)}</div>{sections}'
+        return f"{self._head(story)}{sections}"
 
     def stories(self, stories: Mapping[str, Story]) -> str:
         """Return several results, a part each."""
@@ -50,7 +50,8 @@ class Renderer:
             f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>'
             for name, text in story.tiles
         )
-        return f'<p class="lead">{badge}{escape(story.sentence)}</p><dl class="tiles">{"".join(items)}</dl>'
+        lead = f'<p class="lead">{badge}{escape(story.sentence)}</p>'
+        return f'<div class="head">{lead}<dl class="tiles">{"".join(items)}</dl></div>'
 
     def _chart(self, chart: Chart) -> str:
         number = next(self._numbers)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import wolfhound
 from wolfhound.reports.kinds import find_teller
 from wolfhound.reports.page import fill_page, import_plotly
 from wolfhound.reports.render import Renderer
@@ -23,7 +22,7 @@ from wolfhound.writers import write_file
 ENDINGS = (".html", ".htm")
 """Of pages."""
 
-_PACKAGES = ("numpy", "scipy", "numba", "faiss-cpu", "plotly")
+_PACKAGES = ("wolfhound", "numpy", "scipy", "numba", "faiss-cpu", "plotly")
 
 
 def report(
@@ -113,9 +112,8 @@ def _tell_plan(story: Story) -> list[Section]:
 def _tell_repeat(command: str | None) -> Section:
     now = datetime.datetime.now(datetime.UTC)
     facts = (
-        ("wolfhound", wolfhound.__version__),
-        ("Python", platform.python_version()),
         *((name, found) for name in _PACKAGES if (found := _find_version(name))),
+        ("Python", platform.python_version()),
         ("system", f"{platform.system()} {platform.machine()}, threads {get_threads()}"),
         ("written", f"{now:%Y-%m-%d %H:%M} UTC"),
     )

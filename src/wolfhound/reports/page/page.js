@@ -9,6 +9,7 @@
     view: figure.querySelector(".switch input:checked")?.value,
     figure,
   }));
+  const BUTTONS = ["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"];
   let chosen = null; // what the reader chose; null: what the system says
 
   const value = (name) => getComputedStyle(root).getPropertyValue(name).trim();
@@ -48,7 +49,8 @@
     const shown = chart.views[chart.view] ?? Object.values(chart.views)[0];
     const one = shown.data.filter((trace) => trace.showlegend !== false).length < 2;
     const layout = { showlegend: !one, ...shown.layout };
-    const config = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
+    // Named one by one: no button that a later plotly brings may ask a network.
+    const config = { displaylogo: false, responsive: true, modeBarButtons: [BUTTONS] };
     Plotly.react(chart.place, shown.data.map(paint), dress(layout, chart.place.clientWidth < 560), config);
   }
 
