@@ -40,6 +40,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 GREY = "#666666"
 _PASSES = "passes over all atoms"
 _SECONDS = "seconds, without compiling"
+_DECADES = 50.0  # from here on times need a log axis; on a shorter one its numbers would collide
 _FEW = 40  # states up to which each one gets a marker
 _FEW_PASSES = 12.0  # up to which a linear axis shows them all
 
@@ -92,9 +93,9 @@ def draw_convergence(
         gap = hide_nonpositive(value - lower)
     for column, cost in enumerate((passes, seconds)):
         top, bottom = grid[:, column]
-        draw_curve(top, cost, value, 0, "value")
-        draw_curve(top, cost, lower, 1, "lower bound (proved)")
-        draw_curve(bottom, cost, gap, 2, "gap")
+        draw_curve(top, cost, value, 0, "value", steps=True)
+        draw_curve(top, cost, lower, 1, "lower bound (proved)", steps=True)
+        draw_curve(bottom, cost, gap, 2, "gap", steps=True)
         _goal(bottom, goal)
     use_log(grid[1, 0].set_yscale, gap)
     grid[1, 0].locator_params(axis="x", integer=True)
@@ -122,10 +123,12 @@ def draw_gaps(runs: Mapping[str, Run], *, goal: float | None = None, title: str 
     left, right = figure.subplots(1, 2, sharey=True)
     for i, (label, run) in enumerate(runs.items()):
         gap = hide_nonpositive(run.gap)
-        draw_curve(left, run.passes, gap, i, label)
-        draw_curve(right, hide_nonpositive(run.seconds), gap, i, label)
+        draw_curve(left, run.passes, gap, i, label, steps=True)
+        draw_curve(right, hide_nonpositive(run.seconds), gap, i, label, steps=True)
     _scale_passes(left, max(float(run.passes.max(initial=1.0)) for run in runs.values()))
-    use_log(right.set_xscale, *(run.seconds for run in runs.values()))
+    times = np.concatenate([run.seconds[run.seconds > 0.0] for run in runs.values()])
+    if len(times) and times.max() > _DECADES * times.min():
+        right.set_xscale("log")
     use_log(left.set_yscale, *(run.gap for run in runs.values()))
     for axes in (left, right):
         _goal(axes, goal)
@@ -312,13 +315,28 @@ def hide_nonpositive(values: Vector) -> Vector:
     return np.where(np.isfinite(values) & (values > 0.0), values, np.nan)
 
 
-def draw_curve(axes: Axes, cost: Vector, height: Vector, i: int, label: str) -> None:
-    """Draw the i-th line of a figure: every i has a colour and dashes of its own."""
+def draw_curve(axes: Axes, cost: Vector, height: Vector, i: int, label: str, *, steps: bool = False) -> None:
+    """Draw the i-th line of a figure: every i has a colour and dashes of its own.
+
+    Parameters
+    ----------
+    axes
+        Where.
+    cost, height : (k,)
+        The points.
+    i
+        Which line it is.
+    label
+        As the legend says it.
+    steps
+        Whether a height holds until the next: what is proved does.
+    """
     # An infinite height would stretch the axis over everything.
     height = np.where(np.isfinite(height), height, np.nan)
     line, (lap, place) = DASHES[i % len(DASHES)], divmod(i, len(COLOURS))
     marker = MARKERS[(place + lap) % len(MARKERS)] if len(cost) <= _FEW else ""
     shown: dict[str, Any] = {"marker": marker, "markersize": 4.5, "linewidth": 1.8, "label": label}
+    shown |= {"drawstyle": "steps-post"} if steps else {}
     axes.plot(cost, height, linestyle=line, color=COLOURS[place], **shown)
 
 

@@ -34,7 +34,7 @@ def draw_errors(distance: Vector, shape: tuple[int, ...], *, title: str = "") ->
         # A few pixels that nothing explains must not hide the differences of all others.
         low, high = plot.robust_limits(solved) if len(solved) else (0.0, 1.0)
         above = int((solved > high).sum())
-        said += [f"{above:,} are further than the colours reach"] if above else []
+        said += [f"{above:,} beyond the colours"] if above else []
         drawn = axes.imshow(
             distance.reshape(shape), cmap="viridis", interpolation="nearest", vmin=max(low, 0.0), vmax=high
         )

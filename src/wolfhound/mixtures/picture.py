@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _BARS = 60
 _DRAWN = 2000
+_TAIL = 0.002  # of the mass at each end that a picture may leave out
 _CURVE = 400
 
 
@@ -38,6 +39,15 @@ def choose_drawn(fit: Any) -> Ints:
 
 def _draw_prior(axes: Axes, fit: Any) -> None:
     draw_stems(axes, fit.support, fit.mass, x="theta", y="prior mass")
+    # One observation far away has a point of support of its own, and next to no mass.
+    below = np.cumsum(fit.mass) / fit.mass.sum()
+    held = fit.support[(below > _TAIL) & (below - fit.mass < 1.0 - _TAIL)]
+    low, high = float(held.min()), float(held.max())
+    room = 0.2 * (high - low) or 1.0
+    inside = (fit.support >= low - room) & (fit.support <= high + room)
+    if not inside.all():
+        axes.set_xlim(low - room, high + room)
+    _say_outside(axes, inside, "points")
 
 
 def _draw_marginal(axes: Axes, fit: Any, some: Ints) -> None:
@@ -56,14 +66,14 @@ def _draw_marginal(axes: Axes, fit: Any, some: Ints) -> None:
         height, edges = np.histogram(fit.x[inside], bins=_BARS, weights=share[inside], range=(low, high))
         axes.stairs(height / np.diff(edges), edges, fill=True, color="#C8D6E5", label="data")
         line = np.linspace(low, high, _CURVE)
-        _say_outside(axes, inside)
+        _say_outside(axes, inside, "observations")
         axes.plot(line, _average(fit, line, some), color=COLOURS[1], linewidth=1.8, label="fitted")
     finish_axes(axes, "x", "density", legend=True)
 
 
-def _say_outside(axes: Axes, inside: NDArray[np.bool_]) -> None:
+def _say_outside(axes: Axes, inside: NDArray[np.bool_], what: str) -> None:
     if not inside.all():
-        text = f"{int((~inside).sum()):,} of {len(inside):,} observations lie outside"
+        text = f"{int((~inside).sum()):,} of {len(inside):,} {what} lie outside"
         axes.set_title(text, fontsize=8, color="#666666", loc="right")
 
 
