@@ -6,10 +6,10 @@ STAMP := $(VENV)/.stamp
 CODE := $(wildcard src tests benchmarks examples tools)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint format bench docs clean
+.PHONY: help demo check test test-browser lint format bench docs clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -27,6 +27,12 @@ check: lint  ## lint, then the quick tests: the inner loop of development
 
 test: lint  ## lint, then all tests and doctests; warnings are errors
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+test-browser: $(STAMP)  ## pages in headless Chromium; pictures in build/browser
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || command -v chrome || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium; } || { \
+	  echo "Chromium must be on PATH. Install the package chromium (Debian, Fedora, Homebrew) or Google Chrome." >&2; exit 1; }
+	$(BIN)/python -m pytest -q tests/browser
 
 lint: $(STAMP)  ## style, types, layers
 	$(BIN)/ruff check $(CODE)

@@ -74,8 +74,5 @@ def test_without_plotly_one_is_told_what_to_install(
     monkeypatch.chdir(folder)
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     ran = run(*COMMANDS["plan"].split(), "--report", "page.html")
-    assert (ran.code, words(ran.err)) == (
-        2,
-        'error: report needs plotly: pip install "wolfhound[report]"',
-    )
+    assert (ran.code, words(ran.err)) == (2, 'error: report needs plotly: pip install "wolfhound[report]"')
     assert not (folder / "page.html").exists()
