@@ -242,29 +242,30 @@ def draw_totals(
     return figure
 
 
-def robust_limits(values: Vector, *, share: float = 0.01) -> tuple[float, float]:
+def robust_limits(values: Vector) -> tuple[float, float]:
     """Return limits of an axis that a few far values do not stretch.
 
-    The limits hold all but a share of the values, and what lies near those.
+    Values far outside the middle 95 per cent are left out if there are at most two of them,
+    or one per cent; else one per cent is.
 
     Parameters
     ----------
     values : (n,)
         Finite numbers.
-    share
-        Of values that may lie outside, half at each end.
 
     Examples
     --------
     >>> values = np.append(np.linspace(0.0, 1.0, 999), 1e6)
-    >>> [round(limit, 1) for limit in robust_limits(values)]
-    [-0.2, 1.2]
+    >>> [round(limit, 2) for limit in robust_limits(values)]
+    [-0.05, 1.05]
     """
-    low, high = np.quantile(values, [0.5 * share, 1.0 - 0.5 * share]).tolist()
-    room = 0.25 * (high - low) or 1.0
-    least, most = float(values.min()), float(values.max())
-    edge = 0.2 * room
-    return max(low - room, least - edge), min(high + room, most + edge)
+    low, high = np.quantile(values, [0.025, 0.975]).tolist()
+    room = (high - low) or float(np.ptp(values)) or 1.0
+    inside = values[(values >= low - room) & (values <= high + room)]
+    if len(values) - len(inside) > max(2.0, 0.01 * len(values)):
+        low, high = np.quantile(values, [0.005, 0.995]).tolist()
+        inside = values[(values >= low) & (values <= high)]
+    return float(inside.min()) - 0.05 * room, float(inside.max()) + 0.05 * room
 
 
 def limit_axes(axes: Axes, points: Vector, what: str) -> None:

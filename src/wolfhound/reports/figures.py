@@ -102,7 +102,7 @@ def lay_out(
     data: list[Figure], *, x: str, y: str, x_log: bool = False, y_log: bool = False, **more: Any
 ) -> Figure:
     """Return a figure of these traces, with named axes."""
-    layout = {"xaxis": {"title": {"text": plain(x)}}, "yaxis": {"title": {"text": plain(y)}}}
+    layout: Figure = {"xaxis": {"title": {"text": plain(x)}}, "yaxis": {"title": {"text": plain(y)}}}
     for axis, log in (("xaxis", x_log), ("yaxis", y_log)):
         layout[axis] |= {"type": "log", "nticks": 8, "exponentformat": "power"} if log else {}
     return {"data": data, "layout": layout | more}
