@@ -93,9 +93,10 @@ def _solve(distance: Distance, start: Start, goals: tuple[float, float], began: 
     held = found.weights[0] > 0.0
     at, weights = found.ids[0, held], found.weights[0, held]
     steps, passes = int(found.steps[0]), float(found.passes[0])
+    solving = time_solving(began)
     rows = [
-        TraceRow(0, _first_value(distance), 0.0, 0.0, n, 0.0, math.nan, "start"),
-        TraceRow(steps, value, lower, passes, n + n * int(passes), time_solving(began), math.nan, "pass"),
+        TraceRow(0, _first_value(distance), 0.0, 0.0, n, solving, math.nan, "start"),
+        TraceRow(steps, value, lower, passes, n + n * int(passes), solving, math.nan, "pass"),
     ]
     x = weights @ start.pool[at].astype(np.float64)
     cost = steps, passes, n + n * int(passes), time.perf_counter() - began

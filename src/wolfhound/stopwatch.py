@@ -47,8 +47,10 @@ class Stopwatch:
     def since(self, began: float) -> float:
         """How long it ran from ``time.perf_counter() == began`` until now."""
         with self._lock:
+            if not self._depth and not (self._runs and self._runs[-1][1] > began):
+                return 0.0  # asked after every step: nearly always there was none
             runs = [*self._runs, (self._start, time.perf_counter())] if self._depth else self._runs
-            return sum(end - max(start, began) for start, end in runs if end > began)
+            return sum((end - max(start, began) for start, end in runs if end > began), 0.0)
 
 
 COMPILING = Stopwatch()
