@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from wolfhound import plot
+from wolfhound.core import Vector
 
 PASSES = np.array([0.0, 1.0, 2.0])
 SECONDS = np.array([0.0, 0.1, 0.3])
@@ -146,7 +147,7 @@ def test_far_points_do_not_squash_a_scatter_and_it_is_said() -> None:
 
 
 @given(hnp.arrays(np.float64, st.integers(1, 60), elements=st.floats(-1e6, 1e6)))
-def test_limits_hold_nearly_all_and_go_little_beyond(values: plot.Vector) -> None:
+def test_limits_hold_nearly_all_and_go_little_beyond(values: Vector) -> None:
     low, high = plot.robust_limits(values)
     assert low < high
     assert np.mean((values < low) | (values > high)) <= max(0.01, 2.0 / len(values)) + 1.0 / len(values)

@@ -39,15 +39,23 @@ def choose_drawn(fit: Any) -> Ints:
 
 def _draw_prior(axes: Axes, fit: Any) -> None:
     draw_stems(axes, fit.support, fit.mass, x="theta", y="prior mass")
-    # One observation far away has a point of support of its own, and next to no mass.
+    low, high = find_bulk(fit)
+    inside = (fit.support >= low) & (fit.support <= high)
+    if not inside.all():
+        axes.set_xlim(low, high)
+    _say_outside(axes, inside, "points")
+
+
+def find_bulk(fit: Any) -> tuple[float, float]:
+    """Ends between which nearly all mass is.
+
+    One observation far away has a point of support of its own, and next to no mass.
+    """
     below = np.cumsum(fit.mass) / fit.mass.sum()
     held = fit.support[(below > _TAIL) & (below - fit.mass < 1.0 - _TAIL)]
     low, high = float(held.min()), float(held.max())
     room = 0.2 * (high - low) or 1.0
-    inside = (fit.support >= low - room) & (fit.support <= high + room)
-    if not inside.all():
-        axes.set_xlim(low - room, high + room)
-    _say_outside(axes, inside, "points")
+    return low - room, high + room
 
 
 def _draw_marginal(axes: Axes, fit: Any, some: Ints) -> None:

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from wolfhound.core import Ints
+from wolfhound.core import Ints, Vector
 from wolfhound.markup import Grid
+from wolfhound.plot import robust_limits
 
 Figure: TypeAlias = dict[str, Any]
 
@@ -106,6 +107,29 @@ def lay_out(
     for axis, log in (("xaxis", x_log), ("yaxis", y_log)):
         layout[axis] |= {"type": "log", "nticks": 8, "exponentformat": "power"} if log else {}
     return {"data": data, "layout": layout | more}
+
+
+def limit(figure: Figure, points: Vector, what: str) -> str:
+    """Keep a few far points from squashing a figure; return a sentence that says so, if there are any.
+
+    Parameters
+    ----------
+    figure
+        Its axes get ranges.
+    points : (n, 2)
+        All that is drawn.
+    what
+        What they are, in the plural.
+    """
+    (left, right), (bottom, top) = (robust_limits(column) for column in points.T)
+    inside = (points >= (left, bottom)).all(axis=1) & (points <= (right, top)).all(axis=1)
+    if inside.all():
+        return ""
+    figure["layout"]["xaxis"]["range"] = [left, right]
+    figure["layout"]["yaxis"]["range"] = [bottom, top]
+    return (
+        f" {int((~inside).sum()):,} of {len(points):,} {what} lie outside the picture; zoom out to see them."
+    )
 
 
 def list_columns(caption: str, columns: dict[str, Any]) -> Grid:

@@ -71,7 +71,7 @@ def _draw_support(result: Design) -> Chart:
     sums = np.bincount(owner.reshape(-1), result.weights, minlength=len(points))
     texts = [f"weight {each:.4f}" for each in sums.tolist()]
     marker = {"size": (8.0 + 32.0 * np.sqrt(sums / sums.max())).tolist(), "opacity": 0.7, "symbol": "circle"}
-    dots = figures.draw_dots("weight", *points.T, 0, marker=marker, text=texts)
+    dots = figures.draw_dots("weight", points[:, 0], points[:, 1], 0, marker=marker, text=texts)
     figure = figures.lay_out([dots], x=first.name, y=more[0].name, showlegend=False)
     for axis, column in zip(("xaxis", "yaxis"), result.columns, strict=False):
         if column.levels:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wolfhound import plot
 from wolfhound.herding.picture import group_labels, project_rows
 from wolfhound.herding.result import HerdResult, take_drawn
 from wolfhound.markup import Grid, bar, drop_ids
@@ -83,21 +82,17 @@ def _draw_rows(result: HerdResult) -> Iterator[Chart]:
     sample, chosen = take_drawn(result.session.atoms, result.ids)
     others, dots = project_rows(sample, chosen)
     sizes = 7.0 * np.sqrt(np.clip(result.weights * len(result.weights), 0.1, 6.0))
-    data = [figures.draw_dots("rows (a sample)", *others.T, -1, marker={"size": 3.5, "opacity": 0.6})]
+    data = [
+        figures.draw_dots(
+            "rows (a sample)", others[:, 0], others[:, 1], -1, marker={"size": 3.5, "opacity": 0.6}
+        )
+    ]
     for slot, (name, which) in enumerate(group_labels(result.labels, len(dots)).items()):
         texts = [f"row {i}" for i in result.ids[which].tolist()]
         marker = {"size": sizes[which].tolist(), "opacity": 0.9}
-        data.append(figures.draw_dots(name, *dots[which].T, slot, marker=marker, text=texts))
-    both = np.concatenate([others, dots])
+        data.append(figures.draw_dots(name, dots[which, 0], dots[which, 1], slot, marker=marker, text=texts))
     figure = figures.lay_out(data, x="first principal axis", y="second principal axis")
-    said = ""
-    inside = np.ones(len(both), bool)
-    for axis, column in zip(("xaxis", "yaxis"), both.T, strict=True):
-        low, high = plot.robust_limits(column)
-        figure["layout"][axis]["range"] = [low, high]
-        inside &= (column >= low) & (column <= high)
-    if not inside.all():
-        said = f" {int((~inside).sum()):,} of {len(both):,} lie outside the picture; zoom out to see them."
+    said = figures.limit(figure, np.concatenate([others, dots]), "rows")
     label = f"{len(dots):,} chosen rows spread over {len(others):,} of all rows.{said}"
     columns = {
         "row": [str(i) for i in result.ids.tolist()],

@@ -10,11 +10,10 @@ import numpy as np
 
 from wolfhound.markup import list_weights
 from wolfhound.mixtures.fit import MixtureFit
-from wolfhound.mixtures.picture import choose_drawn, shrink
+from wolfhound.mixtures.picture import choose_drawn, find_bulk, shrink
 from wolfhound.mixtures.weights import WeightsFit
 from wolfhound.mixtures.words import describe_gaps, list_support, show_theta
 from wolfhound.planning.text import seconds_text
-from wolfhound.plot import robust_limits
 from wolfhound.reports import figures
 from wolfhound.reports.of_run import LISTED
 from wolfhound.reports.story import Chart, Labels, Section, Story
@@ -61,25 +60,29 @@ def _draw(fit: MixtureFit) -> Iterator[Chart]:
     stems = figures.draw_bars("mass", fit.support, fit.mass, 0, width=width)
     dots = figures.draw_dots("mass", fit.support, fit.mass, 0)
     figure = figures.lay_out([stems, dots], x="theta", y="prior mass", showlegend=False)
+    low, high = find_bulk(fit)
+    inside = (fit.support >= low) & (fit.support <= high)
+    said = "" if inside.all() else f" {int((~inside).sum())} of {len(inside)} points lie outside the picture."
+    if said:
+        figure["layout"]["xaxis"]["range"] = [low, high]
     heavy = show_theta(fit.support[fit.mass.argmax()])
-    label = f"{len(fit.mass)} points of support; the heaviest, {heavy}, has mass {fit.mass.max():.3g}."
+    label = f"{len(fit.mass)} points of support; the heaviest, {heavy}, has mass {fit.mass.max():.3g}.{said}"
     grid = figures.list_columns("The mixing distribution", {"theta": fit.support, "mass": fit.mass})
-    yield Chart("The mixing distribution", label, (("prior", figure),), grid)
+    yield Chart(f"The mixing distribution.{said}".rstrip("."), label, (("prior", figure),), grid)
+    yield _draw_shrinkage(fit)
+
+
+def _draw_shrinkage(fit: MixtureFit) -> Chart:
     alone, means = shrink(fit, choose_drawn(fit))
-    low, high = robust_limits(alone)
-    outside = int(((alone < low) | (alone > high)).sum())
-    line = figures.draw_line(
-        "no shrinkage", [low, high], [low, high], -1, mode="lines", line={"dash": "dash"}
-    )
+    ends = [float(min(alone.min(), means.min())), float(max(alone.max(), means.max()))]
+    line = figures.draw_level("no shrinkage", 0.0, ends, -1) | {"y": ends}
     dots = figures.draw_dots("posterior mean", alone, means, 0, marker={"size": 5, "opacity": 0.7})
     figure = figures.lay_out([line, dots], x="estimate of each alone", y="posterior mean")
-    figure["layout"]["xaxis"]["range"] = [low, high]
-    said = f" {outside:,} lie outside the picture." if outside else ""
-    label = (
-        f"Posterior means of {len(alone):,} observations, from {means.min():.4g} to {means.max():.4g}.{said}"
-    )
+    said = figures.limit(figure, np.column_stack([alone, means]), "observations")
+    span = f"from {means.min():.4g} to {means.max():.4g}"
+    label = f"Posterior means of {len(alone):,} observations, {span}.{said}"
     grid = figures.list_columns("Posterior means", {"alone": alone, "posterior mean": means})
-    yield Chart(f"How observations are shrunken.{said}".rstrip("."), label, (("means", figure),), grid)
+    return Chart(f"How observations are shrunken.{said}".rstrip("."), label, (("means", figure),), grid)
 
 
 def tell_weights(result: WeightsFit, labels: Labels) -> Story:
