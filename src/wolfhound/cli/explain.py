@@ -122,7 +122,10 @@ def explain(
         if not as_json:
             print_explanation(console, explanation, top)
     outputs.write(lambda path: write_table(path, _join_weights(done)), figure=lambda: _draw(done))
-    outputs.tell(_told(done), lambda: weigh_oracles(rows, *(each.result for each in done)))
+    told = ", ".join(dict.fromkeys(each.target for each in done))
+    outputs.tell(
+        _told(done), lambda: weigh_oracles(rows, *(each.result for each in done)), title=f"{told}, explained"
+    )
     ended = _summary(done, len(wanted))
     output.show(as_json, lambda: {"targets": list(map(_document, done))}, lambda: console.print(ended))
     # A run that is cut short leaves targets out; its own status already says so.
@@ -231,7 +234,7 @@ def _join_weights(done: Sequence[Explanation]) -> Columns:
 
 
 def _told(done: Sequence[Explanation]) -> Any:
-    """One result, or several by the names of their targets."""
+    """One result, or several by the names of their targets; who asks twice is told once."""
     return done[0].result if len(done) == 1 else {each.target: each.result for each in done}
 
 
