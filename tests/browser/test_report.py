@@ -15,6 +15,7 @@ from tests.reports.cases import HOSTILE, make
 pytestmark = pytest.mark.slow
 
 SPACE, RIGHT = 32, 39
+BUTTONS = ["Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"]
 WHITE_OR_NOT = "getComputedStyle(document.body).backgroundColor"
 THEME = "document.documentElement.dataset.theme"
 
@@ -73,6 +74,12 @@ def test_what_can_be_clicked_works(page: Tab, report: Path) -> None:
     page.click(".plot .legendtoggle")
     page.evaluate("window.told.then(() => null)")
     assert page.evaluate(f"{plot}.data.map((each) => each.visible).includes('legendonly')") is True
+
+    # Of plotly's buttons none may offer to send the data away.
+    titles = (
+        "[...document.querySelector('.modebar').querySelectorAll('[data-title]')].map((e) => e.dataset.title)"
+    )
+    assert page.evaluate(titles) == BUTTONS
 
     page.click("nav a", 1)
     assert page.evaluate("location.hash") == page.evaluate("document.querySelectorAll('nav a')[1].hash")
