@@ -6,7 +6,7 @@ STAMP := $(VENV)/.stamp
 CODE := $(wildcard src tests benchmarks examples tools)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-install test-matrix dist lint format bench docs clean
+.PHONY: help demo check test test-browser test-install test-matrix dist lint format bench docs clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,12 @@ dist: $(STAMP)  ## build wheel and sdist, and check what is in them
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/python tools/check_dist.py dist
+
+test-browser: $(STAMP)  ## pages in headless Chromium; pictures in build/browser
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || command -v chrome || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium; } || { \
+	  echo "Chromium must be on PATH. Install the package chromium (Debian, Fedora, Homebrew) or Google Chrome." >&2; exit 1; }
+	$(BIN)/python -m pytest -q tests/browser
 
 lint: $(STAMP)  ## style, types, layers
 	$(BIN)/ruff check $(CODE)

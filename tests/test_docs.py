@@ -131,6 +131,11 @@ def policies() -> Given:
     }
 
 
+def reports() -> Given:
+    atoms = normal(1500, 5)
+    return {"atoms": atoms, "target": np.full(5, 2.0), "names": [f"atom {i}" for i in range(1500)]}
+
+
 def scale() -> Given:
     for name in ("monday", "tuesday"):
         np.save(f"{name}.npy", normal(1500, 5))
@@ -153,6 +158,7 @@ PAGES: dict[str, Page] = {
     "docs/files.md": Page(in_files),
     "docs/mixtures.md": Page(mixtures, (("bootstrap(20", "bootstrap(2"),)),
     "docs/oracles.md": Page(oracles),
+    "docs/reports.md": Page(reports),
     "docs/scale.md": Page(scale),
     "docs/threads.md": Page(threads),
     "docs/policies.md": Page(

@@ -9,10 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from wolfhound import plot
+from wolfhound.core import Vector
 
 PASSES = np.array([0.0, 1.0, 2.0])
 SECONDS = np.array([0.0, 0.1, 0.3])
@@ -41,7 +45,10 @@ def test_convergence_draws_the_columns() -> None:
 def test_convergence_labels_the_axes() -> None:
     figure = plot.draw_convergence(passes=PASSES, seconds=SECONDS, value=VALUE, lower=LOWER, title="a run")
     assert figure.get_suptitle() == "a run"
-    assert [axes.get_xlabel() for axes in figure.axes[2:]] == ["passes over all atoms", "seconds"]
+    assert [axes.get_xlabel() for axes in figure.axes[2:]] == [
+        "passes over all atoms",
+        "seconds, without compiling",
+    ]
     assert [axes.get_ylabel() for axes in figure.axes[::2]] == ["f", "proved gap"]
 
 
@@ -119,3 +126,37 @@ def test_importing_does_not_load_matplotlib_and_drawing_no_pyplot() -> None:
 def test_many_passes_are_drawn_on_a_log_scale(most: float, scale: str) -> None:
     run = plot.Run(np.array([0.0, 1.0, most]), SECONDS, VALUE)
     assert plot.draw_gaps({"a": run}).axes[0].get_xscale() == scale
+
+
+def test_lines_differ_in_colour_and_in_dashes() -> None:
+    axes = plot.make_figure(4.0, 4.0, "").subplots()
+    for i in range(12):
+        plot.draw_curve(axes, PASSES, VALUE, i, str(i))
+    looks = {(str(line.get_color()), str(line._dash_pattern)) for line in axes.get_lines()}  # type: ignore[attr-defined]
+    assert len(looks) == 12
+
+
+def test_far_points_do_not_squash_a_scatter_and_it_is_said() -> None:
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.standard_normal((500, 2)), [[1e6, 0.0], [0.0, -1e6]]])
+    axes = plot.make_figure(4.0, 4.0, "").subplots()
+    plot.limit_axes(axes, points, "rows")
+    assert axes.get_xlim()[1] < 5.0
+    assert axes.get_ylim()[0] > -5.0
+    assert axes.get_title(loc="right") == "2 of 502 rows lie outside"
+
+
+@given(hnp.arrays(np.float64, st.integers(1, 60), elements=st.floats(-1e6, 1e6)))
+def test_limits_hold_nearly_all_and_go_little_beyond(values: Vector) -> None:
+    low, high = plot.robust_limits(values)
+    assert low < high
+    assert np.mean((values < low) | (values > high)) <= max(0.01, 2.0 / len(values)) + 1.0 / len(values)
+    room = 0.25 * float(np.ptp(values)) or 1.0
+    assert low >= values.min() - room
+    assert high <= values.max() + room
+
+
+def test_without_far_points_nothing_is_left_out() -> None:
+    axes = plot.make_figure(4.0, 4.0, "").subplots()
+    plot.limit_axes(axes, np.random.default_rng(0).random((300, 2)), "rows")
+    assert axes.get_title(loc="right") == ""

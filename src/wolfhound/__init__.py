@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from wolfhound.planning.choose import choose_oracle as choose_oracle
     from wolfhound.planning.plan import plan as plan
     from wolfhound.readers import read_atoms as read_atoms
+    from wolfhound.reports.report import report as report
     from wolfhound.result import Result as Result
     from wolfhound.result import Trace as Trace
     from wolfhound.solve import minimize as minimize
@@ -153,6 +154,7 @@ _NAMES = {
     "planning.choose": ("choose_oracle",),
     "planning.plan": ("plan",),
     "readers": ("read_atoms",),
+    "reports.report": ("report",),
     "result": ("Result", "Trace"),
     "solve": ("minimize",),
     "threads": ("get_threads", "set_threads"),

@@ -16,6 +16,7 @@ import numpy as np
 from wolfhound.core import Distance, Ids, Matrix, Objective, Start, Vector
 from wolfhound.result import Trace, TraceRow
 from wolfhound.rounding import TINY, UNIT, gamma
+from wolfhound.stopwatch import time_solving
 
 FEW = 256
 """Up to so many atoms."""
@@ -92,14 +93,13 @@ def _solve(distance: Distance, start: Start, goals: tuple[float, float], began: 
     held = found.weights[0] > 0.0
     at, weights = found.ids[0, held], found.weights[0, held]
     steps, passes = int(found.steps[0]), float(found.passes[0])
+    solving = time_solving(began)
     rows = [
-        TraceRow(0, _first_value(distance), 0.0, 0.0, n, time.perf_counter() - began, math.nan, "start"),
-        TraceRow(
-            steps, value, lower, passes, n + n * int(passes), time.perf_counter() - began, math.nan, "pass"
-        ),
+        TraceRow(0, _first_value(distance), 0.0, 0.0, n, solving, math.nan, "start"),
+        TraceRow(steps, value, lower, passes, n + n * int(passes), solving, math.nan, "pass"),
     ]
     x = weights @ start.pool[at].astype(np.float64)
-    cost = steps, passes, n + n * int(passes), rows[-1].seconds
+    cost = steps, passes, n + n * int(passes), time.perf_counter() - began
     return FewResult(x, start.pool_ids[at], weights, value, lower, goal, *cost, Trace.of(rows))
 
 

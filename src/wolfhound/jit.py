@@ -28,6 +28,8 @@ from numba import extending
 from numba.core import caching, config, event, serialize
 from numba.core.compiler import CompileResult
 
+from wolfhound.stopwatch import COMPILING
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -93,6 +95,17 @@ class _Listener(event.Listener):
         pass
 
 
+class _Timer(event.Listener):
+    def on_start(self, event: Any) -> None:
+        COMPILING.start()
+
+    def on_end(self, event: Any) -> None:
+        COMPILING.stop()
+
+
+event.register("numba:compile", _Timer())
+
+
 @contextlib.contextmanager
 def on_compile(say: Callable[[], None]) -> Iterator[None]:
     """Call `say` whenever a kernel is compiled rather than loaded from disk."""
@@ -112,7 +125,7 @@ class _Sources(NamedTuple):
     @classmethod
     def read(cls) -> _Sources:
         """Hash every file with kernels, and those that hold their constants."""
-        held = {"core.py", "rounding.py", "jit.py"}
+        held = {"core.py", "rounding.py", "jit.py", "stopwatch.py"}
         # Stamps before texts: a file that changes in between is then seen to have changed.
         stamps = [(path, _stamp(path)) for path in sorted(_PACKAGE.rglob("*.py"))]
         texts = {path: _text(path) for path, _ in stamps}
@@ -172,6 +185,13 @@ class _KernelCache(caching.NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was kept for this signature; None if it must be compiled."""
+        COMPILING.start()
+        try:
+            return self._load(sig, target_context)
+        finally:
+            COMPILING.stop()
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
         target_context.refresh()
         name = self._name(sig, target_context.codegen())
         paths = [folder / name for folder in _folders()] if name and _SOURCES.current() else []

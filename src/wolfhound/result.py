@@ -17,6 +17,7 @@ from wolfhound._csv import import_pandas
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Columns, Scalar
 from wolfhound.core import AtomsLike, Ids, Ints, Status, Vector
+from wolfhound.markup import Shown, Summary, list_weights
 from wolfhound.validate import count, require
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Trace:
     scored : (states,) int64
         Atoms scored so far.
     seconds : (states,) float64
-        Time since the start of the run.
+        Time since the start of the run, without compiling or loading kernels at their first use.
     ratio : (states,) float64
         Gap found / true gap where a query was audited, else nan.
     kind : (states,) str
@@ -135,7 +136,7 @@ class WeightedAtom(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Result:
+class Result(Shown):
     """The best point of a run and what is proved about it.
 
     Attributes
@@ -159,7 +160,7 @@ class Result:
     scored : int
         Atoms scored, the machine-independent cost.
     seconds : float
-        Time taken.
+        Time taken, compiling at first use included.
     trace : Trace
         Every state on the way.
     names : tuple of str, optional
@@ -285,21 +286,20 @@ class Result:
         passes = f"{self.passes:.3g} {'pass' if self.passes == 1 else 'passes'}"
         return f"{passes}, {self.scored:,} atoms scored, {self.seconds:.3g} s"
 
-    def __repr__(self) -> str:
-        """Value, proof, cost and the largest weights, on several lines."""
+    def summary(self) -> Summary:
+        """Return value, proof, cost and the largest weights."""
         top = ", ".join(f"{name or f'#{i}'} {weight:.3f}" for i, name, weight in self.top(_SHOWN))
         more = ", ..." if self.support > _SHOWN else ""
-        return "\n".join(
-            [
-                f"Result({self.status.name}: {self.status.value})",
-                f"  value    {self.value:.9g}",
-                f"  lower    {self.lower:.9g}",
-                f"  gap      {self.gap:.3g} (goal {self.goal:.3g})",
-                f"  cost     {self._cost()}, {self.steps:,} steps",
-                f"  support  {self.support:,} atoms: {top}{more}",
-                f"  of       {self.objective} by {self.method}",
-            ]
+        lines = (
+            ("value", f"{self.value:.9g}"),
+            ("lower", f"{self.lower:.9g}"),
+            ("gap", f"{self.gap:.3g} (goal {self.goal:.3g})"),
+            ("cost", f"{self._cost()}, {self.steps:,} steps"),
+            ("support", f"{self.support:,} atoms: {top}{more}"),
+            ("of", f"{self.objective} by {self.method}"),
         )
+        grid = list_weights("The atoms of largest weight", self.top())
+        return Summary(f"Result({self.status.name}: {self.status.value})", lines, (grid,))
 
 
 def _check(result: Result) -> None:

@@ -32,6 +32,7 @@ from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import Cut, on_pulse
 from wolfhound.result import Result, Trace, TraceRow
+from wolfhound.stopwatch import time_solving
 from wolfhound.threads import one_blas_thread
 
 P = TypeVar("P", bound=Progress)
@@ -169,7 +170,7 @@ class _Log(Generic[P]):
             if self._best is None or state.value <= self._best.value:
                 self._best = state
         numbers = state.t, state.value, state.lower, state.passes, state.scored
-        self.rows.append(TraceRow(*numbers, seconds, state.ratio, state.kind))
+        self.rows.append(TraceRow(*numbers, time_solving(self._began), state.ratio, state.kind))
         self._stopped = self._stopped or (callback is not None and bool(callback(state)))
         if inner:
             return None  # nothing is proved here: the method ends the step, at once if it is to stop

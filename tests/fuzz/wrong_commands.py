@@ -51,6 +51,8 @@ OVERWRITTEN = [
     Wrong(f"{HERD} --target blank.csv -o blank.csv", "--out"),
     Wrong(f"{HERD} --exclude blank.csv -o blank.csv", "--out"),
     Wrong("herd row?.csv -m 3 -o rows.csv", "--out"),
+    Wrong(f"{SOLVE} --report atoms.npy", "--report"),
+    Wrong(f"{SOLVE} --report x.html --plot x.html", "--report"),
     Wrong(f"{SOLVE} --out atoms.npy", "--out"),
     Wrong(f"{SOLVE} --out point.npy", "--out"),
     Wrong(
@@ -85,6 +87,9 @@ UNWRITABLE = [
     Wrong(f"{SOLVE} --out folder.npy", "--out"),
     Wrong(f"{SOLVE} --plot run.txt", "--plot"),
     Wrong(f"{SOLVE} --plot folder.png", "--plot"),
+    Wrong(f"{SOLVE} --report run.pdf", "--report"),
+    Wrong(f"{HERD} --report missing/run.html", "--report"),
+    Wrong("plan --n 1e6 --d 8 --report /proc/run.html", "--report"),
     Wrong(f"{SOLVE} --save /proc/run", "--save"),
     Wrong(f"{SOLVE} --save kept", "--save"),
     Wrong(f"{EXPLAIN} --out /proc/out.json", "--out"),

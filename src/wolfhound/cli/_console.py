@@ -10,11 +10,15 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from typing import IO, Any, cast
 
 from rich.console import Console
 
 _PIPED_WIDTH = 200
+
+TYPED: ContextVar[str] = ContextVar("typed", default="")
+"""The command as it was typed."""
 
 
 def stdout() -> Console:

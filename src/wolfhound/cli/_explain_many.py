@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import wolfhound as wh
-from wolfhound import plot
 from wolfhound.cli import _many as many
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
@@ -20,9 +19,6 @@ from wolfhound.many.result import STATUSES, ManyResult
 from wolfhound.tables import ArrayTable, open_table
 from wolfhound.validate import require
 from wolfhound.writers import write_table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SHOWN = 20
 """Targets whose atoms are printed."""
@@ -40,7 +36,8 @@ class ManyExplained(NamedTuple):
         if summary is not None:
             write_table(summary, many.list_targets(self.result, self._places()))
         mixtures = many.list_mixtures(self.result, self._places(), self.names, "weight")
-        outputs.write(lambda path: write_table(path, mixtures), figure=self.draw)
+        outputs.write(lambda path: write_table(path, mixtures), figure=self.result.plot)
+        outputs.tell(self.result, names=self.names)
         everything = range(len(self.result))
         output.show(
             as_json, lambda: {"targets": list(map(self.document, everything))}, lambda: self.print(top)
@@ -95,11 +92,6 @@ class ManyExplained(NamedTuple):
             f"[bold]{proved:,} of {len(result):,} targets proved[/] to the wanted gap,"
             f" {support:.3g} atoms each on average, {output.seconds_text(result.seconds)}"
         )
-
-    def draw(self) -> Figure:
-        """Draw how far targets are from the hull."""
-        solved = np.isfinite(self.result.value)
-        return plot.draw_distances(self.result.distance[solved], title=f"{len(self.result):,} targets")
 
 
 def explain_many(rows: opt.NamedRows, file: str, *, exclude_self: bool, **options: Any) -> ManyExplained:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, TextIO
 from typer import Abort, Exit
 from typer.core import TyperCommand, TyperGroup
 
-from wolfhound.cli._console import stderr
+from wolfhound.cli._console import TYPED, stderr
 
 READER_GONE = 128 + 13
 """Exit code of a command whose results nobody read: what a shell says of SIGPIPE."""
@@ -52,6 +53,8 @@ class Commands(_Framed, TyperGroup):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run all, say wrong use in one line, and see that what was printed has arrived."""
+        given = args[0] if args else kwargs.get("args")
+        TYPED.set(shlex.join(["wolfhound", *(sys.argv[1:] if given is None else given)]))
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False}) or 0
         except Abort:

@@ -83,6 +83,9 @@ Summary = Annotated[
 ]
 Save = Annotated[Path | None, output("Save the result, for wolfhound.load.", metavar="FOLDER")]
 Plot = Annotated[Path | None, file_output("Draw the convergence: .png, .svg or .pdf.", "--plot")]
+Report = Annotated[
+    Path | None, file_output("Write a page that shows it all, for a browser: .html.", "--report")
+]
 Json = Annotated[bool, output("Print one JSON document and nothing else.", "--json")]
 
 

@@ -16,9 +16,9 @@ from wolfhound import plot
 from wolfhound._parquet import import_arrow
 from wolfhound.checkpoint import KIND, Checkpoint
 from wolfhound.cli import _places as places
+from wolfhound.cli._console import TYPED, write
 from wolfhound.cli._console import stderr as stderr  # noqa: PLC0414 - commands find all printing here
 from wolfhound.cli._console import stdout as stdout  # noqa: PLC0414
-from wolfhound.cli._console import write
 from wolfhound.core import Status
 from wolfhound.result import Result
 from wolfhound.store import MANIFEST
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PICTURES = (".png", ".svg", ".pdf")
+PAGES = (".html", ".htm")
 
 _BAR = 24
 
@@ -172,16 +173,18 @@ def print_json(value: object) -> None:
 
 
 class Outputs(NamedTuple):
-    """Where a command writes a table, a folder and a picture; None: not at all."""
+    """Where a command writes a table, a folder, a picture and a page; None: not at all."""
 
     out: Path | None = None
     save: Path | None = None
     picture: Path | None = None
+    page: Path | None = None
 
     def check(self, what: str = "", kind: str = "") -> Outputs:
         """Refuse what could not be written; `what`, of this kind, may be replaced in the folder."""
         check_path(self.out, "--out", TABLES)
         check_path(self.picture, "--plot", PICTURES)
+        check_page(self.page)
         places.check_folder(self.save, "--save", what, [kind])
         return self
 
@@ -199,6 +202,30 @@ class Outputs(NamedTuple):
             folder(self.save)
         if self.picture is not None:
             write_picture(self.picture, figure())
+
+    def tell(self, result: object, plan: Callable[[], object] | None = None, **told: Any) -> None:
+        """Write the page, if it was asked for; `told` as in `wolfhound.report`."""
+        if self.page is not None:
+            write_page(self.page, result, plan=None if plan is None else plan(), **told)
+
+
+def check_page(page: Path | None) -> None:
+    """Refuse a page that could not be written, also for want of what draws on it."""
+    if page is None:
+        return
+    from wolfhound.reports.page import import_plotly  # noqa: PLC0415 - an extra
+
+    places.check_file(page, "--report", PAGES)
+    import_plotly()
+
+
+def write_page(page: Path | None, result: object, **told: Any) -> None:
+    """Write a page that shows a result, and how it was made."""
+    if page is None:
+        return
+    from wolfhound.reports.report import report  # noqa: PLC0415 - not needed by most
+
+    report(result, page, command=TYPED.get(), **told)
 
 
 def check_path(path: Path | None, option: str, endings: tuple[str, ...]) -> None:

@@ -68,6 +68,7 @@ def design(
     picture: Annotated[
         Path | None, opt.file_output("Draw the design and its variance: .png, .svg or .pdf.", "--plot")
     ] = None,
+    page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
     """Plan experiments: the best runs among very many, with a proved efficiency.
@@ -82,7 +83,7 @@ def design(
 
     wolfhound design candidates.csv --given done.csv --runs 8 -o more.csv
     """
-    outputs = output.Outputs(out, save, picture).check("a design", "design")
+    outputs = output.Outputs(out, save, picture, page).check("a design", "design")
     possible = _find_candidates(candidates, factor or (), opt.split(columns or ()))
     with opt.name_options(candidates="CANDIDATES"), Meter(_read_meter).job() as callback:
         found = wh.design(
@@ -104,6 +105,7 @@ def design(
         plan = None if runs is None else found.round(runs)
     table = (found if plan is None else plan).to_columns()
     outputs.write(lambda path: write_table(path, table), found.save, figure=found.plot)
+    outputs.tell(found if plan is None else {"Weights": found, "Runs": plan})
     output.show(as_json, lambda: _document(found, plan), lambda: _print(found, plan))
     raise Exit(output.exit_code(found))
 

@@ -23,6 +23,7 @@ from wolfhound.cli._explain_many import explain_many
 from wolfhound.cli._options import option
 from wolfhound.cli._places import check_folder
 from wolfhound.cli._progress import GapMeter
+from wolfhound.cli.solve import weigh_oracles
 from wolfhound.core import Status, Vector
 from wolfhound.many.result import RUN
 from wolfhound.result import Result
@@ -81,6 +82,7 @@ def explain(
         Path | None,
         opt.file_output("Draw the convergence, of --targets the distances: .png, .svg or .pdf.", "--plot"),
     ] = None,
+    page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
     """Explain points as sparse convex mixtures of atoms, with a proved gap.
@@ -99,7 +101,7 @@ def explain(
 
     wolfhound explain 'part-*.npy' --target 17 --exclude-self --checkpoint run
     """
-    outputs = output.Outputs(out, None, picture).check()
+    outputs = output.Outputs(out, None, picture, page).check()
     output.check_path(summary, "--summary", TABLES)
     check_folder(save, "--save", "a run of many targets", [RUN])
     if (targets is None) == (not target):
@@ -125,6 +127,10 @@ def explain(
         if not as_json:
             print_explanation(console, explanation, top)
     outputs.write(lambda path: write_table(path, _join_weights(done)), figure=lambda: _draw(done))
+    told = ", ".join(dict.fromkeys(each.target for each in done))
+    outputs.tell(
+        _told(done), lambda: weigh_oracles(rows, *(each.result for each in done)), title=f"{told}, explained"
+    )
     ended = _summary(done, len(wanted))
     output.show(as_json, lambda: {"targets": list(map(_document, done))}, lambda: console.print(ended))
     # A run that is cut short leaves targets out; its own status already says so.
@@ -231,10 +237,18 @@ def _join_weights(done: Sequence[Explanation]) -> Columns:
     return {"target": targets, **joined}
 
 
+def _told(done: Sequence[Explanation]) -> Any:
+    """One result, or several by the names of their targets; who asks twice is told once."""
+    return done[0].result if len(done) == 1 else {each.target: each.result for each in done}
+
+
 def _draw(done: Sequence[Explanation]) -> Figure:
     if len(done) == 1:
         return done[0].result.plot(title=done[0].target)
-    return plot.draw_gaps({each.target: trace_gap(each.result) for each in done[: len(plot.COLOURS)]})
+    shown = done[: len(plot.COLOURS)]
+    number = f"all {len(done)}" if len(shown) == len(done) else f"the first {len(shown)} of {len(done)}"
+    curves = {each.target: trace_gap(each.result) for each in shown}
+    return plot.draw_gaps(curves, title=f"proved gaps of {number} targets")
 
 
 def trace_gap(result: Result) -> plot.Run:

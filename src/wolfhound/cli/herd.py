@@ -79,6 +79,7 @@ def herd(
         Path | None,
         opt.file_output("Draw the distance by m, and the chosen rows: .png, .svg or .pdf.", "--plot"),
     ] = None,
+    page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
     """Choose m rows that stand for all: training sets, thinning, matched samples.
@@ -103,7 +104,7 @@ def herd(
     from wolfhound.herding.cost import estimate_cost  # noqa: PLC0415 - numba
     from wolfhound.herding.herd import herd as choose  # noqa: PLC0415
 
-    outputs = output.Outputs(out, save, picture).check("rows that were chosen", "herd")
+    outputs = output.Outputs(out, save, picture, page).check("rows that were chosen", "herd")
     sets = (atoms, columns or (), target, by or (), balanced, start or (), exclude or ())
     job = read_job(HerdOptions(*sets, kernel, scores, lengthscale, missing, numeric_only))
     as_taken = job.prepare(standardize=False)
@@ -135,6 +136,7 @@ def herd(
         result.save,
         figure=lambda: result.plot(atoms=None if job.scores is None else ready.points),
     )
+    outputs.tell(result)
     output.show(as_json, lambda: _document(job, result, cost), lambda: _print(job, result, out))
     raise Exit(output.exit_code(result))
 

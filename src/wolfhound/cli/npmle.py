@@ -56,6 +56,7 @@ def npmle(
     picture: Annotated[
         Path | None, opt.file_output("Draw prior, marginal and shrinkage: .png, .svg or .pdf.", "--plot")
     ] = None,
+    page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
     """Shrink estimates: the mixing distribution of largest likelihood, with a proved gap.
@@ -68,7 +69,7 @@ def npmle(
 
     wolfhound npmle batters.csv --x hits --trials at_bats --family binomial -o posterior.csv --json
     """
-    outputs = output.Outputs(out, save, picture).check("a mixture", "mixture")
+    outputs = output.Outputs(out, save, picture, page).check("a mixture", "mixture")
     require(family in _SECOND, "family", f"one of {', '.join(sorted(_SECOND))}", repr(family))
     table = open_table(data)
     given = {"--se": se, "--exposure": exposure, "--trials": trials}
@@ -80,6 +81,7 @@ def npmle(
     outputs.write(
         lambda path: write_table(path, _list_posterior(table, fit, x, read, level)), fit.save, figure=fit.plot
     )
+    outputs.tell(fit)
     output.show(
         as_json,
         lambda: _document(fit) | {"dropped": read.dropped},

@@ -51,6 +51,7 @@ def plan(
         Path | None,
         opt.file_output("Draw candidates against n, and time against c: .png, .svg or .pdf.", "--plot"),
     ] = None,
+    page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
     """Say what a run costs with every oracle, by theorem and by model, and what pays.
@@ -67,6 +68,7 @@ def plan(
     wolfhound plan atoms.npy --atol 1e-4 --json
     """
     output.check_path(picture, "--plot", output.PICTURES)
+    output.check_page(page)
     from wolfhound.planning import plan as planning  # noqa: PLC0415 - numba, faiss
 
     found = planning.plan(
@@ -87,4 +89,5 @@ def plan(
     )
     if picture is not None:
         output.write_picture(picture, found.plot())
+    output.write_page(page, found)
     output.show(as_json, found.to_dict, lambda: output.print_plain(str(found)))

@@ -178,6 +178,7 @@ def compare(
     picture: Annotated[
         Path | None, opt.file_output("Draw the learning curves: .png, .svg or .pdf.", "--plot")
     ] = None,
+    page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
     """Train SFWPO and its rivals on a feed, and compare them on fresh users.
@@ -195,6 +196,7 @@ def compare(
     from wolfhound.policy.feed.contenders import feed_baselines, feed_learners, fresh_users  # noqa: PLC0415
 
     output.check_path(picture, "--plot", output.PICTURES)
+    output.check_page(page)
     importlib.import_module("wolfhound.policy.deep.agent")  # says what to install before any work is done
     feed = feed_of(atoms, users, 0)
     learners = feed_learners(feed, oracle=oracle_of(feed, search, steps, ratio))
@@ -216,6 +218,7 @@ def compare(
     if picture is not None:
         title = f"{len(feed.atoms):,} items, {seeds} {'seed' if seeds == 1 else 'seeds'}"
         output.write_picture(picture, found.plot(title=title))
+    output.write_page(page, found)
     output.show(as_json, lambda: _document_comparison(found), lambda: _print_comparison(found, picture))
 
 

@@ -82,6 +82,7 @@ def solve(
     ] = None,
     save: opt.Save = None,
     picture: opt.Plot = None,
+    page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
     r"""Find the best policy of a model with finitely many states, with a proved gap.
@@ -99,7 +100,7 @@ def solve(
     """
     from wolfhound.policy import fwpo, sfwpo  # noqa: PLC0415 - numba
 
-    outputs = output.Outputs(out, save, picture).check("a policy", "policy")
+    outputs = output.Outputs(out, save, picture, page).check("a policy", "policy")
     require(0.0 < ratio <= 1.0, "ratio", "in (0, 1]", ratio)
     number(max_steps, "max_steps", low=0.0)
     given = ModelFiles(reward, transition, start, centres)
@@ -117,6 +118,7 @@ def solve(
         else:
             result = sfwpo(model, ratio=ratio, callback=callback, **settings)
     outputs.write(lambda path: write_table(path, _list_weights(result)), result.save, figure=result.plot)
+    outputs.tell(result)
     output.show(as_json, lambda: document(result), lambda: _print(output.stdout(), result))
     raise Exit(output.exit_code(result))
 

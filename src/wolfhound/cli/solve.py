@@ -7,7 +7,7 @@ import contextlib
 import math
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from rich.console import Console
 from typer import Exit
@@ -18,10 +18,13 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
 from wolfhound.cli._progress import GapMeter
-from wolfhound.core import Atoms, Method, Objective, Oracle, StepSize
+from wolfhound.core import INNER, Atoms, Method, Objective, Oracle, StepSize
 from wolfhound.methods.directions import Direction
 from wolfhound.result import Result
 from wolfhound.writers import write_table
+
+if TYPE_CHECKING:
+    from wolfhound.planning.choose import Choice
 
 
 class ObjectiveName(StrEnum):
@@ -111,6 +114,7 @@ def solve(
     save: opt.Save = None,
     checkpoint: opt.Checkpoint = None,
     picture: opt.Plot = None,
+    page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
     r"""Minimise a smooth convex f over the hull of the atoms, with a proved gap.
@@ -133,7 +137,7 @@ def solve(
 
     wolfhound solve atoms.npy --objective squared-distance --target point.npy --ray auto
     """
-    outputs = output.Outputs(out, save, picture).check("a result", "result")
+    outputs = output.Outputs(out, save, picture, page).check("a result", "result")
     resumed = output.check_checkpoint(checkpoint)
     f = make_objective(objective, ObjectiveFiles(target, design, response, labels, delta))
     mover = make_method(method, step, lazy, smoothness=f.smoothness)
@@ -158,9 +162,16 @@ def solve(
         )
     weights = output.list_weights(result)
     outputs.write(lambda path: write_table(path, weights), result.save, figure=result.plot)
+    outputs.tell(result, lambda: weigh_oracles(rows, result))
     document = output.pick(result, "objective", "method") | output.document(result)
     output.show(as_json, lambda: document, lambda: _print(output.stdout(), result, top))
     raise Exit(output.exit_code(result))
+
+
+def weigh_oracles(atoms: Atoms, *results: Result) -> Choice:
+    """What other oracles would have cost for as many queries; only the shape is looked at."""
+    asked = sum(int((result.trace.kind != INNER).sum()) for result in results)
+    return wh.choose_oracle(atoms, queries=max(asked, 1))
 
 
 @contextlib.contextmanager

@@ -6,14 +6,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from typer import Argument, Exit
 
 import wolfhound as wh
-from wolfhound import plot
 from wolfhound.cli import _many as many
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
@@ -21,9 +20,6 @@ from wolfhound.cli._options import option
 from wolfhound.cli._places import check_folder
 from wolfhound.many.result import RUN, ManyResult
 from wolfhound.writers import TABLES, npy_bytes, write_file, write_table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def unmix(
@@ -54,6 +50,7 @@ def unmix(
     picture: Annotated[
         Path | None, opt.file_output("Draw a map of errors: .png, .svg or .pdf.", "--plot")
     ] = None,
+    page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
     """Unmix pixels: the mixture of spectra that is closest to each, with a proved gap.
@@ -66,7 +63,7 @@ def unmix(
 
     wolfhound unmix cube.npy --library spectra.npy --skip --save run --summary pixels.csv
     """
-    outputs = output.Outputs(out, None, picture).check()
+    outputs = output.Outputs(out, None, picture, page).check()
     output.check_path(summary, "--summary", TABLES)
     check_folder(save, "--save", "a run of many targets", [RUN])
     pixels = many.read_points(cube)
@@ -86,7 +83,9 @@ def unmix(
         )
     if summary is not None:
         write_table(summary, many.list_targets(result, _places(result)))
-    outputs.write(lambda path: _write_fractions(path, result, known), figure=lambda: _draw(result, cube))
+    title = f"all {len(result):,} pixels of {Path(cube).name}, by {Path(library).name}"
+    outputs.write(lambda path: _write_fractions(path, result, known), figure=lambda: result.plot(title=title))
+    outputs.tell(result, names=known)
     output.show(as_json, lambda: _document(result), lambda: output.print_plain(repr(result)))
     raise Exit(many.exit_code(result, skip=skip))
 
@@ -105,13 +104,6 @@ def _places(result: ManyResult) -> dict[str, NDArray[Any]]:
     if len(result.shape) != 2:
         return {"pixel": pixels}
     return dict(zip(("row", "column"), np.unravel_index(pixels, result.shape), strict=True))
-
-
-def _draw(result: ManyResult, title: str) -> Figure:
-    """A map of a cube; other pixels are one line."""
-    shape = result.shape if len(result.shape) == 2 else (1, len(result))
-    distance = np.where(np.isfinite(result.value), result.distance, np.nan)
-    return plot.error_map(distance.reshape(shape), title=Path(title).name)
 
 
 def _document(result: ManyResult) -> dict[str, object]:

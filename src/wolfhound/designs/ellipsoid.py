@@ -15,12 +15,13 @@ from wolfhound.designs.design import design
 from wolfhound.designs.models import map_terms
 from wolfhound.designs.proof import enclose, enclose_log_det
 from wolfhound.designs.result import Design
+from wolfhound.markup import Shown, Summary
 from wolfhound.oracles.forms import FormScan, survey
 from wolfhound.rounding import UNIT, gamma, length
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ellipsoid:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Ellipsoid(Shown):
     """All x with (x - centre)' matrix (x - centre) <= 1.
 
     Attributes
@@ -47,6 +48,11 @@ class Ellipsoid:
     seconds: float
 
     @property
+    def success(self) -> bool:
+        """Whether the wanted ratio is proved, or all that rounding allows."""
+        return self.status.success
+
+    @property
     def log_volume(self) -> float:
         """Logarithm of the volume."""
         d = len(self.centre)
@@ -57,6 +63,19 @@ class Ellipsoid:
         """(r,) (x - centre)' matrix (x - centre) of rows: at most 1 inside."""
         away = np.asarray(rows, np.float64) - self.centre
         return np.asarray(np.einsum("ij,jk,ik->i", away, self.matrix, away))
+
+    def summary(self) -> Summary:
+        """Return its size, what is proved of it, and the cost."""
+        lines = (
+            (
+                "holds",
+                f"all points of {len(self.centre)} dimensions, touched by {len(self.ids):,} with weight",
+            ),
+            ("volume", f"exp({self.log_volume:.6g})"),
+            ("proved", f"least volume / volume >= {self.ratio:.9g}"),
+            ("cost", f"{self.passes:.3g} passes, {self.seconds:.3g} s"),
+        )
+        return Summary(f"Ellipsoid({self.status.name}: {self.status.value})", lines)
 
 
 def _add_one(rows: Matrix) -> Matrix:

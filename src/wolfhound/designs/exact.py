@@ -13,6 +13,7 @@ from scipy.linalg import qr
 
 from wolfhound.core import Ids, Ints, Vector
 from wolfhound.designs.factors import Column
+from wolfhound.markup import Grid, Shown, Summary
 from wolfhound.result import make_frame
 from wolfhound.validate import count
 
@@ -28,6 +29,8 @@ _STARTS = 12
 
 _FEW = 200
 """Runs up to which there are random starts."""
+
+_SHOWN = 30
 
 _HARVEST = 1024
 """Candidates that a pass adds."""
@@ -58,7 +61,7 @@ Harvest: TypeAlias = Callable[[Vector, int], Pool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class ExactDesign:
+class ExactDesign(Shown):
     """Runs to be made, and how good they are at least.
 
     Attributes
@@ -101,12 +104,19 @@ class ExactDesign:
         """Return a pandas DataFrame with one row per run."""
         return make_frame(self.to_columns())
 
-    def __repr__(self) -> str:
-        """Runs, points and what is proved."""
-        return (
+    def list_runs(self, most: int) -> Grid:
+        """Return the first runs as a table."""
+        columns = {name: values[:most] for name, values in self.to_columns().items()}
+        rows = [tuple(map(_show_cell, row)) for row in zip(*columns.values(), strict=True)]
+        return Grid(f"{len(rows):,} of {self.runs:,} runs", tuple(columns), rows)
+
+    def summary(self) -> Summary:
+        """Return runs, points and what is proved."""
+        heading = (
             f"ExactDesign({self.runs} runs at {len(self.ids)} points, {self.terms} terms: "
             f"{self.criterion}-efficiency >= {show_efficiency(self.efficiency)})"
         )
+        return Summary(heading, (), (self.list_runs(_SHOWN),))
 
 
 def show_settings(columns: tuple[Column, ...], settings: Vector) -> dict[str, NDArray[Any]]:
@@ -120,6 +130,11 @@ def show_settings(columns: tuple[Column, ...], settings: Vector) -> dict[str, ND
         )
         for j, column in enumerate(columns)
     }
+
+
+def _show_cell(value: Any) -> str:
+    """A cell of `to_columns` in few digits."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def show_efficiency(value: float) -> str:

@@ -61,10 +61,7 @@ def draw_design(
 def _place_runs(axes: Axes, columns: Sequence[Column], settings: Vector, weights: Vector) -> None:
     """The first two factors, areas for weights; one factor against its weights."""
     if len(columns) == 1:
-        axes.vlines(settings[:, 0], 0.0, weights, color=plot.COLOURS[0], linewidth=2.0)
-        axes.plot(settings[:, 0], weights, "o", color=plot.COLOURS[0])
-        plot.finish_axes(axes, columns[0].name, "weight")
-        axes.set_ylim(bottom=0.0)
+        plot.draw_stems(axes, settings[:, 0], weights, x=columns[0].name, y="weight")
         return
     points, owner = np.unique(settings[:, :2], axis=0, return_inverse=True)
     sums = np.bincount(owner.reshape(-1), weights, minlength=len(points))

@@ -31,6 +31,7 @@ from wolfhound.designs.picture import draw_design
 from wolfhound.designs.proof import Between, compare, enclose
 from wolfhound.designs.rank import describe_aliases, find_null_space
 from wolfhound.encoding import TableReport
+from wolfhound.markup import Grid, Shown, Summary, bar
 from wolfhound.result import make_frame
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import LARGEST, count, require
@@ -42,7 +43,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Design:
+class Design(Shown):
     """The best weights of the candidates, with a proved efficiency.
 
     Attributes
@@ -273,23 +274,40 @@ class Design:
         notes = () if self.table is None else self.table.notes
         return [(subject, text) for subject, text in notes if subject != "one-hot"]
 
-    def __repr__(self) -> str:
-        """What is proved, the cost, and the largest weights."""
+    def list_support(self, most: int) -> Grid:
+        """Return the candidates of largest weight as a table: factors, id, weight."""
+        some = slice(0, most)
+        largest = float(self.weights.max())
+        rows = [
+            (*self._show(row), f"{i}", bar(f"{weight:.4f}", weight / largest))
+            for i, weight, row in zip(self.ids[some], self.weights[some], self.settings[some], strict=True)
+        ]
+        names = tuple(column.name for column in self.columns)
+        caption = f"{len(rows):,} of {self.support:,} candidates with weight, the largest first"
+        texts = (at for at, column in enumerate(self.columns) if column.levels)
+        return Grid(caption, (*names, "id", "weight"), rows, (0, *texts, len(names) + 1))
+
+    def _show(self, row: Vector) -> list[str]:
+        """Factors as the user wrote them."""
+        return [column.show(value) for column, value in zip(self.columns, row, strict=True)]
+
+    def summary(self) -> Summary:
+        """Return what is proved, the cost, and the largest weights."""
         top = [
-            f"{weight:.3f} at ({', '.join(c.show(v) for c, v in zip(self.columns, row, strict=True))})"
+            f"{weight:.3f} at ({', '.join(self._show(row))})"
             for weight, row in zip(self.weights[:_SHOWN], self.settings[:_SHOWN], strict=False)
         ]
         more = ", ..." if self.support > _SHOWN else ""
         named = ", ".join(self.terms[:_SHOWN]) + (", ..." if len(self.terms) > _SHOWN else "")
-        lines = [
-            f"Design({self.status.name}: {self.status.value})",
-            f"  {self.criterion}-efficiency >= {show_efficiency(self.efficiency)}, proved",
-            f"  support  {self.support:,} candidates: {'; '.join(top)}{more}",
-            f"  terms    {len(self.terms):,}: {named}",
-            *(f"  {subject:<8} {text}" for subject, text in self._notes()),
-            f"  cost     {self.passes:.3g} passes, {self.scored:,} forms, {self.seconds:.3g} s",
-        ]
-        return "\n".join(lines)
+        lines = (
+            (f"{self.criterion}-efficiency", f">= {show_efficiency(self.efficiency)}, proved"),
+            ("support", f"{self.support:,} candidates: {'; '.join(top)}{more}"),
+            ("terms", f"{len(self.terms):,}: {named}"),
+            *self._notes(),
+            ("cost", f"{self.passes:.3g} passes, {self.scored:,} forms, {self.seconds:.3g} s"),
+        )
+        heading = f"Design({self.status.name}: {self.status.value})"
+        return Summary(heading, lines, (self.list_support(_SHOWN),))
 
 
 # ---------------------------------------------------------------- saving

@@ -20,8 +20,10 @@ from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Status, Vector
 from wolfhound.encoding import TableAtoms, TableReport
 from wolfhound.herding.evaluation import Curve
 from wolfhound.herding.kernels import Kernel
+from wolfhound.herding.picture import draw_herd
 from wolfhound.herding.session import Callback, resume
 from wolfhound.herding.settings import HerdSettings
+from wolfhound.markup import Shown, Summary
 from wolfhound.result import TRACE, Trace, make_frame
 from wolfhound.validate import kind, require
 
@@ -45,7 +47,7 @@ class Session(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class HerdResult:
+class HerdResult(Shown):
     """Few weighted atoms that stand for many, and how well they do.
 
     Attributes
@@ -222,8 +224,8 @@ class HerdResult:
         given = as_atoms(atoms) if atoms is not None else self.session.atoms if self.session else None
         if given is not None:
             ids = self.ids if table is None else table.find_places(self.ids, "ids")
-            sample, chosen = _take_drawn(given, ids)
-        figure = plot.draw_herd(
+            sample, chosen = take_drawn(given, ids)
+        figure = draw_herd(
             sizes=self.curve.sizes.astype(np.float64),
             mmd=self.curve.mmd,
             last=self.mmd,
@@ -231,6 +233,7 @@ class HerdResult:
             sample=sample,
             chosen=chosen,
             weights=self.weights,
+            labels=self.labels,
             title=f"{self.space}: {_describe_quality(self)}" if title is None else title,
         )
         if path is not None:
@@ -259,12 +262,12 @@ class HerdResult:
         """
         return CODEC.load(folder, atoms)
 
-    def __repr__(self) -> str:
-        """Quality, cost and the first atoms, on several lines."""
-        return "\n".join(_describe(self))
+    def summary(self) -> Summary:
+        """Return quality, cost and the first atoms."""
+        return _describe(self)
 
 
-def _take_drawn(atoms: Atoms, ids: Ids) -> tuple[Matrix, Matrix]:
+def take_drawn(atoms: Atoms, ids: Ids) -> tuple[Matrix, Matrix]:
     """Rows for a picture: some of all, and the chosen."""
     n = atoms.shape[0]
     require(bool(ids.max() < n), "atoms", "the atoms that were herded", f"{n} atoms")
@@ -272,7 +275,7 @@ def _take_drawn(atoms: Atoms, ids: Ids) -> tuple[Matrix, Matrix]:
     return atoms.take(some), atoms.take(ids)
 
 
-def _describe(result: HerdResult) -> list[str]:
+def _describe(result: HerdResult) -> Summary:
     k, n = len(result.ids), sum(part.n for part in result.fingerprint)
     first = ", ".join(f"{i}" for i in result.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
     unused = f", {result.zeros:,} of weight 0" if result.zeros else ""
@@ -281,17 +284,17 @@ def _describe(result: HerdResult) -> list[str]:
     if within is not None and result.labels is not None:
         worst = np.unique(result.labels)[within.argmax()]
         spread = f"{within.min():.3g} .. {within.max():.3g} ({worst})"
-        by = [f"  by       {len(within):,} labels, MMD within them {spread}"]
-    return [
-        f"HerdResult({result.status.name}: {result.status.value})",
-        f"  atoms    {k:,} of {n:,}, effective {result.ess:,.6g}{unused}: {first}",
-        f"  mmd      {_describe_quality(result)} ({random})",
+        by = [("by", f"{len(within):,} labels, MMD within them {spread}")]
+    lines = (
+        ("atoms", f"{k:,} of {n:,}, effective {result.ess:,.6g}{unused}: {first}"),
+        ("mmd", f"{_describe_quality(result)} ({random})"),
         *by,
-        *(f"  {subject:<8} {text}" for subject, text in (result.table.notes if result.table else ())),
-        f"  on       {result.reference}",
-        f"  cost     {_describe_cost(result)}; evaluation {result.evaluation_seconds:.3g} s",
-        f"  in       {result.space}",
-    ]
+        *(result.table.notes if result.table else ()),
+        ("on", result.reference),
+        ("cost", f"{_describe_cost(result)}; evaluation {result.evaluation_seconds:.3g} s"),
+        ("in", result.space),
+    )
+    return Summary(f"HerdResult({result.status.name}: {result.status.value})", lines)
 
 
 def _describe_quality(result: HerdResult) -> str:

@@ -8,16 +8,23 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound import plot
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar
 from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Status, Vector
+from wolfhound.many.picture import draw_errors
+from wolfhound.markup import Grid, Shown, Summary
 from wolfhound.result import make_frame
 from wolfhound.validate import count, require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STATUSES = (
     Status.GAP_REACHED,
@@ -39,11 +46,13 @@ RUN = "many run"
 
 CODES = {status: code for code, status in enumerate(STATUSES)}
 
+_SHOWN = 5
+
 _BINS = (1e-3, 1e-2, 1e-1, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class ManyResult:
+class ManyResult(Shown):
     """The best points for many targets and what is proved about each.
 
     Target i is the mixture of the atoms ``ids[indptr[i]:indptr[i + 1]]`` by the weights
@@ -164,6 +173,23 @@ class ManyResult:
         columns["status"] = np.array([status.name for status in STATUSES])[self.codes]
         return make_frame(columns)
 
+    def plot(self, path: str | PathLike[str] | None = None, *, title: str | None = None) -> Figure:
+        """Draw how far targets are from their mixtures: a map of a cube, else a histogram.
+
+        Parameters
+        ----------
+        path
+            Where to write the picture; its ending chooses the format.
+        title
+            Heading; by default how many targets there are.
+        """
+        errors = np.where(np.isfinite(self.value), self.distance, np.nan)
+        heading = f"all {len(self):,} targets" if title is None else title
+        figure = draw_errors(errors, self.shape, title=heading)
+        if path is not None:
+            plot.save(figure, Path(path))
+        return figure
+
     def save(self, folder: str | PathLike[str]) -> None:
         """Write to a folder that `load` reads; it must be new, empty, or hold such a result."""
         CODEC.save(self, folder)
@@ -190,22 +216,40 @@ class ManyResult:
             raise ValueError("`atoms` must be given to `load` for this: a saved result holds none.")
         return self.atoms
 
-    def __repr__(self) -> str:
-        """How many were proved, how far, and at what cost, on several lines."""
+    def tally(self) -> list[tuple[Status, int]]:
+        """How many targets ended how, the most frequent first."""
+        return Counter(STATUSES[code] for code in self.codes.tolist()).most_common()
+
+    def summary(self) -> Summary:
+        """Return how many were proved, how far, and at what cost."""
         m = len(self)
-        tally = Counter(STATUSES[code] for code in self.codes.tolist())
-        ended = ", ".join(f"{number:,} {status.name}" for status, number in tally.most_common())
+        ended = ", ".join(f"{number:,} {status.name}" for status, number in self.tally())
         shape = " x ".join(map(str, self.shape))
         each = 1e6 * self.seconds / max(m, 1)
         passes = f"{self.passes.mean():.3g}" if m else "0"
-        lines = [
-            f"ManyResult({shape} targets: {ended})",
-            f"  gap/goal {self._histogram()}",
-            f"  support  {self.support.mean() if m else 0:.3g} atoms on average,"
-            f" {self.support.max(initial=0):,} at most",
-            f"  cost     {self.seconds:.3g} s, {each:.3g} us and {passes} passes per target",
+        mean, most = self.support.mean() if m else 0, self.support.max(initial=0)
+        lines = (
+            ("gap/goal", self._histogram()),
+            ("support", f"{mean:.3g} atoms on average, {most:,} at most"),
+            ("cost", f"{self.seconds:.3g} s, {each:.3g} us and {passes} passes per target"),
+        )
+        return Summary(f"ManyResult({shape} targets: {ended})", lines, (self._first(),))
+
+    def _first(self) -> Grid:
+        """The first targets, a row each."""
+        some = range(min(len(self), _SHOWN))
+        rows = [
+            (
+                f"{i}",
+                f"{self.value[i]:.6g}",
+                f"{self.gap[i]:.2g}",
+                f"{self.support[i]}",
+                STATUSES[self.codes[i]].name,
+            )
+            for i in some
         ]
-        return "\n".join(lines)
+        caption = f"The first {len(some)} of {len(self):,} targets"
+        return Grid(caption, ("target", "value", "gap", "atoms", "status"), rows, (0, 4))
 
     def _histogram(self) -> str:
         solved = np.isfinite(self.value)

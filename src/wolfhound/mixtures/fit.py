@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
@@ -17,10 +16,12 @@ from wolfhound import plot
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import WEIGHTS, Array, Codec, Scalar, check_weights
 from wolfhound.core import AtomsLike, Ids, Matrix, Status, Vector
+from wolfhound.markup import Shown, Summary
 from wolfhound.mixtures._newton import improve
-from wolfhound.mixtures._picture import draw_mixture
 from wolfhound.mixtures._rows import EXPONENTS, LikelihoodRows, scale_logs
 from wolfhound.mixtures.families import FAMILIES, LikelihoodFamily, OwnDensity, Parameters
+from wolfhound.mixtures.picture import draw_mixture
+from wolfhound.mixtures.words import describe_gaps, summarise
 from wolfhound.result import make_frame
 from wolfhound.validate import count, number, require, rng, within
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BLOCK_ENTRIES = 1 << 21
-_SHOWN = 8
 
 
 class Bootstrap(NamedTuple):
@@ -51,7 +51,7 @@ class Bootstrap(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class MixtureFit:
+class MixtureFit(Shown):
     """A mixing distribution fitted by maximum likelihood.
 
     Attributes
@@ -114,7 +114,7 @@ class MixtureFit:
     @property
     def message(self) -> str:
         """Why it ended, how good it is and what it took."""
-        return f"{self.status.value}: {_describe_gaps(self)} after {self.seconds:.3g} s"
+        return f"{self.status.value}: {describe_gaps(self)} after {self.seconds:.3g} s"
 
     def posterior(self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None) -> Matrix:
         """(n, k) posterior probabilities of the support, for each observation.
@@ -261,7 +261,7 @@ class MixtureFit:
             Heading; by default the family and the proved gap.
         """
         self._line("plot")
-        heading = f"{self.family.name} mixture: {_describe_gaps(self)}" if title is None else title
+        heading = f"{self.family.name} mixture: {describe_gaps(self)}" if title is None else title
         figure = draw_mixture(self, title=heading)
         if path is not None:
             plot.save(figure, path)
@@ -285,9 +285,9 @@ class MixtureFit:
         names = FAMILIES[self.family.name][1]
         return np.array([np.broadcast_to(getattr(self.family, name), self.x.shape) for name in names])
 
-    def __repr__(self) -> str:
-        """Support, gaps and cost, on several lines."""
-        return "\n".join(_describe(self))
+    def summary(self) -> Summary:
+        """Return support, gaps and cost."""
+        return summarise(self)
 
 
 def as_family(value: Any) -> LikelihoodFamily:
@@ -296,30 +296,6 @@ def as_family(value: Any) -> LikelihoodFamily:
         family: LikelihoodFamily = value
         return family
     return OwnDensity(value) if not isinstance(value, type) else OwnDensity(None)  # type: ignore[arg-type]
-
-
-def _describe_gaps(fit: MixtureFit) -> str:
-    if math.isfinite(fit.gap):
-        return f"within {fit.gap:.2g} nats per observation of the best, proved over the continuum"
-    return f"within {fit.gap_on_grid:.2g} nats per observation of the best on the grid"
-
-
-def _describe(fit: MixtureFit) -> list[str]:
-    heavy = np.sort(np.argsort(-fit.mass, kind="stable")[:_SHOWN])
-    shown = ", ".join(f"{_text(fit.support[i])} ({fit.mass[i]:.3g})" for i in heavy)
-    more = f", {len(fit.mass) - _SHOWN} more" if len(fit.mass) > _SHOWN else ""
-    return [
-        f"MixtureFit({fit.status.name}: {fit.status.value})",
-        f"  data     {len(fit.x):,} observations, {fit.family.name}",
-        f"  support  {len(fit.mass)} points: {shown}{more}",
-        f"  value    mean log-likelihood {fit.value:.9g}",
-        f"  gap      {_describe_gaps(fit)}; on the grid of {len(fit.grid)} {fit.gap_on_grid:.2g}",
-        f"  cost     {fit.seconds:.3g} s, {fit.rounds} rounds",
-    ]
-
-
-def _text(theta: Any) -> str:
-    return f"{theta:.4g}" if np.ndim(theta) == 0 else "(" + ", ".join(f"{each:.4g}" for each in theta) + ")"
 
 
 # ---------------------------------------------------------------- saved

@@ -7,24 +7,30 @@ import math
 import os
 import time
 from dataclasses import dataclass
-from typing import Any, final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from wolfhound import plot
 from wolfhound._npy import check_exists
 from wolfhound.core import Ids, Status, Vector
+from wolfhound.markup import Shown, Summary, list_weights
 from wolfhound.mixtures import _newton
 from wolfhound.mixtures._rows import BLOCK_ENTRIES, EXPONENTS, NARROW, LikelihoodRows, scale_logs
 from wolfhound.validate import count, flag, number, real_array, require, vector
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FLOAT32_GAP = 1e-6
 """Likelihoods that are made of logarithms are float32 if the wanted gap is at least this, else float64."""
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WeightsFit:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class WeightsFit(Shown):
     """Weights of a mixture's components, and how good they are.
 
     Attributes
@@ -59,6 +65,43 @@ class WeightsFit:
     def success(self) -> bool:
         """Whether the wanted gap is proved."""
         return self.status.success
+
+    def top(self, k: int = 10) -> list[tuple[int, None, float]]:
+        """Return component, no name, and weight of the k largest."""
+        largest = np.argsort(-self.weights, kind="stable")[: min(count(k, "k"), len(self.support))]
+        return [(i, None, float(self.weights[i])) for i in largest.tolist()]
+
+    def plot(self, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Figure:
+        """Draw the weights of the components.
+
+        Parameters
+        ----------
+        path
+            Where to write the picture; its ending chooses the format.
+        title
+            Heading; by default the proved gap.
+        """
+        heading = f"mixture of {len(self.support)} components: proved gap {self.gap:.2g}"
+        figure = plot.draw_weights(
+            self.support.astype(np.float64),
+            self.weights[self.support],
+            x="component",
+            title=heading if title is None else title,
+        )
+        if path is not None:
+            plot.save(figure, Path(path))
+        return figure
+
+    def summary(self) -> Summary:
+        """Return status, value, gap, cost and the largest weights."""
+        lines = (
+            ("value", f"mean log-likelihood {self.value:.9g}"),
+            ("gap", f"{self.gap:.2g} nats per observation, proved"),
+            ("support", f"{len(self.support)} of {len(self.weights)} components"),
+            ("cost", f"{self.reads} reads, {self.seconds:.3g} s"),
+        )
+        grid = list_weights("The components of largest weight", self.top())
+        return Summary(f"WeightsFit({self.status.name}: {self.status.value})", lines, (grid,))
 
     def __repr__(self) -> str:
         """Status, value, gap and cost."""

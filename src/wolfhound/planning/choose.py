@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import cast, final
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, cast, final
 
+from wolfhound import plot
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Oracle
 from wolfhound.machine import Calibration, as_calibration
+from wolfhound.markup import Shown, Summary
 from wolfhound.oracles.indexes import INDEXES, Make, Workload, in_files
-from wolfhound.planning.options import Option, basis_lines, cheapest, options_table, weigh
+from wolfhound.planning.options import Option, basis_lines, cheapest, options_grid, options_table, weigh
 from wolfhound.planning.text import about_text, bytes_text, count_text, queries_text
 from wolfhound.validate import count, flag, memory, require, within
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_WITHOUT = ("scored", "queries")
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Choice:
+class Choice(Shown):
     """The cheapest oracle that will do, and all that were weighed.
 
     Its text explains it. Made by `choose_oracle`.
@@ -64,9 +73,36 @@ class Choice:
 
     def __repr__(self) -> str:
         """The choice, the table of all options, and what it rests on."""
-        table = options_table(self.options, self.chosen, without=("scored", "queries"))
+        table = options_table(self.options, self.chosen, without=_WITHOUT)
         basis = basis_lines(self.chosen, self.workload.speeds)
         return "\n".join([*self._title(), "", *table, "", self._verdict(), *basis])
+
+    def summary(self) -> Summary:
+        """Return the choice, all options, and what it rests on."""
+        title, shape = self._title()
+        grid = options_grid(self.options, self.chosen, without=_WITHOUT)
+        notes = (self._verdict(), *basis_lines(self.chosen, self.workload.speeds))
+        return Summary(title, (("atoms", shape),), (grid,), notes)
+
+    def plot(self, path: str | PathLike[str] | None = None, *, title: str | None = None) -> Figure:
+        """Draw what every oracle takes in all.
+
+        Parameters
+        ----------
+        path
+            Where to write the picture; its ending chooses the format.
+        title
+            Heading; by default the choice.
+        """
+        figure = plot.draw_totals(
+            {each.title: each.total_seconds for each in self.options},
+            marked=self.chosen.title,
+            faint=[each.title for each in self.options if each.objection],
+            title=self._title()[0] if title is None else title,
+        )
+        if path is not None:
+            plot.save(figure, Path(path))
+        return figure
 
     def _title(self) -> list[str]:
         work = self.workload

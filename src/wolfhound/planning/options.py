@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from wolfhound.machine import Calibration
+from wolfhound.markup import Grid
 from wolfhound.oracles.indexes import INDEXES, Estimate, IndexKind, Make, Workload
 from wolfhound.planning.text import bytes_text, count_text, ratio_text, seconds_text, table_lines
 from wolfhound.threads import get_threads
@@ -128,9 +129,18 @@ def cheapest(options: Sequence[Option]) -> Option:
 
 def options_table(options: Sequence[Option], chosen: Option, *, without: Collection[str] = ()) -> list[str]:
     """Return a line per option, the chosen one marked, without the columns of these names."""
+    grid = options_grid(options, chosen, without=without)
+    rows = [("  " + grid.headings[0], *grid.headings[1:-1], "")]
+    for each, (title, *cells, why) in zip(options, grid.rows, strict=True):
+        rows.append((("* " if each is chosen else "  ") + title, *cells, why and f"  {why}"))
+    return table_lines(rows, left=grid.left)
+
+
+def options_grid(options: Sequence[Option], chosen: Option, *, without: Collection[str] = ()) -> Grid:
+    """Return a row per option, without the columns of these names."""
     scan = options[0]
     columns: dict[str, Callable[[Option], str]] = {
-        "  oracle": lambda each: ("* " if each is chosen else "  ") + each.title,
+        "oracle": lambda each: each.title,
         "scored": lambda each: count_text(each.scored),
         "build": lambda each: seconds_text(each.build_seconds),
         "per query": lambda each: seconds_text(each.query_seconds),
@@ -139,11 +149,11 @@ def options_table(options: Sequence[Option], chosen: Option, *, without: Collect
         "memory": lambda each: bytes_text(each.nbytes),
         "ratio": lambda each: ratio_text(each.ratio),
         "pays from": lambda each: "-" if each is scan else _finite_text(each.pays_from, count_text),
-        "": lambda each: each.objection and f"  {each.objection}",
+        "objection": lambda each: each.objection,
     }
     shown = {heading: cell for heading, cell in columns.items() if heading not in without}
-    rows = [tuple(shown), *(tuple(cell(each) for cell in shown.values()) for each in options)]
-    return table_lines(rows, left=(0, len(shown) - 1))
+    rows = [tuple(cell(each) for cell in shown.values()) for each in options]
+    return Grid(f"What every oracle costs; {chosen.title} is chosen", tuple(shown), rows, (0, len(shown) - 1))
 
 
 def _finite_text(value: float, text: Callable[[float], str]) -> str:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from wolfhound import plot, theory
+from wolfhound.markup import Shown, Summary
 from wolfhound.oracles.indexes import INDEXES, Workload
-from wolfhound.planning.options import Option, basis_lines, options_table, weigh
+from wolfhound.planning.options import Option, basis_lines, options_grid, options_table, weigh
 from wolfhound.planning.sample import Facts
 from wolfhound.planning.text import about_text, count_text, queries_text, seconds_text, table_lines
 from wolfhound.planning.theorems import Copies, Demand, Exponent, Exponents
@@ -38,7 +39,7 @@ _ORIGINS = {
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Plan:
+class Plan(Shown):
     """What oracles cost for a number of queries, and which of them pays.
 
     Its text explains it. Made by `plan`.
@@ -142,6 +143,17 @@ class Plan:
             "copies": asdict(self.copies),
         }
 
+    def summary(self) -> Summary:
+        """Return the table of all oracles, and what pays and why."""
+        title, *rest = _title(self)
+        grid = options_grid(self.options, self.chosen)
+        notes = (*_advice(self), *basis_lines(self.chosen, self.workload.speeds))
+        return Summary(title, tuple(("of", line) for line in rest), (grid,), notes)
+
+    def theorems(self) -> list[str]:
+        """What the theorems say, in sentences."""
+        return [*_theorem(self), *_hashing(self)]
+
     def __repr__(self) -> str:
         """The table of all oracles, what pays and why, and what the theorems say."""
         parts = [
@@ -149,7 +161,7 @@ class Plan:
             options_table(self.options, self.chosen),
             _advice(self),
             _exponents(self),
-            [*_theorem(self), *_hashing(self), *basis_lines(self.chosen, self.workload.speeds)],
+            [*self.theorems(), *basis_lines(self.chosen, self.workload.speeds)],
         ]
         return "\n\n".join("\n".join(part) for part in parts)
 

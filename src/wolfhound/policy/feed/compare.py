@@ -10,17 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from wolfhound import plot
 from wolfhound.core import Ints, Status, Vector
+from wolfhound.markup import Grid, Shown, Summary
 from wolfhound.planning.text import table_lines
 from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.evaluation import FRESH, Policy, evaluate
 from wolfhound.policy.deep.settings import Training, TrainingCallback
 from wolfhound.policy.deep.worlds import Env
+from wolfhound.policy.feed.picture import Learning, draw_learning
 from wolfhound.validate import count, function, kind, require
 
 if TYPE_CHECKING:
@@ -126,7 +130,7 @@ HEADINGS = ("policy", "return", "spread", "ms/update", "atoms scored", "gap rati
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Shown):
     """Policies, the best return first.
 
     Parameters
@@ -161,11 +165,27 @@ class Comparison:
             for row in self.standings
         ]
 
-    def plot(self, *, title: str = "") -> Figure:
-        """Draw the learning curves; what does not learn is a level."""
-        curves = {row.name: plot.Learning(row.steps, row.returns) for row in self.standings if row.learns}
+    def plot(self, path: str | PathLike[str] | None = None, *, title: str = "") -> Figure:
+        """Draw the learning curves; what does not learn is a level.
+
+        Parameters
+        ----------
+        path
+            Where to write the picture; its ending chooses the format.
+        title
+            Heading; empty for none.
+        """
+        curves = {row.name: Learning(row.steps, row.returns) for row in self.standings if row.learns}
         levels = {row.name: row.mean for row in self.standings if not row.learns}
-        return plot.draw_learning(curves, levels=levels, title=title)
+        figure = draw_learning(curves, levels=levels, title=title)
+        if path is not None:
+            plot.save(figure, Path(path))
+        return figure
+
+    def summary(self) -> Summary:
+        """Return the table."""
+        grid = Grid("Returns of an episode on fresh users", HEADINGS, self.cells())
+        return Summary(f"Comparison({len(self.standings)} policies)", (), (grid,))
 
     def __repr__(self) -> str:
         """Return the table."""

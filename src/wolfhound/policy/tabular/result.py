@@ -14,6 +14,7 @@ from wolfhound import plot
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Scalar
 from wolfhound.core import AtomsLike, Ids, Status, Vector
+from wolfhound.markup import Shown, Summary
 from wolfhound.result import TRACE, Trace
 from wolfhound.validate import require
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class TabularResult:
+class TabularResult(Shown):
     """The best policy of a run; see `fwpo`.
 
     Attributes
@@ -156,24 +157,23 @@ class TabularResult:
         passes = f"{self.passes:.3g} {'pass' if self.passes == 1 else 'passes'}"
         return f"{passes}, {self.scored:,} atoms scored, {self.seconds:.3g} s"
 
-    def __repr__(self) -> str:
-        """J, what is proved, and the cost, on several lines."""
+    def summary(self) -> Summary:
+        """Return J, what is proved, and the cost."""
         states, dim = self.policy.shape
         support = int((self.weights > 0.0).sum(axis=1).max())
         proved = f"{int(np.isfinite(self.bounds).sum()):,} of {states:,} states proved"
-        return "\n".join(
-            [
-                f"TabularResult({self.status.name}: {self.status.value})",
-                f"  J        {self.score:.9g}",
-                f"  upper    {self.upper:.9g}",
-                f"  gap      {self.gap:.3g} (goal {self.goal:.3g})",
-                f"  gaps     largest {self.gaps.max():.3g}, root of squares "
-                f"{float(np.sqrt(np.square(self.gaps).sum())):.3g} (goal {self.atol:.3g}), {proved}",
-                f"  cost     {self._cost()}, {self.steps:,} steps",
-                f"  policy   {states:,} states, actions of {dim} entries, at most {support} atoms each",
-                f"  of       {self.problem} by {self.method}",
-            ]
+        root = float(np.sqrt(np.square(self.gaps).sum()))
+        gaps = f"largest {self.gaps.max():.3g}, root of squares {root:.3g} (goal {self.atol:.3g}), {proved}"
+        lines = (
+            ("J", f"{self.score:.9g}"),
+            ("upper", f"{self.upper:.9g}"),
+            ("gap", f"{self.gap:.3g} (goal {self.goal:.3g})"),
+            ("gaps", gaps),
+            ("cost", f"{self._cost()}, {self.steps:,} steps"),
+            ("policy", f"{states:,} states, actions of {dim} entries, at most {support} atoms each"),
+            ("of", f"{self.problem} by {self.method}"),
         )
+        return Summary(f"TabularResult({self.status.name}: {self.status.value})", lines)
 
 
 def _check(result: TabularResult) -> None:

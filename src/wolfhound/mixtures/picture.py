@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfhound.core import Ints, Vector
-from wolfhound.plot import COLOURS, finish_axes, make_figure
+from wolfhound.plot import COLOURS, draw_stems, finish_axes, limit_axes, make_figure, robust_limits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _BARS = 60
 _DRAWN = 2000
+_TAIL = 0.002  # of the mass at each end that a picture may leave out
 _CURVE = 400
 
 
@@ -24,17 +26,36 @@ def draw_mixture(fit: Any, *, title: str = "") -> Figure:
     figure = make_figure(12.0, 3.9, title)
     prior, marginal, shrinkage = figure.subplots(1, 3)
     _draw_prior(prior, fit)
-    some = np.linspace(0, len(fit.x) - 1, min(len(fit.x), _DRAWN)).astype(np.int64)
+    some = choose_drawn(fit)
     _draw_marginal(marginal, fit, some)
     _draw_shrinkage(shrinkage, fit, some)
     return figure
 
 
+def choose_drawn(fit: Any) -> Ints:
+    """Which observations a picture shows: evenly, some of them."""
+    return np.linspace(0, len(fit.x) - 1, min(len(fit.x), _DRAWN)).astype(np.int64)
+
+
 def _draw_prior(axes: Axes, fit: Any) -> None:
-    axes.vlines(fit.support, 0.0, fit.mass, color=COLOURS[0], linewidth=1.8)
-    axes.plot(fit.support, fit.mass, "o", color=COLOURS[0], markersize=4.5)
-    axes.set_ylim(bottom=0.0)
-    finish_axes(axes, "theta", "prior mass")
+    draw_stems(axes, fit.support, fit.mass, x="theta", y="prior mass")
+    low, high = find_bulk(fit)
+    inside = (fit.support >= low) & (fit.support <= high)
+    if not inside.all():
+        axes.set_xlim(low, high)
+    _say_outside(axes, inside, "points")
+
+
+def find_bulk(fit: Any) -> tuple[float, float]:
+    """Ends between which nearly all mass is.
+
+    One observation far away has a point of support of its own, and next to no mass.
+    """
+    below = np.cumsum(fit.mass) / fit.mass.sum()
+    held = fit.support[(below > _TAIL) & (below - fit.mass < 1.0 - _TAIL)]
+    low, high = float(held.min()), float(held.max())
+    room = 0.2 * (high - low) or 1.0
+    return low - room, high + room
 
 
 def _draw_marginal(axes: Axes, fit: Any, some: Ints) -> None:
@@ -47,10 +68,21 @@ def _draw_marginal(axes: Axes, fit: Any, some: Ints) -> None:
         whole = np.arange(float(first)) if first <= _CURVE else values
         axes.plot(whole, _average(fit, whole, some), "o-", color=COLOURS[1], markersize=3.5, label="fitted")
     else:
-        axes.hist(fit.x, bins=_BARS, weights=share, density=True, color="#C8D6E5", label="data")
-        line = np.linspace(fit.x.min(), fit.x.max(), _CURVE)
+        low, high = robust_limits(fit.x)
+        inside = (fit.x >= low) & (fit.x <= high)
+        # Bars are of the share that is shown, so that they stay comparable with the curve.
+        height, edges = np.histogram(fit.x[inside], bins=_BARS, weights=share[inside], range=(low, high))
+        axes.stairs(height / np.diff(edges), edges, fill=True, color="#C8D6E5", label="data")
+        line = np.linspace(low, high, _CURVE)
+        _say_outside(axes, inside, "observations")
         axes.plot(line, _average(fit, line, some), color=COLOURS[1], linewidth=1.8, label="fitted")
     finish_axes(axes, "x", "density", legend=True)
+
+
+def _say_outside(axes: Axes, inside: NDArray[np.bool_], what: str) -> None:
+    if not inside.all():
+        text = f"{int((~inside).sum()):,} of {len(inside):,} {what} lie outside"
+        axes.set_title(text, fontsize=8, color="#666666", loc="right")
 
 
 def _average(fit: Any, line: Vector, some: Ints) -> Vector:
@@ -75,11 +107,17 @@ def _possible(fit: Any, line: Vector, i: int) -> Vector:
 
 
 def _draw_shrinkage(axes: Axes, fit: Any, some: Ints) -> None:
-    x, means = _estimate(fit, some), fit.posterior_mean(fit.x[some], fit.family.take(some))
+    x, means = shrink(fit, some)
     ends = [float(min(x.min(), means.min())), float(max(x.max(), means.max()))]
     axes.plot(ends, ends, color="#666666", linestyle="--", linewidth=1.0, label="no shrinkage")
     axes.scatter(x, means, s=8.0, color=COLOURS[0], linewidths=0.0, alpha=0.6, label="posterior mean")
     finish_axes(axes, "estimate of each alone", "posterior mean", legend=True)
+    limit_axes(axes, np.column_stack([x, means]), "observations")
+
+
+def shrink(fit: Any, some: Ints) -> tuple[Vector, Vector]:
+    """What some observations say alone, and their posterior means."""
+    return _estimate(fit, some), fit.posterior_mean(fit.x[some], fit.family.take(some))
 
 
 def _estimate(fit: Any, some: Ints) -> Vector:

@@ -1,0 +1,124 @@
+"""A herd as a figure: its distance against random, and the chosen among the others."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound import plot
+from wolfhound.core import Matrix, Vector
+from wolfhound.validate import require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_CLASSES = len(plot.COLOURS) - 1
+"""So many labels have a colour of their own; the last is for all others."""
+
+_AREA = 24.0
+
+
+def draw_herd(
+    *,
+    sizes: Vector,
+    mmd: Vector,
+    random: Vector,
+    last: float = np.nan,
+    sample: Matrix | None = None,
+    chosen: Matrix | None = None,
+    weights: Vector | None = None,
+    labels: NDArray[Any] | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw the MMD of m rows beside random, and chosen rows among the others.
+
+    Parameters
+    ----------
+    sizes, mmd, random : (s,)
+        Numbers of rows, the MMD of so many chosen rows and of random ones; may be empty.
+    last
+        The MMD of the whole result, marked if it is not that of the curve: rows
+        of the curve are not weighted.
+    sample, chosen : (r, d), (m, d), optional
+        Some of all rows and the chosen ones, drawn along the two directions in
+        which the sample varies most.
+    weights : (m,), optional
+        Of the chosen rows: the areas of their dots.
+    labels : (m,), optional
+        Of the chosen rows: the colours of their dots.
+    title
+        Heading; empty for none.
+
+    Examples
+    --------
+    >>> sizes = np.array([1.0, 10.0])
+    >>> figure = draw_herd(sizes=sizes, mmd=1.0 / sizes, random=sizes**-0.5)
+    >>> [axes.get_xlabel() for axes in figure.axes]
+    ['rows m']
+    """
+    panels = [len(sizes) > 0, sample is not None and chosen is not None]
+    require(any(panels), "sizes", "given, or `sample` and `chosen`", "nothing to draw")
+    figure = plot.make_figure(4.6 * sum(panels), 4.0, title)
+    axes = list(np.atleast_1d(figure.subplots(1, sum(panels))))
+    if panels[0]:
+        _against_random(axes.pop(0), sizes, mmd, random, last)
+    if sample is not None and chosen is not None:
+        _projection(axes.pop(0), sample, chosen, weights, labels)
+    return figure
+
+
+def _against_random(axes: Axes, sizes: Vector, mmd: Vector, random: Vector, last: float) -> None:
+    plot.draw_curve(axes, sizes, plot.hide_nonpositive(random), 1, "random (mean)")
+    plot.draw_curve(axes, sizes, plot.hide_nonpositive(mmd), 0, "chosen")
+    if last > 0.0 and last != mmd[-1]:
+        star: dict[str, Any] = {"marker": "*", "markersize": 11, "linestyle": ""}
+        axes.plot(sizes[-1:], [last], color=plot.COLOURS[2], label="weighted", **star)
+    axes.set_xscale("log")
+    plot.use_log(axes.set_yscale, mmd, random)
+    plot.finish_axes(axes, "rows m", "MMD", legend=True)
+
+
+def project_rows(sample: Matrix, chosen: Matrix) -> tuple[Vector, Vector]:
+    """(r, 2) and (m, 2) rows along the two directions in which the sample varies most.
+
+    A few far rows do not choose the directions: for these, columns are cut at their
+    0.5 and 99.5 per cent.
+    """
+    ends = np.quantile(sample, [0.005, 0.995], axis=0)
+    near = np.clip(sample.astype(np.float64), *ends)
+    centre = near.mean(axis=0)
+    directions = np.linalg.svd(near - centre, full_matrices=False)[2][:2]
+    # One column or row has one direction: the other axis is then 0.
+    plane = np.zeros((2, sample.shape[1]))
+    plane[: len(directions)] = directions
+    return (sample - centre) @ plane.T, (chosen - centre) @ plane.T
+
+
+def group_labels(labels: NDArray[Any] | None, m: int) -> dict[str, NDArray[np.bool_]]:
+    """Which of m rows have which label; beyond the most frequent few, all others together."""
+    if labels is None:
+        return {"chosen": np.ones(m, bool)}
+    values, counts = np.unique(labels, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    own = order if len(values) <= _CLASSES + 1 else order[:_CLASSES]
+    groups = {str(values[i]): labels == values[i] for i in np.sort(own)}
+    rest = ~np.any(list(groups.values()), axis=0)
+    return groups | ({f"{len(values) - len(own)} other labels": rest} if rest.any() else {})
+
+
+def _projection(
+    axes: Axes, sample: Matrix, chosen: Matrix, weights: Vector | None, labels: NDArray[Any] | None
+) -> None:
+    others, dots = project_rows(sample, chosen)
+    areas = np.full(len(dots), _AREA) if weights is None else _AREA * weights * len(weights)
+    axes.scatter(others[:, 0], others[:, 1], s=5.0, color="#BBBBBB", linewidths=0.0, label="rows (a sample)")
+    for i, (label, which) in enumerate(group_labels(labels, len(dots)).items()):
+        look: dict[str, Any] = {"color": plot.COLOURS[i], "marker": plot.MARKERS[i], "label": label}
+        edge: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.4, "alpha": 0.9}
+        axes.scatter(dots[which, 0], dots[which, 1], s=areas[which], **look, **edge)
+    plot.finish_axes(axes, "first principal axis", "second principal axis", legend=True)
+    plot.limit_axes(axes, np.concatenate([others, dots]), "rows")

@@ -1,0 +1,106 @@
+"""Pages of results in a real browser: quiet, without network, readable, and all that can be clicked works."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import wolfhound as wh
+from tests.browser.chromium import Tab
+from tests.browser.conftest import find_faults
+from tests.reports.cases import HOSTILE, make
+
+pytestmark = pytest.mark.slow
+
+SPACE, RIGHT = 32, 39
+BUTTONS = ["Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"]
+WHITE_OR_NOT = "getComputedStyle(document.body).backgroundColor"
+THEME = "document.documentElement.dataset.theme"
+
+
+@pytest.fixture(scope="session")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    choice = wh.choose_oracle(make("Result").x[None], queries=5)
+    path = tmp_path_factory.mktemp("pages") / "run.html"
+    return wh.report(
+        make("Result"), path, title=f"A run {HOSTILE}", plan=choice, command=f"wolfhound {HOSTILE}"
+    )
+
+
+@pytest.fixture(scope="session")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    names = ("HerdResult", "ManyResult", "MixtureFit", "Design", "Comparison")
+    return wh.report({name: make(name) for name in names}, tmp_path_factory.mktemp("pages") / "several.html")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_page_is_quiet_and_readable(page: Tab, report: Path, pictures: Path, dark: bool) -> None:
+    page.goto(report, dark=dark).picture(pictures / f"run-{'dark' if dark else 'light'}.png")
+    assert page.errors == []
+    assert [each for each in page.requests if not each.startswith("data:")] == [report.as_uri()]
+    assert find_faults(page) == []
+    assert page.evaluate(THEME) == ("dark" if dark else "light")
+    assert page.evaluate("document.querySelectorAll('.plot .main-svg').length") > 0
+
+
+def test_what_can_be_clicked_works(page: Tab, report: Path) -> None:
+    page.goto(report)
+    light = page.evaluate(WHITE_OR_NOT)
+    page.click("#theme")
+    assert page.evaluate(THEME) == "dark"
+    assert page.evaluate(WHITE_OR_NOT) != light
+    assert page.evaluate("document.getElementById('theme').getAttribute('aria-pressed')") == "true"
+    page.press(" ", SPACE)  # the button has the focus
+    assert page.evaluate(WHITE_OR_NOT) == light
+
+    axis = "document.querySelector('figure .plot').layout.xaxis.title.text"
+    assert page.evaluate(axis) == "passes over all atoms"
+    page.click("figure .switch input[value=seconds]")
+    assert page.evaluate(axis) == "seconds, without compiling"
+    page.press("ArrowLeft", RIGHT - 2)
+    assert page.evaluate(axis) == "passes over all atoms"
+
+    opened = "document.querySelectorAll('details[open]').length"
+    assert page.evaluate(opened) == 0
+    page.click("summary")
+    assert page.evaluate(opened) == 1
+    assert page.evaluate("document.querySelector('details table').checkVisibility()") is True
+    assert find_faults(page) == []
+
+    plot = "document.querySelector('.plot')"
+    page.evaluate(f"window.told = new Promise((done) => {plot}.on('plotly_restyle', done)); null")
+    page.click(".plot .legendtoggle")
+    page.evaluate("window.told.then(() => null)")
+    assert page.evaluate(f"{plot}.data.map((each) => each.visible).includes('legendonly')") is True
+
+    # Of plotly's buttons none may offer to send the data away.
+    titles = (
+        "[...document.querySelector('.modebar').querySelectorAll('[data-title]')].map((e) => e.dataset.title)"
+    )
+    assert page.evaluate(titles) == BUTTONS
+
+    page.click("nav a", 1)
+    assert page.evaluate("location.hash") == page.evaluate("document.querySelectorAll('nav a')[1].hash")
+    assert page.errors == []
+
+
+def test_on_paper_all_is_open_and_light(page: Tab, report: Path) -> None:
+    page.goto(report, dark=True)
+    page.evaluate("dispatchEvent(new Event('beforeprint')); null")
+    assert page.evaluate("document.querySelectorAll('details:not([open])').length") == 0
+    assert page.evaluate(THEME) == "light"
+    page.evaluate("dispatchEvent(new Event('afterprint')); null")
+    assert page.evaluate("document.querySelectorAll('details[open]').length") == 0
+    assert page.evaluate(THEME) == "dark"
+
+
+def test_many_kinds_on_a_narrow_screen(page: Tab, several: Path, pictures: Path) -> None:
+    page.goto(several, width=390).picture(pictures / "several-narrow.png")
+    assert page.errors == []
+    assert find_faults(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") is True
+    page.set_dark(True).settle()
+    assert page.evaluate(THEME) == "dark"
+    assert find_faults(page) == []

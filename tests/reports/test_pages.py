@@ -1,0 +1,159 @@
+"""Every kind of result gives a page that is whole, asks for nothing, and lets nothing in."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wolfhound as wh
+from tests.reports.cases import CASES, HOSTILE, make
+from wolfhound.reports import page, report
+from wolfhound.reports.kinds import TELLERS
+from wolfhound.reports.story import Labels
+
+VOID = {"meta", "link", "img", "input", "br", "hr"}
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
+
+
+class Outline(HTMLParser):
+    """What there is in a page; tags must be closed in turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.levels: list[int] = []
+        self.attributes: set[str] = set()
+        self.scripts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.tags[tag] += 1
+        self.attributes |= set(found)
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        self.addresses += [str(value) for name, value in attrs if name in ("src", "href", "srcset", "action")]
+        self.levels += [int(tag[1])] if re.fullmatch(r"h[1-6]", tag) else []
+        self.scripts += [found.get("type") or ""] if tag == "script" else []
+        self.open += [] if tag in VOID else [tag]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def outline(text: str) -> Outline:
+    found = Outline()
+    found.feed(text)
+    found.close()
+    return found
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Megabytes of plotly.js take long to parse, and are not ours."""
+    monkeypatch.setattr(page, "import_plotly", lambda: "/* plotly */")
+
+
+def make_page(result: object, **told: Any) -> str:
+    labels = Labels(told.get("names"), told.get("thumbnails"))
+    return report.make_page(result, told.get("title"), labels, told.get("plan"), told.get("command"))
+
+
+def test_the_table_is_of_all_results() -> None:
+    assert set(TELLERS) <= set(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_page_is_whole_asks_for_nothing_and_lets_nothing_in(name: str) -> None:
+    text = make_page(make(name), title=HOSTILE, command=f"wolfhound {HOSTILE}")
+    found = outline(text)
+    assert found.open == []
+    assert max(Counter(found.ids).values()) == 1
+    assert [each for each in found.addresses if not each.startswith(("#", "data:"))] == []
+    assert not re.search(r"url\(|@import", text)
+    assert found.levels[0] == 1
+    assert found.levels.count(1) == 1
+    assert max(np.diff(found.levels)) <= 1
+    assert found.tags["caption"] == found.tags["table"]
+    assert found.scripts.count("") == 2  # plotly and ours; all others are data
+    assert found.scripts.count("application/json") == found.tags["figure"]
+    assert not any(name.startswith("on") for name in found.attributes)
+    assert "<script>alert" not in text
+    assert "onerror=alert(2)>" not in text
+
+
+def test_an_answer_is_told_with_names_and_pictures() -> None:
+    result = make("Result")
+    best = int(result.ids[0])
+    text = make_page(result, names={best: "best & first"}, thumbnails={best: PNG})
+    assert 'alt="picture of best &amp; first"' in text
+    assert "data:image/png;base64,iVBORw0KGgo" in text
+    assert f"{result.value:.9g}, a proved upper bound" in text
+
+
+def test_several_results_and_a_plan_are_parts_of_one_page() -> None:
+    choice = wh.choose_oracle(np.zeros((100, 4), np.float32), queries=5)
+    text = make_page({"a run": make("Result"), "a fit": make("MixtureFit")}, plan=choice)
+    headings = re.findall(r"<h2[^>]*>([^<]*)</h2>", text)
+    assert headings == ["a run", "a fit", "The plan", "To repeat it"]
+
+
+def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    assert wh.report(make("MixtureFit"), str(path), title="claims") == path
+    before = path.read_bytes()
+    assert b"<title>claims</title>" in before
+    with pytest.raises(ValueError, match=r"`thumbnails` must be PNG, JPEG, GIF or WebP. Got other bytes"):
+        wh.report(make("Result"), path, thumbnails=lambda i: b"<svg onload=alert(1)>")
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_wrong_use_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"`result` must be one of Result, ManyResult, .* Got 'text'"):
+        wh.report("text", tmp_path / "page.html")
+    with pytest.raises(ValueError, match=r"`path` must be a file that ends in .html or .htm"):
+        wh.report(make("MixtureFit"), tmp_path / "page.pdf")
+    with pytest.raises(ValueError, match=r"`result` must be at least one result"):
+        wh.report({}, tmp_path / "page.html")
+    with pytest.raises(TypeError, match=r"`title` must be a string"):
+        wh.report(make("MixtureFit"), tmp_path / "page.html", title=3)  # type: ignore[arg-type]
+
+
+def test_without_plotly_one_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ImportError, match=r'report needs plotly: pip install "wolfhound\[report\]"'):
+        wh.report(make("MixtureFit"), tmp_path / "page.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---------------------------------------------------------------- notebooks
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "several"])
+def test_what_a_notebook_shows_is_whole_and_lets_nothing_in(name: str) -> None:
+    result = make(name)
+    text = result._repr_html_()
+    found = outline(text)
+    assert found.open == []
+    assert found.tags["script"] == 0
+    assert found.addresses == []
+    assert found.tags["caption"] == found.tags["table"]
+    assert "<img src=x" not in text
+
+
+def test_a_notebook_shows_what_the_text_says() -> None:
+    result = make("Result")
+    for line in repr(result).splitlines()[1:4]:
+        name, _, text = line.strip().partition(" ")
+        assert f"<dt>{name}</dt><dd>{text.strip()}</dd>" in result._repr_html_()

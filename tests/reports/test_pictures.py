@@ -1,0 +1,61 @@
+"""`plot` of every result: a figure of matplotlib, written if a path is given, and nothing shown."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from tests.reports.cases import CASES, HOSTILE, make
+from wolfhound.herding.picture import draw_herd, group_labels, project_rows
+from wolfhound.many.picture import draw_errors
+
+WITHOUT = ("ExactDesign", "Ellipsoid", "several")
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in WITHOUT])
+def test_every_result_is_drawn(name: str, tmp_path: Path) -> None:
+    figure = make(name).plot(tmp_path / "a.svg")
+    assert isinstance(figure, Figure)
+    assert all(axes.has_data() for axes in figure.axes)
+    assert (tmp_path / "a.svg").stat().st_size > 1000
+
+
+def test_classes_are_coloured_and_far_rows_are_told() -> None:
+    scatter = make("HerdResult").plot().axes[1]
+    names = [text.get_text() for text in scatter.get_legend().get_texts()]
+    assert names == ["rows (a sample)", HOSTILE, "other"]
+    colours = [tuple(dots.get_facecolor()[0]) for dots in scatter.collections]
+    assert len(set(colours)) == 3
+    assert scatter.get_title(loc="right") == "1 of 620 rows lie outside"
+
+
+def test_a_far_row_does_not_choose_the_axes() -> None:
+    rows = np.random.default_rng(0).standard_normal((500, 3)) * [10.0, 1.0, 0.1]
+    rows[0] = [0.0, 0.0, 1e9]
+    others, _ = project_rows(rows, rows[:2])
+    np.testing.assert_allclose(np.abs(np.corrcoef(others[1:, 0], rows[1:, 0])[0, 1]), 1.0, atol=1e-2)
+
+
+def test_many_labels_share_the_last_colour() -> None:
+    groups = group_labels(np.arange(40) % 9, 40)
+    assert list(groups)[-1] == "4 other labels"
+    assert sum(which.sum() for which in groups.values()) == 40
+    assert group_labels(None, 3)["chosen"].all()
+
+
+def test_a_map_says_what_it_leaves_out() -> None:
+    distance = np.ones(100) + 0.01 * np.arange(100)
+    distance[3], distance[4] = np.nan, 1e6
+    axes = draw_errors(distance, (10, 10)).axes[0]
+    assert axes.get_title(loc="right") == "1 of 100 were not solved, 1 beyond the colours"
+    assert axes.images[0].get_clim()[1] < 3.0
+
+
+def test_nothing_to_draw_is_refused() -> None:
+    none = np.empty(0)
+    with pytest.raises(ValueError, match="nothing to draw"):
+        draw_herd(sizes=none, mmd=none, random=none)
