@@ -6,6 +6,7 @@ One or two tables; the work is on the query's side, which tries many buckets.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import final
 
@@ -15,7 +16,7 @@ from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Matrix, Vector
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._question import Question, check_question, check_thresholds
-from wolfhound.oracles.buckets import ProbingIndex, Round, default_budget
+from wolfhound.oracles.buckets import Bucketing, BucketTable, ProbingIndex, Round, default_budget
 from wolfhound.oracles.hashes import CrossPolytope, Family
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.lsh_tables import HashTables, draw_tables
@@ -59,6 +60,7 @@ class LshIndex(ProbingIndex):
         super().__init__(atoms, tables.all, budget=budget, proof=proof)
         self._tables = tables
         self._promise = promise
+        self._aimed = tables.aim(np.array(promise.cuts)) if promise.taus else []
 
     @classmethod
     def build(
@@ -161,13 +163,22 @@ class LshIndex(ProbingIndex):
 
     # ------------------------------------------------------------ asking
 
+    def searched(self, thresholds: Vector | None) -> Sequence[BucketTable[Bucketing]]:
+        """Tables in the order of their promise, or as a promise of tau takes."""
+        return self._tables.all if thresholds is not None or not self._aimed else self._aimed
+
     def rounds(self, question: Question, thresholds: Vector | None) -> list[Round]:
         """Budgets of a table, round by round, and the scores that are enough."""
         first = -(-self._budget // self._tables.each)
         if thresholds is not None or not self._promise.taus:
             return self._double(first, thresholds)
         start = self._tables.start(question.queries)
-        return self._promise.rounds(first, question.sizes, radius=self.radius, start=start)
+        most = [
+            hashing.count(hashing.promises(question.queries, question.sizes), np.diff(buckets.offsets))
+            for buckets, hashing in self._aimed
+        ]
+        together = np.stack(most, axis=1)
+        return self._promise.rounds(first, together, question.sizes, radius=self.radius, start=start)
 
     def with_budget(self, budget: int) -> LshIndex:
         """Return the same index with another budget, and no tau; nothing is copied."""
@@ -203,7 +214,7 @@ class LshIndex(ProbingIndex):
 
     def _with(self, budget: int, *, proof: bool) -> LshIndex:
         """Return the same index with other options, and no tau."""
-        promise = replace(self._promise, taus=(), budgets=())
+        promise = replace(self._promise, taus=(), cuts=(), budgets=())
         return LshIndex(self._atoms, self._tables, budget=budget, promise=promise, proof=proof)
 
     # ------------------------------------------------------------ saving

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wolfhound.core import Atoms, Vector
 from wolfhound.oracles import _planted as planted
+from wolfhound.oracles._planted import AimedHash
 from wolfhound.oracles._scale import FAR, sample_rows
 from wolfhound.oracles.buckets import Buckets, BucketTable, fill_buckets
 from wolfhound.oracles.hashes import Family, Hash, draw_hash
@@ -59,6 +60,10 @@ class HashTables:
         """R, at least the largest |s - m|."""
         codes = self.all[0].buckets.codes
         return math.ldexp(codes.height + codes.error, codes.exponent)
+
+    def aim(self, cuts: Vector) -> list[BucketTable[AimedHash]]:
+        """The same tables, probed as far as a promise takes."""
+        return [BucketTable(buckets, AimedHash(hashing, cuts)) for buckets, hashing in self.all]
 
     def start(self, queries: Vector) -> Vector:
         """Scores of the centre."""
@@ -113,7 +118,7 @@ def draw_tables(
         sample = sample_rows(atoms, np.sort(rng.permutation(n)[:_SAMPLE]))
         length = bucket or PER_BUCKET
         if taus:
-            length = planted.length(family, sample, n, taus[-1], tables=tables, delta=delta)
+            length = planted.choose_length(family, sample, n, taus, tables=tables, delta=delta)
         filled = []
         for _ in range(tables * copies):
             hashing = draw_hash(family, sample, n, per_bucket=length, rng=rng, axes=axes)
@@ -121,12 +126,14 @@ def draw_tables(
         made, hashing = HashTables(filled, copies), filled[0].bucketing
         if not taus:
             return made, promise
-        found = planted.budgets(
-            [(each, np.diff(held.offsets)) for held, each in filled[:tables]],
-            hashing.scale(sample),
+        cuts = planted.find_cuts(
+            hashing,
             min(made.radius * hashing.unit, FAR * math.sqrt(atoms.shape[1])),
-            np.array(taus),
+            taus,
             delta=delta,
+            tables=tables,
             rng=rng,
         )
-    return made, replace(promise, budgets=tuple(found.tolist()))
+        sizes = np.diff(filled[0].buckets.offsets)
+        found = planted.count_typical(planted.AimedHash(hashing, cuts), sizes, hashing.scale(sample), rng)
+    return made, replace(promise, cuts=tuple(map(tuple, cuts.tolist())), budgets=tuple(found.tolist()))
