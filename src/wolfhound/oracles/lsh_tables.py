@@ -22,7 +22,8 @@ from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count, require
 
 PER_BUCKET = 96
-_SAMPLE = 20_000
+SAMPLE = 20_000
+"""Atoms that tell centre, scale, norms and principal axes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,7 +116,7 @@ def draw_tables(
     """Draw and fill all tables; measure what the promise takes."""
     n, taus, delta = atoms.shape[0], promise.taus, promise.delta
     with one_blas_thread():  # rotations and projections have the same bits at any thread count
-        sample = sample_rows(atoms, np.sort(rng.permutation(n)[:_SAMPLE]))
+        sample = sample_rows(atoms, np.sort(rng.permutation(n)[:SAMPLE]))
         length = bucket or PER_BUCKET
         if taus:
             length = planted.choose_length(family, sample, n, taus, tables=tables, delta=delta)
