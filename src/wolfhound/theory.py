@@ -157,21 +157,22 @@ def probed_share(tau: float, codes: int, *, delta: float = 0.1) -> float:
 _GUMBEL = math.pi**2 / 6.0
 
 
-def hardest_cosine(c: float, tau: float) -> float:
-    """Cosine left of tau where all other atoms are at c tau, once their centre is subtracted.
+def centred_tau(c: float, tau: float) -> float:
+    """What is left of tau where all other atoms are at c tau, once their centre is subtracted.
 
-    Atoms of norm 1 with ``<q, s> = c tau`` have the centre c tau q. Less that, an atom at
-    tau has the cosine ``(1-c) tau / sqrt(1 - 2 c tau^2 + c^2 tau^2)`` with q, and all others 0:
-    what hashing finds hardest is a plain search for an atom at this cosine.
+    Atoms of norm 1 with ``<q, s> = c tau`` have the centre m = c tau q and lie within
+    ``R = sqrt(1 - c^2 tau^2)`` of it. An atom at tau then scores ``(1-c) tau / R``, in units of
+    |q| R, and all others 0: what the theorems find hardest is for `LshIndex` a plain search for an atom at
+    this tau.
 
     Examples
     --------
-    >>> [round(hardest_cosine(c, 0.9), 3) for c in (0.5, 0.7, 0.9)]
-    [0.718, 0.527, 0.202]
+    >>> [round(centred_tau(c, 0.9), 3) for c in (0.5, 0.7, 0.9)]
+    [0.504, 0.348, 0.154]
     """
     _require_share(c)
     within(tau, "tau", "(0, 1)")
-    return (1.0 - c) * tau / math.sqrt(1.0 - 2.0 * c * tau * tau + (c * tau) ** 2)
+    return (1.0 - c) * tau / math.sqrt(1.0 - (c * tau) ** 2)
 
 
 def gap_after(t: int, *, c: float, curvature: float, first: float, error: float = 0.0) -> float:

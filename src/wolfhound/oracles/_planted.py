@@ -27,10 +27,10 @@ PAIRS = 4096
 QUERIES = 64
 """Queries whose atoms above a cut are counted."""
 
-_LENGTHS = (16, 48, 144, 432)
+LENGTHS = (16, 48, 144, 432)
 """Atoms per bucket that are tried."""
 
-_ORDERED = 0.02
+ORDERED = 0.02
 """What it costs to order a bucket, in atoms scored."""
 
 _CONFIDENCE = 1.65
@@ -105,9 +105,9 @@ def choose_length(
         radius = float(np.sqrt(np.einsum("ij,ij->i", rows, rows)).max())
         cuts = find_cuts(hashing, radius, taus[-1:], delta=delta, tables=tables, rng=rng)
         found = count_typical(AimedHash(hashing, cuts), sizes, rows, rng)[-1]
-        return float(found) * n / len(sample) + _ORDERED * hashing.buckets
+        return float(found) * n / len(sample) + ORDERED * hashing.buckets
 
-    return min(_LENGTHS, key=work)
+    return min(LENGTHS, key=work)
 
 
 def find_cuts(

@@ -7,7 +7,9 @@ import math
 from functools import partial
 from typing import Any
 
+from wolfhound import theory
 from wolfhound.machine import Speed, fit_line
+from wolfhound.oracles._planted import LENGTHS, ORDERED
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8.scan import code_bytes
 from wolfhound.oracles.lsh import NAME, LshIndex
@@ -26,7 +28,6 @@ _AXES = 32
 _RESCORED = 24
 """Rows that a query reads one by one."""
 
-
 _ARRANGED = (60, 9_000)
 """Products of a row that take as long as to sort and to encode it in the order of buckets: per
 entry, and per row."""
@@ -39,6 +40,8 @@ def hash_values(n: int) -> int:
 
 def _estimate(work: Workload) -> Estimate:
     """The codes of `budget` atoms, after the promises of all buckets."""
+    if work.tau is not None:
+        return _estimate_promise(work, work.tau)
     n, d, speeds = work.n, work.d, work.speeds
     factor, exponent = _NEEDED[0 if work.interior else 1]
     known, values, budget = factor * math.pow(n, exponent), hash_values(n), _budget(work)
@@ -58,6 +61,30 @@ def _estimate(work: Workload) -> Estimate:
             "values of a code": values,
             "buckets tried": math.ceil(budget / max(1.0, n / values**2)),
         },
+    )
+
+
+def _estimate_promise(work: Workload, tau: float) -> Estimate:
+    """The codes of all atoms above a cut, at the length of buckets that suits tau."""
+    n, d, speeds = work.n, work.d, work.speeds
+
+    def cost(length: int) -> tuple[float, float, float]:
+        values = 2 * max(1, round(math.sqrt(n / length) / 2.0))
+        probed = n * theory.probed_share(tau, values, delta=work.delta)
+        return probed + ORDERED * values**2, probed, values
+
+    _, probed, values = min(map(cost, LENGTHS))
+    reads = code_bytes(math.ceil(probed), d) + _PROMISE * values**2
+    options = {"ratio": min(work.ratio, 1.0), "tau": tau, "delta": work.delta}
+    return Estimate(
+        recipe="LshIndex.build(atoms, " + ", ".join(f"{k}={v:.3g}" for k, v in options.items()) + ")",
+        make=partial(LshIndex.build, ratio=options["ratio"], tau=tau, delta=work.delta),
+        build=speeds.axes * _sampled(work) + speeds.hashing * _products(work) + work.file_seconds(2),
+        query=speeds.hash.seconds(reads, work.batch) + work.fetch_seconds(_RESCORED),
+        reads=reads,
+        scored=probed + values,
+        nbytes=code_bytes(n, d) + 8.0 * (n + values**2) + values * (4.0 * d),
+        ratio=options["ratio"],
     )
 
 
@@ -93,6 +120,7 @@ LSH = IndexKind(
     expected=_estimate,
     passes=2,
     takes_ratio=True,
+    takes_tau=True,
     adapt=lambda index, work: index.with_budget(_budget(work)),
     speeds=_speeds,
 )
