@@ -1,4 +1,4 @@
-"""Claim: an index with a promise (c, tau, delta) fails about as often as it may, and its budgets follow a formula.
+"""Claim: an index with a promise (c, tau, delta) fails about as often as it may, by budgets of a known law.
 
 The promise: if an atom has <q, s - m> >= tau |q| R, an answer has c tau |q| R with probability
 1 - delta. The instance is that of the theorems: atoms of norm 1 in d = 64, one at tau, all others
@@ -51,9 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             if claim.wants("failures"):
                 count_failures(claim, tau)
             if claim.wants("planted"):
-                fit(claim, "planted", sizes, tau, 0.0, tau)
+                fit(claim, "planted", sizes, tau=tau, c=0.0, left=tau)
             for c in LEVELS if claim.wants("hard") else ():
-                fit(claim, "hard", sizes, tau, c, theory.centred_tau(c, tau))
+                fit(claim, "hard", sizes, tau=tau, c=c, left=theory.centred_tau(c, tau))
     return claim.finish()
 
 
@@ -76,7 +76,7 @@ def draw_hard(n: int, *, tau: float, c: float, seed: int) -> Matrix:
 # ---------------------------------------------------------------- budgets
 
 
-def fit(claim: Claim, name: str, sizes: Sequence[int], tau: float, c: float, left: float) -> None:
+def fit(claim: Claim, name: str, sizes: Sequence[int], *, tau: float, c: float, left: float) -> None:
     """Measure budgets against n; judge them, and the exponent."""
     make: Callable[..., Matrix] = (
         functools.partial(draw_hard, tau=tau, c=c) if c else functools.partial(draw_sphere, d=D)

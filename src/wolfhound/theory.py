@@ -168,7 +168,7 @@ def centred_tau(c: float, tau: float) -> float:
     Examples
     --------
     >>> [round(centred_tau(c, 0.9), 3) for c in (0.5, 0.7, 0.9)]
-    [0.504, 0.348, 0.154]
+    [0.504, 0.348, 0.153]
     """
     _require_share(c)
     within(tau, "tau", "(0, 1)")
