@@ -55,12 +55,14 @@ class Aim:
 
     def lines(self) -> Iterator[str]:
         """Say what it costs."""
-        cost = f"{count_text(self.scored)} atoms, {seconds_text(self.query_seconds)} per query"
         choice = "as given" if self.given else "costs least"
         yield (
-            f"With a promise, tau {self.tau:.3g} {choice}: {self.recipe} scores up to {cost} "
-            f"(a pass {seconds_text(self.pass_seconds)}); {100 * self.reached:.0f} % of the queries have "
-            "an atom there, the others take a pass."
+            f"With a promise, tau {self.tau:.3g} {choice}: {100 * self.reached:.0f} % of the queries "
+            "have an atom there, the others take a pass."
+        )
+        yield (
+            f"{self.recipe}: {count_text(self.scored)} atoms at most, "
+            f"{seconds_text(self.query_seconds)} per query (a pass {seconds_text(self.pass_seconds)})."
         )
 
 
