@@ -249,7 +249,7 @@ ClusterIndex, for 200,000 queries one at a time: gap ratio 0.9, no proof needed
   FaissIndex Pq      3.8 s     1.6 ms  5.5 min   32 MB  ~0.95        250
   FaissIndex IvfPq    32 s     496 us  2.2 min   42 MB  ~0.85      2,000    ratio too low
 
-ClusterIndex pays from about 36,000 queries on (750 against Scan alone).
+ClusterIndex pays from about 32,000 queries on (750 against Scan alone).
 Made by ClusterIndex.build(atoms, budget=12251)
 Ratios ~ are typical, not promised. Speeds are fixed defaults; `wolfhound bench` measures this machine."""
 

@@ -280,7 +280,7 @@ The theorem gives nothing at this n: n^0.996 exp(sqrt(ln n)) is 39,000,000, of 1
 At c = 0.9, near-linear space takes tau > 0.915 to score fewer than n.
 LshIndex: tables 1, buckets 10,404, values of a code 102, buckets tried 659.
 With a promise, tau 0.382 costs least: 98 % of the queries have an atom there, the others take a pass.
-LshIndex.build(atoms, ratio=0.9, tau=0.382, delta=0.1): 370,000 atoms at most, 2.9 ms per query (a pass 5.2 ms).
+LshIndex.build(atoms, ratio=0.9, tau=0.382, delta=0.1): 370,000 atoms at most, 2.9 ms a query (pass 5.2 ms).
 Copies for 246,914 queries to succeed with probability 0.9: 7; verified answers need none.
 Made by ClusterIndex.build(atoms, budget=12251)
 Ratios ~ are typical, not promised. Speeds are fixed defaults; `wolfhound bench` measures this machine."""
@@ -302,6 +302,12 @@ def test_the_text_explains_the_plan() -> None:
         ({"n": 10}, "`atoms` must be given, or both `n` and `d`."),
         ({"atoms": ROWS, "n": 10}, "`n` and `d` must not be given with `atoms`, which have their own."),
         ({"n": 2, "d": 3}, "`n` must be an integer >= 3. Got 2."),
+        ({"n": 9, "d": 3, "picks": 0}, "`picks` must be an integer >= 1. Got 0."),
+        ({"n": 9, "d": 3, "picks": 5, "queries": 7}, "`picks` must not be given with `queries`. Got 5."),
+        (
+            {"n": 9, "d": 3, "targets": 5, "atol": 0.1},
+            "`targets` must not be given with `atol`, which decides how many. Got 5.",
+        ),
         ({"n": 10, "d": 0}, "`d` must be an integer >= 1. Got 0."),
         ({"atoms": ROWS[:2]}, "`atoms` must be at least 3 rows. Got 2."),
         ({"atoms": np.ones((9, 2))}, "`atoms` must be of different rows. Got 9 equal ones."),

@@ -62,7 +62,7 @@ class Aim:
         )
         yield (
             f"{self.recipe}: {count_text(self.scored)} atoms at most, "
-            f"{seconds_text(self.query_seconds)} per query (a pass {seconds_text(self.pass_seconds)})."
+            f"{seconds_text(self.query_seconds)} a query (pass {seconds_text(self.pass_seconds)})."
         )
 
 
