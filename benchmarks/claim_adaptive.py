@@ -74,16 +74,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     claim = Claim(__file__, __doc__, argv, repeats=1)
     with held_threads(claim.options.threads):
         for name, make in atom_sets(claim.options.tiny).items():
-            if claim.wants(name):
+            if any(claim.wants(f"{name} {part}") for part in ("planted", *courses.KINDS)):
                 atoms = make()
-                few = atoms[:30_000]
-                for c in (C, 1.0):
-                    for copies in (1, 2, 3):
-                        judge(claim, name, few, c=c, copies=copies)
-                        if name.startswith("gaussian"):
-                            judge(claim, TIGHT, on_sphere(few), c=c, copies=copies)
+                if claim.wants(f"{name} planted"):
+                    judge_all(claim, name, atoms[:30_000])
                 for kind in courses.KINDS:
-                    follow(claim, name, atoms, kind)
+                    if claim.wants(f"{name} {kind}"):
+                        follow(claim, name, atoms, kind)
     return claim.finish()
 
 
@@ -94,6 +91,15 @@ def on_sphere(atoms: Matrix) -> Matrix:
     """Atoms centred and brought to norm 1."""
     away = atoms - atoms.mean(0, dtype=np.float64)
     return np.asarray((away / np.linalg.norm(away, axis=1, keepdims=True)).astype(np.float32))
+
+
+def judge_all(claim: Claim, name: str, atoms: Matrix) -> None:
+    """Judge all copies at both ratios; normal atoms also on a sphere."""
+    for c in (C, 1.0):
+        for copies in (1, 2, 3):
+            judge(claim, name, atoms, c=c, copies=copies)
+            if name.startswith("gaussian"):
+                judge(claim, TIGHT, on_sphere(atoms), c=c, copies=copies)
 
 
 def judge(claim: Claim, name: str, atoms: Matrix, *, c: float, copies: int) -> None:
