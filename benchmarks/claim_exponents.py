@@ -31,8 +31,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from claim_adaptive import interval
-from reference import Matrix, Vector
+from claim_adaptive import interval, planted
+from reference import Matrix
 from rig import Claim, held_threads
 from scipy import stats
 
@@ -143,7 +143,7 @@ def count_failures(claim: Claim, tau: float) -> None:
     failures, scored = 0, 0.0
     for seed in range(seeds):
         index = LshIndex.build(atoms, ratio=1.0, tau=tau, delta=DELTA, seed=seed)
-        queries = plant(atoms, index, tau, many=many, rng=np.random.default_rng([seed, 1]))
+        queries = planted(atoms, index, tau, share=1.0, many=many, rng=np.random.default_rng([seed, 1]))
         hits = index.query(queries)
         found = hits.scores[:, 0] - queries @ index.centre
         failures += int((found < tau * index.radius * (1.0 - 1e-9)).sum())
@@ -167,19 +167,6 @@ def count_failures(claim: Claim, tau: float) -> None:
     judged = tau > LEVELS[0]  # at 0.5 better atoms than the planted one are about
     if judged:
         claim.at_least(f"tau = {tau:g}: chance of so few failures at {DELTA / 3:.3f}", few_chance, 0.01)
-
-
-def plant(atoms: Matrix, index: LshIndex, tau: float, *, many: int, rng: np.random.Generator) -> Vector:
-    """Unit queries q with <q, s - m> = tau R for random atoms s that are long enough."""
-    away = atoms - index.centre
-    lengths = np.linalg.norm(away, axis=1)
-    ids = rng.choice(np.flatnonzero(lengths >= tau * index.radius), many)
-    units = away[ids] / lengths[ids, None]
-    across = rng.standard_normal(units.shape)
-    across -= np.einsum("ij,ij->i", across, units)[:, None] * units
-    across /= np.linalg.norm(across, axis=1, keepdims=True)
-    cosines = (tau * index.radius / lengths[ids])[:, None]
-    return np.asarray(cosines * units + np.sqrt(1.0 - cosines**2) * across)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ class Herding:
 
     def query(self) -> Vector:
         """What is missing."""
-        return self._mean - self.point
+        return np.asarray(self._mean - self.point)
 
     def move(self, atom: Vector) -> None:
         """Add a pick."""

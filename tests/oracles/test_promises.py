@@ -34,7 +34,7 @@ def shown(hashing: Hash, queries: Vector, atoms: Vector) -> Vector:
     """Sum of the projections of queries on the directions of the codes of atoms, by its definition."""
     total = np.zeros(len(queries))
     for block in blocks(hashing):
-        code = hashing.family.assign(atoms.astype(np.float32) @ block.T)[0]
+        code = hashing.family.assign((atoms @ block.T).astype(np.float32))[0]
         spread = hashing.family.spread((queries @ block.T).astype(np.float32))
         total += spread[np.arange(len(queries)), code]
     return total
@@ -110,7 +110,7 @@ def test_atoms_above_cuts_are_counted_as_by_hand() -> None:
         hashing.family.spread((units @ each.T).astype(np.float32)).max(axis=1) for each in blocks(hashing)
     ]
     for q, unit in enumerate(units):
-        sums = shown(hashing, np.repeat(unit[None], 3000, axis=0), hashing.scale(rows))
+        sums = shown(hashing, np.repeat(unit[None], 3000, axis=0), hashing.scale(rows).astype(np.float64))
         top = float(tops[0][q] + tops[1][q])
         for row, cut in zip(found, (0.9, 0.5), strict=True):
             # What is counted ends with a whole bin, of which there are 256 from -top to top.

@@ -10,7 +10,8 @@ import pytest
 
 from wolfhound.machine import Calibration
 from wolfhound.planning.aims import Aim
-from wolfhound.planning.plan import Plan, plan
+from wolfhound.planning.plan import plan
+from wolfhound.planning.report import Plan
 from wolfhound.planning.theorems import PROVED, UNPROVED
 
 FIXED = Calibration()
