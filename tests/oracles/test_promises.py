@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from wolfhound import theory
+from wolfhound import store, theory
+from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Matrix, Vector
 from wolfhound.oracles._hash_kernels import count_above
 from wolfhound.oracles._planted import AimedHash, count_typical, find_cuts
@@ -159,3 +161,14 @@ def test_an_index_fails_near_delta_on_a_sphere() -> None:
         missed += int((found < tau * index.radius * (1.0 - 1e-9)).sum())
     assert binom.sf(missed - 1, 600, 0.1) > 1e-3
     assert binom.cdf(missed, 600, 0.1 / 3.0) > 1e-3
+
+
+def test_cuts_of_other_ranges_are_refused(tmp_path: Path) -> None:
+    rows = sphere(300, 8)
+    LshIndex.build(rows, tau=0.5).save(tmp_path / "one")
+    stored = store.load(tmp_path / "one", "index")
+    params = {**stored.params, "cuts": [[0.5, 0.4]]}
+    arrays = {name: np.asarray(array) for name, array in stored.arrays.items()}
+    store.save(tmp_path / "two", "index", arrays, params, fingerprint(as_atoms(rows)))
+    with pytest.raises(store.StoreError, match="cuts"):
+        LshIndex.load(tmp_path / "two", rows)

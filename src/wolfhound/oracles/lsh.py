@@ -240,6 +240,8 @@ class LshIndex(ProbingIndex):
         rows, stored = saved.open_index(folder, atoms, [NAME])
         with stored.reading():
             tables, promise = HashTables.of(stored, rows.shape), Promise.of(stored.params)
+            if promise.taus:
+                tables.aim(np.array(promise.cuts))  # refuses what does not fit the tables
         budget, proof = saved.read_probing(stored, tables.all[0].buckets.codes, rows)
         return cls(rows, tables, budget=budget, promise=promise, proof=proof)
 

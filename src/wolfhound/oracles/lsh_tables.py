@@ -64,6 +64,8 @@ class HashTables:
 
     def aim(self, cuts: Vector) -> list[BucketTable[AimedHash]]:
         """The same tables, probed as far as a promise takes."""
+        ranges = {len(hashing.norms) for _, hashing in self.all}
+        require(ranges == {cuts.shape[1]}, "cuts", f"one for each range of norms, {ranges}", cuts.shape[1])
         return [BucketTable(buckets, AimedHash(hashing, cuts)) for buckets, hashing in self.all]
 
     def start(self, queries: Vector) -> Vector:

@@ -107,5 +107,7 @@ class Promise:
         cuts = tuple(tuple(number(cut, "cuts") for cut in rung) for rung in params["cuts"])
         require(len(budgets) == len(taus) == len(cuts), "budgets", "one for each tau, as cuts", budgets)
         require(len(set(map(len, cuts))) <= 1, "cuts", "as many for each tau", cuts)
+        small = all(abs(cut) < 2**20 for rung in cuts for cut in rung)
+        require(small, "cuts", "smaller", cuts)
         require(max(budgets, default=1) < 2**40, "budgets", "smaller", budgets)
         return cls(ratio=ratio, delta=delta, taus=taus, cuts=cuts, budgets=budgets)
