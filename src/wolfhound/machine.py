@@ -19,7 +19,7 @@ from wolfhound.validate import count, kind, number
 from wolfhound.validate import path as checked_path
 
 FORMAT = "wolfhound calibration"
-VERSION = 1
+VERSION = 2
 
 PLACE = "WOLFHOUND_CALIBRATION"
 """Environment variable that names the file."""
@@ -108,9 +108,10 @@ class Calibration:
     ----------
     threads
         Threads that a pass used.
-    scan, int8, probe, subset, pq
-        Of `Scan` per byte of rows, `Int8Scan` and `ClusterIndex` per byte of
-        codes, `RandomSubset` per byte of rows, `FaissIndex` per byte of codes.
+    scan, int8, probe, hash, subset, pq, ivfpq
+        Of `Scan` per byte of rows, `Int8Scan`, `ClusterIndex` and `LshIndex` per byte
+        of codes, `RandomSubset` per byte of rows, `FaissIndex` per byte of codes: of all,
+        and of some lists.
     read
         Per byte of a plain read of rows in memory.
     file, fetch
@@ -120,8 +121,13 @@ class Calibration:
         Per byte of rows that become int8 codes.
     kmeans
         Per product of an entry of a row and of a centre.
-    quantise, train
-        Per byte of rows that faiss codes, and per column to learn these codes.
+    hashing, axes
+        Per product of an entry of a row and of a direction, with what it takes to put
+        rows in order counted in such products; per entry of the sample whose principal
+        axes are found.
+    quantise, train, lists
+        Per byte of rows that faiss codes, per column to learn these codes, and per
+        product of its k-means.
     origin
         None: the fixed defaults.
 
@@ -135,15 +141,20 @@ class Calibration:
     scan: Speed = field(default=Speed(call=4.5e-4, query=1.5e-4, first=3.2e-11, more=8e-12))
     int8: Speed = field(default=Speed(call=4e-4, query=1e-5, first=3.5e-11, more=1e-11))
     probe: Speed = field(default=Speed(call=2.4e-4, query=3e-5, first=5e-11, more=2.6e-11))
+    hash: Speed = field(default=Speed(call=2.4e-4, query=3e-5, first=5e-11, more=2.6e-11))
     subset: Speed = field(default=Speed(call=2.4e-4, query=7e-5, first=5.5e-11, more=1.6e-11))
     pq: Speed = field(default=Speed(call=3.5e-4, query=9e-5, first=4e-11, more=3.3e-11))
+    ivfpq: Speed = field(default=Speed(call=3.5e-4, query=9e-5, first=4e-11, more=3.3e-11))
     read: float = 3e-11
     file: float = 3e-10
     fetch: float = 4.5e-6
     encode: float = 2.5e-10
     kmeans: float = 2e-11
+    hashing: float = 6e-11
+    axes: float = 3.5e-8
     quantise: float = 6e-9
     train: float = 6e-3
+    lists: float = 2e-11
     origin: Origin | None = None
 
     def __post_init__(self) -> None:
@@ -210,8 +221,8 @@ def as_calibration(given: Calibration | None) -> Calibration:
 
 REMEDY = "run `wolfhound bench` again, or delete the file."
 
-_SPEEDS = ("scan", "int8", "probe", "subset", "pq")
-_NUMBERS = ("read", "file", "fetch", "encode", "kmeans", "quantise", "train")
+_SPEEDS = ("scan", "int8", "probe", "hash", "subset", "pq", "ivfpq")
+_NUMBERS = ("read", "file", "fetch", "encode", "kmeans", "hashing", "axes", "quantise", "train", "lists")
 
 
 def default_path() -> Path:

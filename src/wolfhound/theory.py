@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 import math
+from statistics import NormalDist
 
 from wolfhound.validate import count, kind, number, require, within
 
@@ -127,6 +128,51 @@ def break_even(n: int, c: float) -> float:
     _require_share(c)
     ratio = math.pow(math.log(count(n, "n", low=3)), -0.25)
     return ratio / (1.0 - c + c * ratio)
+
+
+def probed_share(tau: float, codes: int, *, delta: float = 0.1) -> float:
+    """Share of isotropic atoms that `LshIndex` probes to find one at tau with probability 1 - delta.
+
+    A bucket is a pair of codes, each the nearest of so many directions. An atom at
+    cosine tau shows ``2 w tau`` of the query in its bucket, w the mean largest of `codes` normal
+    variables, with a variance of ``2 (tau^2 s^2 + 1 - tau^2)``, s^2 that of the largest; other atoms
+    show 0, with variance 2. With P and z the tail of the normal distribution and its quantile:
+    ``P(sqrt(2) w tau - z(delta) sqrt(tau^2 s^2 + 1 - tau^2))``, which falls like
+    ``codes^(-2 tau^2)``: the exponent of n tends to 1 - tau^2.
+
+    Examples
+    --------
+    >>> [round(probed_share(tau, 44), 3) for tau in (0.5, 0.7, 0.9)]
+    [0.337, 0.119, 0.022]
+    """
+    within(tau, "tau", "(0, 1]")
+    normal = NormalDist()
+    # exp(-0.577) / codes of a normal distribution lie above the mean largest of them.
+    top = normal.inv_cdf(1.0 - 0.5615 / count(codes, "codes", low=2))
+    spread = tau * tau * _GUMBEL / (1.0 + top * top) + 1.0 - tau * tau
+    missed = normal.inv_cdf(1.0 - within(delta, "delta", "(0, 1)"))
+    return 1.0 - normal.cdf(math.sqrt(2.0) * top * tau - missed * math.sqrt(spread))
+
+
+_GUMBEL = math.pi**2 / 6.0
+
+
+def centred_tau(c: float, tau: float) -> float:
+    """What is left of tau where all other atoms are at c tau, once their centre is subtracted.
+
+    Atoms of norm 1 with ``<q, s> = c tau`` have the centre m = c tau q and lie within
+    ``R = sqrt(1 - c^2 tau^2)`` of it. An atom at tau then scores ``(1-c) tau / R``, in units of
+    |q| R, and all others 0: what the theorems find hardest is for `LshIndex` a plain search for an atom at
+    this tau.
+
+    Examples
+    --------
+    >>> [round(centred_tau(c, 0.9), 3) for c in (0.5, 0.7, 0.9)]
+    [0.504, 0.348, 0.153]
+    """
+    _require_share(c)
+    within(tau, "tau", "(0, 1)")
+    return (1.0 - c) * tau / math.sqrt(1.0 - (c * tau) ** 2)
 
 
 def gap_after(t: int, *, c: float, curvature: float, first: float, error: float = 0.0) -> float:

@@ -139,7 +139,7 @@ def test_another_version_is_refused(place: Path) -> None:
     MEASURED.save()
     altered(place, version=7)
     with pytest.raises(
-        CalibrationError, match=r"must be of version 1, .* Got 7: run `wolfhound bench` again"
+        CalibrationError, match=r"must be of version 2, .* Got 7: run `wolfhound bench` again"
     ):
         Calibration.load()
 

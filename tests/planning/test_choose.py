@@ -244,12 +244,12 @@ ClusterIndex, for 200,000 queries one at a time: gap ratio 0.9, no proof needed
   Scan                   -      17 ms   56 min  8.0 MB      1          -
   Int8Scan          128 ms     5.2 ms   17 min  136 MB      1         11
 * ClusterIndex        12 s     337 us  1.3 min  145 MB  ~0.90        750
-  LshIndex          389 ms     671 us  2.2 min  144 MB  ~0.90         25
+  LshIndex           1.9 s     671 us  2.3 min  144 MB  ~0.90        120
   RandomSubset           -     7.3 ms   24 min       -  ~0.90          1
   FaissIndex Pq      3.8 s     1.6 ms  5.5 min   32 MB  ~0.95        250
-  FaissIndex IvfPq    32 s     480 us  2.1 min   42 MB  ~0.85      2,000    ratio too low
+  FaissIndex IvfPq    32 s     496 us  2.2 min   42 MB  ~0.85      2,000    ratio too low
 
-ClusterIndex pays from about 36,000 queries on (750 against Scan alone).
+ClusterIndex pays from about 32,000 queries on (750 against Scan alone).
 Made by ClusterIndex.build(atoms, budget=12251)
 Ratios ~ are typical, not promised. Speeds are fixed defaults; `wolfhound bench` measures this machine."""
 

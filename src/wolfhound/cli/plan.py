@@ -38,6 +38,11 @@ def plan(
         float | None,
         option("Queries to come, if all answers are the best; 10,000 if not given.", metavar="N"),
     ] = None,
+    picks: Annotated[float | None, option("Picks of herding, instead of --queries.", metavar="N")] = None,
+    targets: Annotated[
+        float | None,
+        option("Problems over the same atoms, asked together, instead of --queries.", metavar="N"),
+    ] = None,
     interior: Annotated[
         bool, option("The queries come from well inside the hull, as in herding.", "--interior")
     ] = False,
@@ -66,6 +71,8 @@ def plan(
     wolfhound plan --n 1e8 --d 96 --queries 1e7 --interior --plot plan.png
 
     wolfhound plan atoms.npy --atol 1e-4 --json
+
+    wolfhound plan --n 1e6 --d 128 --picks 1000
     """
     output.check_path(picture, "--plot", output.PICTURES)
     output.check_page(page)
@@ -79,6 +86,8 @@ def plan(
         tau=tau,
         delta=delta,
         queries=None if queries is None else opt.parse_count(queries, "--queries"),
+        picks=None if picks is None else opt.parse_count(picks, "--picks"),
+        targets=None if targets is None else opt.parse_count(targets, "--targets"),
         atol=atol,
         smoothness=smoothness,
         diameter=diameter,

@@ -75,8 +75,8 @@ def project_queries(
 
 
 @kernel
-def measure_budgets(promises: Promises, sizes: Ints, owners: Ints, out: Ints) -> None:
-    """Budget with which bucket ``owners[q]`` is surely probed for query q.
+def count_above(promises: Promises, sizes: Ints, cuts: Singles, out: Ints) -> None:
+    """Atoms that are probed by the time that all buckets which promise at least a cut were.
 
     Parameters
     ----------
@@ -84,22 +84,23 @@ def measure_budgets(promises: Promises, sizes: Ints, owners: Ints, out: Ints) ->
         What buckets promise.
     sizes : (buckets,)
         Atoms in each.
-    owners, out : (m,)
+    cuts : (t,)
+    out : (t, m)
     """
     first, second, norms, lift = promises
-    one, two = first.shape[1], second.shape[1]
     promised = np.empty(sizes.shape[0], np.float32)
+    held = np.empty(BINS, np.int64)
     for q in range(first.shape[0]):
         b = 0
         for r in range(norms.shape[0]):
-            for i in range(one):
-                for j in range(two):
+            for i in range(first.shape[1]):
+                for j in range(second.shape[1]):
                     promised[b] = promise(norms[r], lift[q, r], first[q, i], second[q, j])
                     b += 1
         low, scale = spans(promised, BINS)
-        own = bin_of(promised[owners[q]], low, scale)
-        total = 0
+        held[:] = 0
         for b in range(sizes.shape[0]):
-            if bin_of(promised[b], low, scale) >= own:
-                total += sizes[b]
-        out[q] = total
+            held[bin_of(promised[b], low, scale)] += sizes[b]
+        for t in range(cuts.shape[0]):
+            # Within a bin the order is not that of promises: a bin that is cut counts whole.
+            out[t, q] = held[bin_of(cuts[t], low, scale) :].sum()

@@ -1,15 +1,18 @@
-"""How many atoms must be probed to find an atom at tau: measured on planted pairs.
+"""How far a table must be probed to find an atom at tau: measured on planted pairs.
 
 The directions of a hash are random, so a pair of a query and an atom at a given
-angle is as good as any other pair; what differs is how many atoms share the
-buckets in front. Queries are drawn from the whole sphere and from the atoms.
+angle is as good as any other pair at that angle. What is measured is how much of the
+query the bucket of the atom shows: the sum of two projections, which no other atom
+changes. So a cut that most planted pairs reach holds for every query and any data; how
+many atoms lie above it is counted query by query.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,92 +21,169 @@ from wolfhound.oracles import _hash_kernels as kernels
 from wolfhound.oracles._order_kernels import Promises
 from wolfhound.oracles.hashes import Family, Hash, draw_hash
 
-PAIRS = 512
-"""Planted pairs of each kind."""
+PAIRS = 4096
+"""Planted pairs."""
 
-_LENGTHS = (16, 48, 144, 432)
+QUERIES = 64
+"""Queries whose atoms above a cut are counted."""
+
+LENGTHS = (16, 48, 144, 432)
 """Atoms per bucket that are tried."""
 
-_ORDERED = 0.02
+ORDERED = 0.02
 """What it costs to order a bucket, in atoms scored."""
 
 _CONFIDENCE = 1.65
-"""Deviations by which the measured share must exceed the promised one."""
+"""Deviations by which the measured share must exceed the promised one: 95 %."""
+
+_MARGIN = 1e-5
+"""By which norms may be rounded."""
 
 
-def length(family: Family, sample: Matrix, n: int, tau: float, *, tables: int, delta: float) -> int:
-    """Atoms per bucket with which an atom at tau takes the least work to find, by a sample of n."""
-
-    def work(per_bucket: int) -> float:
-        rng = np.random.default_rng(per_bucket)
-        sized: list[tuple[Hash, Ints]] = []
-        for _ in range(tables):
-            hashing = draw_hash(family, sample, n, per_bucket=per_bucket, rng=rng)
-            sized.append((hashing, np.bincount(hashing.assign(sample), minlength=hashing.buckets)))
-        rows = sized[0][0].scale(sample)
-        radius = float(np.sqrt(np.einsum("ij,ij->i", rows, rows)).max())
-        found = budgets(sized, rows, radius, np.array([tau]), delta=delta, rng=rng)[0]
-        return float(found) * n / len(sample) + _ORDERED * sized[0][0].buckets
-
-    return min(_LENGTHS, key=work)
-
-
-def budgets(
-    tables: Sequence[tuple[Hash, Ints]],
-    sample: Singles,
-    radius: float,
-    taus: Vector,
-    *,
-    delta: float,
-    rng: np.random.Generator,
-) -> Ints:
-    """Atoms that each table must probe to find an atom at tau with probability 1 - delta.
+@dataclass(frozen=True, slots=True, eq=False)
+class AimedHash:
+    """A `Bucketing` by the buckets of a hash, from the highest above its range's cut on.
 
     Parameters
     ----------
-    tables
-        Hashes, and how many atoms each bucket holds.
-    sample : (r, d)
-        Some atoms, centred and scaled.
+    hashing
+        The hash.
+    cuts : (t, r)
+        Of every rung and range of norms, the projections that a bucket must show. The
+        order is that of the last rung.
+    """
+
+    hashing: Hash
+    cuts: Vector
+
+    @property
+    def buckets(self) -> int:
+        """How many there are."""
+        return self.hashing.buckets
+
+    @property
+    def cost(self) -> int:
+        """How many directions a query is projected on."""
+        return self.hashing.cost
+
+    def assign(self, rows: Matrix) -> Ints:
+        """Return the bucket of each row."""
+        return self.hashing.assign(rows)
+
+    def promises(self, queries: Vector, sizes: Vector) -> Promises:
+        """What a bucket shows of the unit query, beyond the cut of its range."""
+        found = self.hashing.promises(queries, sizes)
+        lift = np.float32(-self.hashing.weight) * self.cuts[-1].astype(np.float32)
+        return found._replace(lift=np.repeat(lift[None], len(queries), axis=0))
+
+    def count(self, promises: Promises, sizes: Ints) -> Ints:
+        """(t, m) atoms that a query probes to have seen all buckets above the cuts of a rung.
+
+        Parameters
+        ----------
+        promises
+            What `promises` gave.
+        sizes : (buckets,)
+            Atoms in each.
+        """
+        above = (self.cuts - self.cuts[-1]) * self.hashing.weight * self.hashing.norms
+        out = np.empty((len(self.cuts), len(promises.first)), np.int64)
+        kernels.count_above(promises, sizes, above.min(axis=1).astype(np.float32), out)
+        return np.maximum(out, 1)  # some answer there is
+
+
+def choose_length(
+    family: Family, sample: Matrix, n: int, taus: Sequence[float], *, tables: int, delta: float
+) -> int:
+    """Atoms per bucket with which an atom at the last tau takes the least work to find, by a sample of n."""
+
+    def work(per_bucket: int) -> float:
+        rng = np.random.default_rng(per_bucket)
+        hashing = draw_hash(family, sample, n, per_bucket=per_bucket, rng=rng)
+        sizes = np.bincount(hashing.assign(sample), minlength=hashing.buckets)
+        rows = hashing.scale(sample)
+        radius = float(np.sqrt(np.einsum("ij,ij->i", rows, rows)).max())
+        cuts = find_cuts(hashing, radius, taus[-1:], delta=delta, tables=tables, rng=rng)
+        found = count_typical(AimedHash(hashing, cuts), sizes, rows, rng)[-1]
+        return float(found) * n / len(sample) + ORDERED * hashing.buckets
+
+    return min(LENGTHS, key=work)
+
+
+def find_cuts(
+    hashing: Hash,
+    radius: float,
+    taus: Sequence[float],
+    *,
+    delta: float,
+    tables: int,
+    rng: np.random.Generator,
+) -> Vector:
+    """(t, r) projections that the bucket of an atom at tau shows with probability 1 - delta.
+
+    Parameters
+    ----------
+    hashing
+        One of the tables; the others have the same cuts.
     radius
         The largest norm of a centred and scaled atom.
-    taus : (t,)
+    taus
         ``<q, s> / (|q| radius)`` of the atom that is to be found.
-    delta
-        How often it may be missed.
+    delta, tables
+        How often it may be missed by all of so many tables.
     rng
         Of the pairs.
     """
-    d = sample.shape[1]
-    edges = tables[0][0].edges
-    worst = np.zeros(len(taus), np.int64)
-    picked = sample[rng.integers(0, len(sample), PAIRS)].astype(np.float64)
-    for queries in (rng.standard_normal((PAIRS, d)), picked + 1e-9 * rng.standard_normal((PAIRS, d))):
-        units = queries / np.linalg.norm(queries, axis=1, keepdims=True)
-        promises = [table.promises(units, np.ones(PAIRS)) for table, _ in tables]
-        across = rng.standard_normal((PAIRS, d))
-        across -= np.einsum("ij,ij->i", across, units)[:, None] * units
-        across /= np.maximum(np.linalg.norm(across, axis=1, keepdims=True), 1e-300)
-        for i, tau in enumerate(taus):
-            # Of all atoms in a range of norms the longest has the smallest cosine.
-            for norm in (*edges[edges >= tau * radius], radius):
-                cosine = min(1.0, float(tau * radius / norm)) if norm > 0.0 else 1.0
-                planted = norm * (cosine * units + math.sqrt(1.0 - cosine**2) * across)
-                found = _find(tables, promises, planted.astype(np.float32))
-                worst[i] = max(worst[i], _quantile(found, delta))
-    return np.maximum.accumulate(worst[np.argsort(-taus)])[np.argsort(np.argsort(-taus))]
+    shown, most = _plant(hashing, rng)
+    share = 1.0 - delta ** (1.0 / tables)
+    known: dict[float, float] = {}
+    out = np.empty((len(taus), len(hashing.norms)))
+    for i, tau in enumerate(taus):
+        # Of all atoms in a range of norms the longest has the smallest cosine.
+        for r, norm in enumerate((*hashing.edges.astype(float), radius)):
+            longest, least = norm * (1.0 + _MARGIN), tau * radius
+            cosine = min(1.0, least / longest) if longest > 0.0 else 1.0
+            if cosine not in known:
+                known[cosine] = _quantile(shown(cosine), share)
+            out[i, r] = known[cosine] if longest >= least else most  # none of them can be at tau
+    return np.minimum.accumulate(out)  # a lower rung looks at least as far
 
 
-def _find(tables: Sequence[tuple[Hash, Ints]], promises: Sequence[Promises], planted: Singles) -> Ints:
-    """Budget with which one of the tables finds each planted atom."""
-    out = np.empty((len(tables), len(planted)), np.int64)
-    for row, (table, sizes), promised in zip(out, tables, promises, strict=True):
-        kernels.measure_budgets(promised, sizes, table.place(planted), row)
-    return np.asarray(out.min(axis=0))
+def _plant(hashing: Hash, rng: np.random.Generator) -> tuple[Callable[[float], Vector], float]:
+    """What the buckets of planted atoms show, by their cosine with the query; and what none shows."""
+    d = hashing.first.shape[1]
+    units, across = rng.standard_normal((2, PAIRS, d))
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    across -= np.einsum("ij,ij->i", across, units)[:, None] * units
+    across /= np.maximum(np.linalg.norm(across, axis=1, keepdims=True), 1e-300)
+    blocks = hashing.first, hashing.second
+    spreads = [hashing.family.spread(_project(units, block)) for block in blocks]
+    every = np.arange(PAIRS)
+
+    def shown(cosine: float) -> Vector:
+        planted = cosine * units + math.sqrt(1.0 - cosine**2) * across
+        codes = [hashing.family.assign(_project(planted, block))[0] for block in blocks]
+        first, second = (spread[every, code] for spread, code in zip(spreads, codes, strict=True))
+        return np.asarray(first + second, np.float64)
+
+    return shown, 1.25 * float((spreads[0].max(axis=1) + spreads[1].max(axis=1)).max())
 
 
-def _quantile(found: Ints, delta: float) -> int:
-    """Return a budget that is enough for a share 1 - delta, and a little more."""
-    size = len(found)
-    wanted = (1.0 - delta) * size + _CONFIDENCE * math.sqrt(size * delta * (1.0 - delta))
-    return int(np.sort(found)[min(size, math.ceil(wanted)) - 1])
+def _project(rows: Vector, block: Singles) -> Singles:
+    return np.asarray(rows.astype(np.float32) @ block.T)
+
+
+def _quantile(shown: Vector, share: float) -> float:
+    """What a share of the pairs reach, and a little less."""
+    size = len(shown)
+    missed = (1.0 - share) * size - _CONFIDENCE * math.sqrt(size * share * (1.0 - share))
+    return float(np.sort(shown)[max(0, math.floor(missed))])
+
+
+def count_typical(aimed: AimedHash, sizes: Ints, sample: Singles, rng: np.random.Generator) -> Ints:
+    """(t,) mean count of atoms above the cuts, over queries from the whole sphere and from the atoms."""
+    picked = sample[rng.integers(0, len(sample), QUERIES)].astype(np.float64)
+    queries = np.concatenate([picked + 1e-9, rng.standard_normal(picked.shape)])
+    lengths = np.linalg.norm(queries, axis=1)
+    found = aimed.count(aimed.promises(queries, lengths), sizes)
+    return np.asarray(np.ceil(found.mean(axis=1)), np.int64)

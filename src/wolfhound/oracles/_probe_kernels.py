@@ -57,7 +57,7 @@ def _prefetch_rows(first: Address, place: int) -> None:
 @kernel
 def probe(
     which: Ints,
-    budget: int,
+    budgets: Ints,
     promises: Promises,
     offsets: Ints,
     packed: PackedRows,
@@ -70,7 +70,7 @@ def probe(
     ----------
     which
         Queries to go on with.
-    budget
+    budgets : (m,)
         Atoms that have been scanned for a query when this ends, if there are so many.
     promises
         What buckets promise.
@@ -86,6 +86,7 @@ def probe(
     first, out = address(packed, queries), uppers.ctypes.data
     ids, exclude, some = packed.ids, queries.exclude, queries.exclude.shape[1] > 0
     for q in which:
+        budget = budgets[q]
         if plain:
             count = order(promises.first[q], offsets, budget, room)
         else:
@@ -147,7 +148,7 @@ def best_of_probed(
     asked = PackedQueries(coded.levels, coded.rules, coded.slack, exclude)
     ids, got, last = np.empty(room, np.int64), np.zeros(1, np.int64), budgets.shape[0] - 1
     for r in range(last + 1):
-        probe(which, budgets[r], promised, offsets, packed, asked, state)
+        probe(which, budgets[r : r + 1], promised, offsets, packed, asked, state)
         for i in range(fill[0]):
             ids[i] = packed.ids[places[0, i]]
         got[0] = 0

@@ -156,8 +156,9 @@ def default_budget(atoms: Atoms) -> int:
     return max(1, round(8.0 * math.sqrt(atoms.shape[0])))
 
 
-Round: TypeAlias = tuple[int, Vector | None]
-"""Atoms that a table has probed by the end of a round, and scores that then are enough."""
+Round: TypeAlias = tuple[int | Ints, Vector | None]
+"""Atoms that a table has probed by the end of a round, perhaps by (table, query), and scores that then
+are enough."""
 
 
 def doubling(budget: int, most: int, thresholds: Vector) -> list[Round]:
@@ -196,6 +197,10 @@ class ProbingIndex(CheckedOracle):
         """Atoms that a query probes, in each of independent copies."""
         return self._budget
 
+    def searched(self, thresholds: Vector | None) -> Sequence[BucketTable[Bucketing]]:
+        """Tables, with the order in which their buckets are tried."""
+        return self._searched
+
     def rounds(self, question: Question, thresholds: Vector | None) -> list[Round]:
         """Budgets of a table, round by round, and the scores that are enough."""
         return self._double(self._budget, thresholds)
@@ -210,7 +215,7 @@ class ProbingIndex(CheckedOracle):
         codes, scan = self._searched[0].buckets.codes, self._scan
         if scan is not None and thresholds is None:
             return answer_by_codes(self._atoms, codes, scan, question)
-        hits = probe(self._atoms, self._searched, question, self.rounds(question, thresholds))
+        hits = probe(self._atoms, self.searched(thresholds), question, self.rounds(question, thresholds))
         if scan is None or thresholds is None:
             return hits
         missed = np.flatnonzero(hits.scores[:, 0] < thresholds)
@@ -242,8 +247,8 @@ def probe(
     for budget, thresholds in rounds:
         if not len(left):
             break
-        for probe in probes:
-            probe.round(left, budget)
+        for at, probe in enumerate(probes):
+            probe.round(left, budget if isinstance(budget, int) else budget[at])
         if thresholds is not None:
             ids = _together([probe.ids(left) for probe in probes])
             best = rescore_pairs(atoms, question.queries[left], ids).max(axis=1, initial=-np.inf)
@@ -260,7 +265,8 @@ def _probe_at_once(
     buckets, bucketing = table
     budgets, enough = np.empty(len(rounds), np.int64), np.empty(len(rounds))
     for i, (budget, scores) in enumerate(rounds):
-        budgets[i], enough[i] = budget, math.inf if scores is None else scores[0]
+        budgets[i] = budget if isinstance(budget, int) else budget[0, 0]
+        enough[i] = math.inf if scores is None else scores[0]
     promises = bucketing.promises(question.queries, question.sizes)
     top = empty_top(rows, question.k, bucketing.cost)
     found = kernels.best_of_probed(
@@ -308,12 +314,13 @@ class _Probe:
         places = self.progress.places[which]
         return np.where(places >= 0, self._packed.ids[places], -1)
 
-    def round(self, which: Ints, budget: int) -> None:
-        """Go on with some queries until their buckets hold `budget` atoms."""
+    def round(self, which: Ints, budget: int | Ints) -> None:
+        """Go on with some queries until their buckets hold `budget` atoms, perhaps by query."""
+        budgets = np.full(len(self.progress.done), budget) if isinstance(budget, int) else budget
         parts = [which[start : start + _TOGETHER] for start in range(0, len(which), _TOGETHER)]
         known = self._promises, self._offsets, self._packed, self._queries, self.progress
         if len(parts) == 1:
-            kernels.probe(which, budget, *known)
+            kernels.probe(which, budgets, *known)
             return
-        for _ in map_ordered(lambda part: kernels.probe(part, budget, *known), parts, blas=False):
+        for _ in map_ordered(lambda part: kernels.probe(part, budgets, *known), parts, blas=False):
             pulse(0)

@@ -49,22 +49,34 @@ def _estimate_pq(work: Workload) -> Estimate:
 
 def _estimate_ivf_pq(work: Workload) -> Estimate:
     """The codes of 5 % of the lists, after a pass over the centres of all."""
-    n, d, speeds = work.n, work.d, work.speeds
-    lists = min(n, round(4.0 * math.sqrt(n)))
-    products = kmeans_products(n, d, centres=lists, sample=64 * lists)
+    n, d, speeds, lists = work.n, work.d, work.speeds, _lists(work.n)
     codes, centres = _PROBED * _code_bytes(n, d), 4.0 * lists * d
-    passing = Speed(call=0.0, query=0.0, first=speeds.scan.first, more=speeds.scan.more)
-    asking = speeds.pq.seconds(codes, work.batch) + passing.seconds(centres, work.batch)
     return Estimate(
         recipe="FaissIndex.build(atoms, kind=IvfPq())",
         make=partial(FaissIndex.build, kind=IvfPq()),
-        build=speeds.kmeans * products + _code_seconds(work) + work.file_seconds(3),
-        query=asking + work.fetch_seconds(IvfPq().rerank),
+        build=speeds.lists * _products(work) + _code_seconds(work) + work.file_seconds(3),
+        query=speeds.ivfpq.seconds(codes + centres, work.batch) + work.fetch_seconds(IvfPq().rerank),
         reads=codes + centres,
         scored=_PROBED * n + lists,
         nbytes=_code_bytes(n, d) + 8.0 * n + centres,
         ratio=TYPICAL_IVF_PQ[0 if work.interior else 1],
     )
+
+
+def _lists(n: int) -> int:
+    return min(n, round(4.0 * math.sqrt(n)))
+
+
+def _products(work: Workload) -> float:
+    """Products of the k-means of `IvfPq`."""
+    lists = _lists(work.n)
+    return kmeans_products(work.n, work.d, centres=lists, sample=64 * lists)
+
+
+def _list_speeds(speed: Speed, few: BuildTime, many: BuildTime) -> dict[str, Any]:
+    work, seconds = many
+    training = max(0.5 * seconds, seconds - _code_seconds(work))
+    return {"ivfpq": speed, "lists": training / _products(work)}
 
 
 def _speeds(speed: Speed, few: BuildTime, many: BuildTime) -> dict[str, Any]:
@@ -88,6 +100,7 @@ IVF_PQ = IndexKind(
     load=FaissIndex.load,
     expected=_estimate_ivf_pq,
     passes=3,
+    speeds=_list_speeds,
 )
 HNSW = IndexKind(
     name=Hnsw.name,

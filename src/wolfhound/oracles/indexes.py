@@ -52,6 +52,8 @@ class Workload:
         Whether the queries come from inside the hull.
     batch : int
         Queries that are asked together.
+    tau, delta : float
+        What an index that `takes_tau` is to promise; None: nothing.
     max_memory : float
         Bytes that an oracle may take; inf: any.
     speeds : Calibration
@@ -64,6 +66,8 @@ class Workload:
     ratio: float = 1.0
     interior: bool = False
     batch: int = 1
+    tau: float | None = None
+    delta: float = 0.1
     max_memory: float
     speeds: Calibration
 
@@ -162,6 +166,8 @@ class IndexKind:
         Whether its bounds are always finite: it answers as a scan does.
     takes_ratio
         Whether `expected` sets it up for the ratio of a workload.
+    takes_tau
+        Whether it sets it up for the tau and delta of one.
     adapt
         Sets a built one up for the ratio of a workload. None: it is built again.
     speeds
@@ -178,6 +184,7 @@ class IndexKind:
     passes: int = 0
     proves: bool = False
     takes_ratio: bool = False
+    takes_tau: bool = False
     adapt: Callable[[Any, Workload], Oracle] | None = None
     speeds: Calibrate | None = None
 

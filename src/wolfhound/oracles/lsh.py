@@ -6,7 +6,7 @@ One or two tables; the work is on the query's side, which tries many buckets.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, final
@@ -19,7 +19,7 @@ from wolfhound.core import Atoms, AtomsLike, Matrix, Vector
 from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._question import Question, check_question, check_thresholds
-from wolfhound.oracles.buckets import Buckets, ProbingIndex, Round, default_budget
+from wolfhound.oracles.buckets import Bucketing, Buckets, BucketTable, ProbingIndex, Round, default_budget
 from wolfhound.oracles.growth import Origin, delete_rows, follow_budget, insert_rows, wants_rebuild
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash
 from wolfhound.oracles.int8.scan import answer_by_codes
@@ -72,6 +72,7 @@ class LshIndex(ProbingIndex):
         super().__init__(atoms, tables.all, budget=budget, proof=proof)
         self._tables = tables
         self._promise = promise
+        self._aimed = tables.aim(np.array(promise.cuts)) if promise.taus else []
 
     @classmethod
     def build(
@@ -175,13 +176,22 @@ class LshIndex(ProbingIndex):
 
     # ------------------------------------------------------------ asking
 
+    def searched(self, thresholds: Vector | None) -> Sequence[BucketTable[Bucketing]]:
+        """Tables in the order of their promise, or as a promise of tau takes."""
+        return self._tables.all if thresholds is not None or not self._aimed else self._aimed
+
     def rounds(self, question: Question, thresholds: Vector | None) -> list[Round]:
         """Budgets of a table, round by round, and the scores that are enough."""
         first = -(-self._budget // self._tables.each)
         if thresholds is not None or not self._promise.taus:
             return self._double(first, thresholds)
         start = self._tables.start(question.queries)
-        return self._promise.rounds(first, question.sizes, radius=self.radius, start=start)
+        most = [
+            hashing.count(hashing.promises(question.queries, question.sizes), np.diff(buckets.offsets))
+            for buckets, hashing in self._aimed
+        ]
+        together = np.stack(most, axis=1)
+        return self._promise.rounds(first, together, question.sizes, radius=self.radius, start=start)
 
     def with_budget(self, budget: int) -> LshIndex:
         """Return the same index with another budget, and no tau; nothing is copied."""
@@ -217,7 +227,7 @@ class LshIndex(ProbingIndex):
 
     def _with(self, budget: int, *, proof: bool) -> LshIndex:
         """Return the same index with other options, and no tau."""
-        promise = replace(self._promise, taus=(), budgets=())
+        promise = replace(self._promise, taus=(), cuts=(), budgets=())
         options: dict[str, Any] = {"proof": proof, "origin": self._origin}
         return LshIndex(self._atoms, self._tables, budget=budget, promise=promise, **options)
 
@@ -305,6 +315,8 @@ class LshIndex(ProbingIndex):
         rows, stored = saved.open_index(folder, atoms, [NAME])
         with stored.reading():
             tables, promise = HashTables.of(stored, rows.shape), Promise.of(stored.params)
+            if promise.taus:
+                tables.aim(np.array(promise.cuts))  # refuses what does not fit the tables
             origin = Origin.of(stored.params, tables.all[0].buckets)
         budget, proof = saved.read_probing(stored, tables.all[0].buckets.codes, rows)
         return cls(rows, tables, budget=budget, promise=promise, proof=proof, origin=origin)

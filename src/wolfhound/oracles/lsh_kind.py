@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
-from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
+from wolfhound import theory
+from wolfhound.machine import Speed, fit_line
+from wolfhound.oracles._planted import LENGTHS, ORDERED
+from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8.scan import code_bytes
 from wolfhound.oracles.lsh import NAME, LshIndex
-from wolfhound.oracles.lsh_tables import PER_BUCKET
+from wolfhound.oracles.lsh_tables import PER_BUCKET, SAMPLE
 
 # For a ratio of 0.9, inside the hull and outside; benchmarks/claim_paper_tables.py measures them.
 _NEEDED = ((32.0, 0.4), (2.0, 0.75))
@@ -24,6 +28,10 @@ _AXES = 32
 _RESCORED = 24
 """Rows that a query reads one by one."""
 
+_ARRANGED = (60, 9_000)
+"""Products of a row that take as long as to sort and to encode it in the order of buckets: per
+entry, and per row."""
+
 
 def hash_values(n: int) -> int:
     """Values of each of the two codes that make a bucket, two for every direction."""
@@ -32,18 +40,17 @@ def hash_values(n: int) -> int:
 
 def _estimate(work: Workload) -> Estimate:
     """The codes of `budget` atoms, after the promises of all buckets."""
+    if work.tau is not None:
+        return _estimate_promise(work, work.tau)
     n, d, speeds = work.n, work.d, work.speeds
     factor, exponent = _NEEDED[0 if work.interior else 1]
-    known, values = factor * math.pow(n, exponent), hash_values(n)
-    wish = (0.1 / (1.0 - work.ratio)) ** 2 * known if work.ratio < 1.0 else known
-    budget = min(n, math.ceil(max(PER_BUCKET, min(wish, n / 4))))
+    known, values, budget = factor * math.pow(n, exponent), hash_values(n), _budget(work)
     reads = code_bytes(budget, d) + _PROMISE * values**2
-    hashing = speeds.kmeans * (float(values) * d * n)  # two blocks of directions
     return Estimate(
         recipe=f"LshIndex.build(atoms, axes={_AXES}, budget={budget})",
         make=partial(LshIndex.build, axes=_AXES, budget=budget),
-        build=hashing + speeds.encode * work.nbytes + work.file_seconds(2),
-        query=speeds.probe.seconds(reads, work.batch) + work.fetch_seconds(_RESCORED),
+        build=speeds.axes * _sampled(work) + speeds.hashing * _products(work) + work.file_seconds(2),
+        query=speeds.hash.seconds(reads, work.batch) + work.fetch_seconds(_RESCORED),
         reads=reads,
         scored=budget + values,
         nbytes=code_bytes(n, d) + 8.0 * (n + values**2) + values * (4.0 * d),
@@ -57,6 +64,54 @@ def _estimate(work: Workload) -> Estimate:
     )
 
 
+def _estimate_promise(work: Workload, tau: float) -> Estimate:
+    """The codes of all atoms above a cut, at the length of buckets that suits tau."""
+    n, d, speeds = work.n, work.d, work.speeds
+
+    def cost(length: int) -> tuple[float, float, float]:
+        values = 2 * max(1, round(math.sqrt(n / length) / 2.0))
+        probed = n * theory.probed_share(tau, values, delta=work.delta)
+        return probed + ORDERED * values**2, probed, values
+
+    _, probed, values = min(map(cost, LENGTHS))
+    reads = code_bytes(math.ceil(probed), d) + _PROMISE * values**2
+    options = {"ratio": min(work.ratio, 1.0), "tau": tau, "delta": work.delta}
+    return Estimate(
+        recipe="LshIndex.build(atoms, " + ", ".join(f"{k}={v:.3g}" for k, v in options.items()) + ")",
+        make=partial(LshIndex.build, ratio=options["ratio"], tau=tau, delta=work.delta),
+        build=speeds.axes * _sampled(work) + speeds.hashing * _products(work) + work.file_seconds(2),
+        query=speeds.hash.seconds(reads, work.batch) + work.fetch_seconds(_RESCORED),
+        reads=reads,
+        scored=probed + values,
+        nbytes=code_bytes(n, d) + 8.0 * (n + values**2) + values * (4.0 * d),
+        ratio=options["ratio"],
+    )
+
+
+def _budget(work: Workload) -> int:
+    factor, exponent = _NEEDED[0 if work.interior else 1]
+    known = factor * math.pow(work.n, exponent)
+    wish = (0.1 / (1.0 - work.ratio)) ** 2 * known if work.ratio < 1.0 else known
+    return min(work.n, math.ceil(max(PER_BUCKET, min(wish, work.n / 4))))
+
+
+def _products(work: Workload) -> float:
+    """Products with two blocks of directions, and what else a row takes."""
+    per_entry, per_row = _ARRANGED
+    return float(work.n) * ((hash_values(work.n) + per_entry) * work.d + per_row)
+
+
+def _sampled(work: Workload) -> float:
+    """Entries of the sample whose principal axes are found."""
+    return float(min(work.n, SAMPLE)) * work.d
+
+
+def _speeds(speed: Speed, few: BuildTime, many: BuildTime) -> dict[str, Any]:
+    points = [(_products(each.work), each.seconds) for each in (few, many)]
+    drawing, hashing = fit_line(points[0], points[1])
+    return {"hash": speed, "hashing": hashing, "axes": drawing / _sampled(few.work)}
+
+
 LSH = IndexKind(
     name=NAME,
     title="LshIndex",
@@ -65,4 +120,7 @@ LSH = IndexKind(
     expected=_estimate,
     passes=2,
     takes_ratio=True,
+    takes_tau=True,
+    adapt=lambda index, work: index.with_budget(_budget(work)),
+    speeds=_speeds,
 )

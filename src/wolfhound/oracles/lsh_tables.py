@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from wolfhound.core import Atoms, Vector
 from wolfhound.oracles import _planted as planted
+from wolfhound.oracles._planted import AimedHash
 from wolfhound.oracles._scale import FAR, sample_rows
 from wolfhound.oracles.buckets import Buckets, BucketTable, fill_buckets
 from wolfhound.oracles.hashes import Family, Hash, draw_hash
@@ -22,7 +23,8 @@ from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count, require
 
 PER_BUCKET = 96
-_SAMPLE = 20_000
+SAMPLE = 20_000
+"""Atoms that tell centre, scale, norms and principal axes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +62,12 @@ class HashTables:
         """R, at least the largest |s - m|."""
         codes = self.all[0].buckets.codes
         return math.ldexp(codes.height + codes.error, codes.exponent)
+
+    def aim(self, cuts: Vector) -> list[BucketTable[AimedHash]]:
+        """The same tables, probed as far as a promise takes."""
+        ranges = {len(hashing.norms) for _, hashing in self.all}
+        require(ranges == {cuts.shape[1]}, "cuts", f"one for each range of norms, {ranges}", cuts.shape[1])
+        return [BucketTable(buckets, AimedHash(hashing, cuts)) for buckets, hashing in self.all]
 
     def start(self, queries: Vector) -> Vector:
         """Scores of the centre."""
@@ -132,10 +140,10 @@ def draw_tables(
     """Draw and fill all tables; measure what the promise takes."""
     n, taus, delta = atoms.shape[0], promise.taus, promise.delta
     with one_blas_thread():  # rotations and projections have the same bits at any thread count
-        sample = sample_rows(atoms, np.sort(rng.permutation(n)[:_SAMPLE]))
+        sample = sample_rows(atoms, np.sort(rng.permutation(n)[:SAMPLE]))
         length = bucket or PER_BUCKET
         if taus:
-            length = planted.length(family, sample, n, taus[-1], tables=tables, delta=delta)
+            length = planted.choose_length(family, sample, n, taus, tables=tables, delta=delta)
         filled = []
         for _ in range(tables * copies):
             hashing = draw_hash(family, sample, n, per_bucket=length, rng=rng, axes=axes)
@@ -143,12 +151,14 @@ def draw_tables(
         made, hashing = HashTables(filled, copies), filled[0].bucketing
         if not taus:
             return made, promise
-        found = planted.budgets(
-            [(each, np.diff(held.offsets)) for held, each in filled[:tables]],
-            hashing.scale(sample),
+        cuts = planted.find_cuts(
+            hashing,
             min(made.radius * hashing.unit, FAR * math.sqrt(atoms.shape[1])),
-            np.array(taus),
+            taus,
             delta=delta,
+            tables=tables,
             rng=rng,
         )
-    return made, replace(promise, budgets=tuple(found.tolist()))
+        sizes = np.diff(filled[0].buckets.offsets)
+        found = planted.count_typical(planted.AimedHash(hashing, cuts), sizes, hashing.scale(sample), rng)
+    return made, replace(promise, cuts=tuple(map(tuple, cuts.tolist())), budgets=tuple(found.tolist()))

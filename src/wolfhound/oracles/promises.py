@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wolfhound.core import Vector
+from wolfhound.core import Ints, Vector
 from wolfhound.oracles.buckets import Round, doubling
 from wolfhound.validate import count, number, require, within
 
@@ -52,13 +52,18 @@ class Promise:
     ratio, delta : float
     taus : tuple of float
         Rungs, descending; none: nothing is promised.
+    cuts : tuple of tuple of float
+        Of every rung and range of norms, what a bucket must show of a query to be probed:
+        the sum of its projections. An atom at tau is in such a bucket with probability
+        1 - delta, whatever the query and the other atoms are.
     budgets : tuple of int
-        Atoms that each table probes at most on a rung.
+        Atoms above the cuts of a rung in a table, on average over queries.
     """
 
     ratio: float
     delta: float
     taus: tuple[float, ...] = ()
+    cuts: tuple[tuple[float, ...], ...] = ()
     budgets: tuple[int, ...] = ()
 
     @classmethod
@@ -70,13 +75,15 @@ class Promise:
             return cls(ratio=ratio, delta=delta, taus=tau.rungs)
         return cls(ratio=ratio, delta=delta, taus=() if tau is None else (within(tau, "tau", "(0, 1]"),))
 
-    def rounds(self, first: int, sizes: Vector, *, radius: float, start: Vector) -> list[Round]:
+    def rounds(self, first: int, most: Ints, sizes: Vector, *, radius: float, start: Vector) -> list[Round]:
         """Budgets of a table, `first` at the beginning, and the scores that are enough.
 
         Parameters
         ----------
         first
-            Atoms that are probed in any case, where there is one tau.
+            Atoms that are probed before the first answer is looked at, where there is one tau.
+        most : (rungs, tables, m)
+            Atoms above the cuts.
         sizes, start : (m,)
             Norms of the queries, and scores of the centre.
         radius
@@ -86,9 +93,10 @@ class Promise:
             length = self.ratio * sizes * radius
         enough = [tau * length + start for tau in self.taus]
         if len(enough) == 1:
-            return doubling(min(first, self.budgets[0]), self.budgets[0], enough[0])
+            early = doubling(first, int(most.max(initial=0)), enough[0])[:-1]
+            return [*((np.minimum(budget, most[0]), scores) for budget, scores in early), (most[0], None)]
         rungs: list[Vector | None] = [*enough[:-1], None]
-        return list(zip(self.budgets, rungs, strict=True))
+        return list(zip(most, rungs, strict=True))
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Promise:
@@ -96,6 +104,10 @@ class Promise:
         ratio, delta = within(params["ratio"], "ratio", "(0, 1]"), within(params["delta"], "delta", "(0, 1)")
         taus = tuple(within(tau, "tau", "(0, 1]") for tau in params["taus"])
         budgets = tuple(count(budget, "budgets", low=1) for budget in params["budgets"])
-        require(len(budgets) == len(taus), "budgets", "one for each tau", budgets)
+        cuts = tuple(tuple(number(cut, "cuts") for cut in rung) for rung in params["cuts"])
+        require(len(budgets) == len(taus) == len(cuts), "budgets", "one for each tau, as cuts", budgets)
+        require(len(set(map(len, cuts))) <= 1, "cuts", "as many for each tau", cuts)
+        small = all(abs(cut) < 2**20 for rung in cuts for cut in rung)
+        require(small, "cuts", "smaller", cuts)
         require(max(budgets, default=1) < 2**40, "budgets", "smaller", budgets)
-        return cls(ratio=ratio, delta=delta, taus=taus, budgets=budgets)
+        return cls(ratio=ratio, delta=delta, taus=taus, cuts=cuts, budgets=budgets)

@@ -13,6 +13,7 @@ from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike
 from wolfhound.machine import Calibration, as_calibration
 from wolfhound.oracles.indexes import Workload, in_files
+from wolfhound.planning.aims import choose_aim
 from wolfhound.planning.options import Option, cheapest, weigh
 from wolfhound.planning.report import PASSES, RATIOS, Plan
 from wolfhound.planning.sample import Facts, isotropic_tau, sample_facts
@@ -22,6 +23,8 @@ from wolfhound.validate import count, flag, number, require, within
 _LEAST = 3  # atoms below which the theorem has no break-even
 
 _QUERIES = 10_000
+
+_CHUNK = 1024  # targets that `minimize_many` asks for at once
 
 _POOL = 16_384  # atoms that `minimize` keeps
 
@@ -35,6 +38,8 @@ def plan(
     tau: float | None = None,
     delta: float = 0.1,
     queries: int | None = None,
+    picks: int | None = None,
+    targets: int | None = None,
     atol: float | None = None,
     smoothness: float | None = None,
     diameter: float | None = None,
@@ -61,14 +66,21 @@ def plan(
         query falls with c.
     tau
         The inner product that the best atom is promised to have with a query,
-        both scaled to the unit sphere: ``<q, s - m> / (|q| max|s - m|)``. The higher,
-        the less is scored, so default: what herding typically finds among a
-        sample of the atoms; without atoms, what random directions find.
+        both scaled to the unit sphere: ``<q, s - m> / (|q| max|s - m|)``. Default for what
+        the theorems say: what herding typically finds among a sample of the atoms; without
+        atoms, what random directions find. For an index with a promise (`Plan.aim`): the
+        one with the least time per query. The higher, the less is scored, but the more
+        queries have no atom at tau and take a pass.
     delta
         How often a run may fail.
     queries
-        Queries to come, if every answer is the best atom: picks of herding,
-        states of a policy. Default 10,000.
+        Queries to come, if every answer is the best atom: states of a policy, steps.
+        Default 10,000.
+    picks
+        Instead of `queries`: picks of herding. They come from inside the hull.
+    targets
+        Instead of `queries`: problems over the same atoms for `minimize_many`, which asks
+        for all of them together.
     atol
         Instead of `queries`: the gap that one solve is to end with.
     smoothness, diameter, first
@@ -90,6 +102,8 @@ def plan(
     >>> many = plan(n=10**6, d=128, queries=10**7, calibration=fixed)
     >>> few.pays, many.pays
     (False, True)
+    >>> plan(n=10**6, d=128, picks=1000, calibration=fixed).workload.interior
+    True
     >>> solve = plan(n=10**6, d=128, atol=1e-4, calibration=fixed)
     >>> solve.chosen.title, solve.option("scan").queries
     ('FullyCorrective', 29998.0)
@@ -102,14 +116,15 @@ def plan(
         within(tau, "tau", "(0, 1)")
     seed = count(seed, "seed")
     facts = None if known is None else sample_facts(known, seed=seed)
-    demand = _demand(facts, queries, atol, {"smoothness": smoothness, "diameter": diameter, "first": first})
+    counts = {"queries": queries, "picks": picks, "targets": targets}
+    demand = _demand(facts, counts, atol, {"smoothness": smoothness, "diameter": diameter, "first": first})
     work = Workload(
         n=n,
         d=d,
         row=row,
         in_files=known is not None and in_files(known),
-        interior=flag(interior, "interior"),
-        batch=count(batch, "batch", low=1),
+        interior=flag(interior, "interior") or picks is not None,
+        batch=count(batch, "batch", low=1) if targets is None else min(demand.targets or 1, _CHUNK),
         max_memory=math.inf,
         speeds=as_calibration(calibration),
     )
@@ -118,7 +133,9 @@ def plan(
     options = weigh(work, demand.at)
     options = (*options, _pool(options[0], work, demand))
     typical, origin = _tau(tau, facts, n, d)
+    passing = min(each.query_seconds for each in options if each.proves)
     return Plan(
+        aim=choose_aim(work, typical, delta=delta, tau=tau, passing=passing),
         tau=typical,
         tau_from=origin,
         delta=float(delta),
@@ -179,15 +196,18 @@ def _size(atoms: AtomsLike | None, n: int | None, d: int | None) -> tuple[Atoms 
 
 
 def _demand(
-    facts: Facts | None, queries: int | None, atol: float | None, solve: dict[str, float | None]
+    facts: Facts | None, counts: dict[str, int | None], atol: float | None, solve: dict[str, float | None]
 ) -> Demand:
+    asked = {name: count(value, name, low=1) for name, value in counts.items() if value is not None}
+    for name in list(asked)[1:]:
+        raise ValueError(f"`{name}` must not be given with `{next(iter(asked))}`. Got {asked[name]}.")
     given = {name: _positive(value, name) for name, value in solve.items() if value is not None}
     if atol is None:
         for name, value in given.items():
             raise ValueError(f"`{name}` must be given with `atol` only. Got {value:g}.")
-        return Demand(queries=_QUERIES if queries is None else count(queries, "queries", low=1))
-    if queries is not None:
-        raise ValueError(f"`queries` must not be given with `atol`, which decides how many. Got {queries}.")
+        return Demand(**({"queries": _QUERIES} | asked))
+    for name, many in asked.items():
+        raise ValueError(f"`{name}` must not be given with `atol`, which decides how many. Got {many}.")
     diameter = given.get("diameter", 1.0 if facts is None else 2.0 * facts.radius)
     curvature = given.get("smoothness", 1.0) * diameter**2
     first = given.get("first", 0.5 * curvature)

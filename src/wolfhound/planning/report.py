@@ -14,10 +14,11 @@ import numpy as np
 from wolfhound import plot, theory
 from wolfhound.markup import Shown, Summary
 from wolfhound.oracles.indexes import INDEXES, Workload
+from wolfhound.planning.aims import Aim
 from wolfhound.planning.options import Option, basis_lines, options_grid, options_table, weigh
 from wolfhound.planning.sample import Facts
 from wolfhound.planning.text import about_text, count_text, queries_text, seconds_text, table_lines
-from wolfhound.planning.theorems import Copies, Demand, Exponent, Exponents
+from wolfhound.planning.theorems import PROVED, UNPROVED, Copies, Demand, Exponent, Exponents
 from wolfhound.theory import Regime
 from wolfhound.validate import require
 
@@ -58,6 +59,8 @@ class Plan(Shown):
     exponents : Exponents
         What the theorems say.
     copies : Copies
+    aim : Aim, optional
+        An index with a promise at the tau with the least time per query.
     options : tuple of Option
         What every oracle costs at this ratio: the first is a scan, the last `minimize`.
     chosen : Option
@@ -77,6 +80,7 @@ class Plan(Shown):
     facts: Facts | None
     exponents: Exponents
     copies: Copies
+    aim: Aim | None
     options: tuple[Option, ...]
     chosen: Option
     best: Option
@@ -130,6 +134,7 @@ class Plan(Shown):
             "pays": self.pays,
             "chosen": self.chosen.name,
             "advice": " ".join(_advice(self)),
+            "aim": None if self.aim is None else asdict(self.aim),
             "best_ratio": self.best_ratio,
             "best": _pick(self.best, *_SHOWN),
             "options": [_pick(each, *_SHOWN) for each in self.options],
@@ -181,9 +186,8 @@ def _title(plan: Plan) -> list[str]:
     together = "one at a time" if work.batch == 1 else f"{work.batch:,} at a time"
     wish = ["exact, with proof"] if plan.chosen.proves else [f"gap ratio {plan.ratio:g}", "no proof"]
     wish += ["from inside the hull"] if work.interior else []
-    aim = queries_text(demand.queries) if demand.atol is None else f"a solve to a gap of {demand.atol:.3g}"
     lines = [
-        f"{plan.chosen.title}, for {aim}, {together}: {', '.join(wish)}",
+        f"{plan.chosen.title}, for {_purpose(demand)}, {together}: {', '.join(wish)}",
         f"{work.n:,} x {work.d:,}{' in files' if work.in_files else ''}, "
         f"tau {plan.tau:.3g} ({_ORIGINS[plan.tau_from]})",
     ]
@@ -195,9 +199,21 @@ def _title(plan: Plan) -> list[str]:
     return lines
 
 
+def _purpose(demand: Demand) -> str:
+    if demand.picks is not None:
+        return f"{demand.picks:,} picks of herding"
+    if demand.targets is not None:
+        return f"{demand.targets:,} targets over the same atoms"
+    return queries_text(demand.queries) if demand.atol is None else f"a solve to a gap of {demand.atol:.3g}"
+
+
 def _advice(plan: Plan) -> list[str]:
     lines = [*_verdict(plan), *_trade(plan)]
-    if plan.demand.atol is None:
+    if plan.demand.targets is not None:
+        lines += _sharing(plan)
+    elif plan.demand.picks is not None:
+        lines.append("Fresh random atoms (RandomSubset) have no blind spot and often serve herding as well.")
+    elif plan.demand.atol is None:
         lines.append(
             "If they are the steps of one solve, `minimize` needs no index: "
             f"1 to {PASSES} passes with proof, at most {seconds_text(plan.options[-1].total_seconds)}."
@@ -223,6 +239,25 @@ def _verdict(plan: Plan) -> Iterator[str]:
         yield f"{against} {index.title} {later if math.isfinite(index.pays_from) else 'never pays'}."
 
 
+def _sharing(plan: Plan) -> Iterator[str]:
+    """Where one index for many targets pays."""
+    index = plan.index
+    exact = min((each for each in plan.options if each.name in INDEXES and each.proves), key=_total)
+    asks = UNPROVED / index.ratio**2
+    saved = PROVED * exact.query_seconds - asks * index.query_seconds
+    later = index.build_seconds - exact.build_seconds
+    start = max(1.0, math.ceil(later / saved)) if saved > 0.0 else math.inf
+    verdict = f"from about {count_text(start)} targets on" if math.isfinite(start) else "never"
+    yield (
+        f"`minimize_many(targets, index)` asks {index.title} about {asks:.0f} times per target, "
+        f"an exact oracle {PROVED} times; it costs less than {exact.title} {verdict}, without proof."
+    )
+
+
+def _total(each: Option) -> float:
+    return each.total_seconds
+
+
 def _cost(each: Option) -> str:
     return f"{seconds_text(each.build_seconds)} to build and {seconds_text(each.total_seconds)} in all"
 
@@ -234,7 +269,9 @@ def _trade(plan: Plan) -> Iterator[str]:
         f"Without proof the ratio {plan.best_ratio:g} costs least: {best.title}, "
         f"{seconds_text(best.total_seconds)} in all ({scan.title} {seconds_text(scan.total_seconds)})."
     )
-    yield "Below it there are more queries, like 1/c^2; above it each is dearer."
+    if plan.demand.targets is None:
+        more = "1/(2c - 1)" if plan.demand.picks is not None else "1/c^2"
+        yield f"Below it there are more queries, like {more}; above it each is dearer."
 
 
 # ---------------------------------------------------------------- what the theorems say
@@ -281,8 +318,11 @@ def _hashing(plan: Plan) -> Iterator[str]:
         if each.details:
             numbers = ", ".join(f"{name} {value:,}" for name, value in each.details.items())
             yield f"{each.title}: {numbers}."
+    if plan.aim is not None:
+        yield from plan.aim.lines()
     kappa = plan.copies
-    many = queries_text(int(plan.demand.at(plan.ratio)))
+    asked = plan.demand.at(plan.ratio)
+    many = queries_text(int(asked)) if math.isfinite(asked) else "any queries"
     yield (
         f"Copies for {many} to succeed with probability {1.0 - plan.delta:g}: {kappa.fixed}; "
         f"verified answers need none."

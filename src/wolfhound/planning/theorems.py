@@ -16,6 +16,10 @@ from wolfhound.theory import Regime
 SPACES = (0.0, 0.1, 0.2, 0.5, 1.0)
 """rho_u at which the curve of space and time is shown: space n^(1 + rho_u)."""
 
+PROVED, UNPROVED = 2, 4
+"""Queries of a target in `minimize_many`, with an exact oracle and with one that proves nothing but
+finds the best; benchmarks/claim_plan.py measures them."""
+
 _DOMAIN = 2.0  # diameter of the unit sphere, on which queries lie
 
 
@@ -106,6 +110,12 @@ class Demand:
     queries : int
         If every answer is the best atom; ``queries / ratio^2`` else, as the steps of
         Frank-Wolfe grow. Counts only if there is no `atol`.
+    picks : int, optional
+        Of herding with equal weights: ``picks / (2 ratio - 1)`` have the bound of exact ones,
+        `theory.herding_gap_after`.
+    targets : int, optional
+        Problems over the same atoms, asked together: `PROVED` queries each if every answer is
+        proved, ``UNPROVED / ratio^2`` if not.
     atol : float, optional
         The gap that a solve is to end with: ``theory.steps`` queries.
     curvature, first : float
@@ -117,9 +127,13 @@ class Demand:
     4000.0
     >>> Demand(atol=0.01, curvature=1.0, first=2.0).at(0.5)
     1596.0
+    >>> Demand(picks=100).at(0.75), Demand(targets=100).at(1.0)
+    (200.0, 200.0)
     """
 
     queries: int = 1
+    picks: int | None = None
+    targets: int | None = None
     atol: float | None = None
     curvature: float = 1.0
     first: float = 0.5
@@ -128,6 +142,10 @@ class Demand:
         """Queries with answers of this gap ratio; inf if they are of no use."""
         if ratio <= 0.0:
             return math.inf
+        if self.picks is not None:
+            return float(math.ceil(self.picks / (2.0 * ratio - 1.0))) if ratio > 0.5 else math.inf
+        if self.targets is not None:
+            return float(math.ceil(self.targets * (PROVED if ratio == 1.0 else UNPROVED / (ratio * ratio))))
         if self.atol is None:
             return float(math.ceil(self.queries / (ratio * ratio)))
         steps = theory.steps(self.atol, c=ratio, curvature=self.curvature, first=self.first)
@@ -169,7 +187,8 @@ class Copies:
     @classmethod
     def of(cls, n: int, d: int, demand: Demand, *, ratio: float, delta: float) -> Copies:
         """Count them for the queries of a demand."""
-        fixed = theory.copies(int(demand.at(ratio)), delta)
+        many = demand.at(ratio)
+        fixed = theory.copies(int(many) if math.isfinite(many) else 1, delta)
         if demand.atol is None:
             return cls(fixed=fixed)
         # In the units of the index: a gap is at most |q| D, and |q| at most beta D.
