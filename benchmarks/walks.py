@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import problems
-from reference import Matrix, Vector
+from reference import Loss, Matrix, Vector
 
 from wolfhound.core import Oracle
 
@@ -47,6 +47,11 @@ def walk(atoms: Matrix, exact: Oracle, kind: str, *, steps: int, seed: int) -> W
     The start is a random atom; the seed also decides the outside target.
     """
     loss = problems.distance(kind, atoms, share=SHARES[kind], seed=seed).loss
+    return follow(loss, atoms, exact, steps=steps, seed=seed)
+
+
+def follow(loss: Loss, atoms: Matrix, exact: Oracle, *, steps: int, seed: int) -> Walk:
+    """Frank-Wolfe with line search on a loss, from a random atom."""
     x = atoms[np.random.default_rng(seed).integers(len(atoms))].astype(np.float64)
     queries, here, best = np.empty((steps, len(x))), np.empty(steps), np.empty(steps)
     for t in range(steps):
