@@ -150,6 +150,7 @@ def fill_table(claim: Claim, scene: Scene, kind: str, *, label: str = "solve") -
             data=f"{scene.name} {kind}",
             n=len(scene.atoms),
             way=way,
+            megabytes=scene.tools[way].megabytes,
             **cells(cost),
             **{f"pays_from_{what}": pays_from(costs, way, names) for what, names in rivals.items()},
         )

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,7 +33,8 @@ RANDOM = "RandomSubset n/20"
 GOAL = 3e-3
 """Of the first root of summed squared gaps."""
 SUCCESSORS = 5
-CURVATURE = 2.0
+CURVATURE, OF_WORDS = 2.0, 10.0
+"""Costs of long actions, half of it times |a|^2: with them, runs of a hundred steps."""
 _MOST = 5000
 
 
@@ -61,7 +61,7 @@ def judge_words(claim: Claim) -> None:
     """The same with word vectors as actions, affine and smooth."""
     tiny = claim.options.tiny
     words = data.mixture(1000, 8) if tiny else data.atoms("glove100")
-    for model, curvature in (("affine", 0.0), ("smooth", CURVATURE)):
+    for model, curvature in (("affine", 0.0), ("smooth", OF_WORDS)):
         acmdp = word_problem(words, 8 if tiny else 64, curvature)
         judge_course(claim, Course(model, "glove100", acmdp))
 
@@ -71,6 +71,7 @@ def judge_course(claim: Claim, course: Course) -> None:
     atoms: Atoms = course.acmdp.actions.atoms.take(np.arange(course.acmdp.actions.atoms.shape[0]))
     n, atol = len(atoms), GOAL * float(fwpo(course.acmdp, max_steps=1).measures[1])
     costs: dict[str, tuple[float, float]] = {}
+    sizes: dict[str, float] = {}
     runs: dict[str, TabularResult] = {}
     for name, make in (*ORACLES.items(), (RANDOM, functools.partial(wolfhound.RandomSubset, size=n // 20))):
         oracle, build = build_oracle(make, atoms)
@@ -78,9 +79,19 @@ def judge_course(claim: Claim, course: Course) -> None:
         run = fwpo if name in EXACT else sfwpo
         runs[name] = run(mine, rtol=0.0, atol=atol, max_steps=_MOST)
         costs[name] = (0.0 if name in ("Scan", RANDOM) else build, runs[name].seconds)
+        sizes[name] = getattr(oracle, "nbytes", 0) / 2**20
     what = f"{course.model}, {course.actions}, n {n:,}"
     for name, result in runs.items():
-        _add_row(claim, course, name, result, costs, atol)
+        claim.row(
+            table="whole runs",
+            model=course.model,
+            actions=course.actions,
+            n=n,
+            oracle=name,
+            megabytes=sizes[name],
+            **_cells(name, result, costs),
+            measure_by_atol=result.measures[-1] / atol,
+        )
         same = result.success and result.measures[-1] <= atol
         claim.holds(f"{what}, {name}: proves what was asked", same)
     if course.judged:
@@ -88,33 +99,23 @@ def judge_course(claim: Claim, course: Course) -> None:
         claim.at_most(f"{what}: index with its build / exact", index / exact, 1.0, full_size=True)
 
 
-def _add_row(  # noqa: PLR0917 - what a row is made of
-    claim: Claim,
-    course: Course,
-    name: str,
-    result: TabularResult,
-    costs: Mapping[str, tuple[float, float]],
-    atol: float,
-) -> None:
+def _cells(
+    name: str, result: TabularResult, costs: Mapping[str, tuple[float, float]]
+) -> dict[str, float | int | None]:
+    """What a run cost."""
     build, seconds = costs[name]
     pays = None if name in EXACT else ways.pays_from(costs[name], [costs[each] for each in EXACT])
-    claim.row(
-        table="whole runs",
-        model=course.model,
-        actions=course.actions,
-        n=course.acmdp.actions.atoms.shape[0],
-        oracle=name,
-        build_s=build,
-        steps=result.steps,
-        ms_per_step=1e3 * seconds / max(1, result.steps),
-        seconds=seconds,
-        total_s=build + seconds,
-        pays_from_runs=None if pays is None or math.isinf(pays) else pays,
-        passes=result.passes,
-        scored=result.scored,
-        measure_by_atol=result.measures[-1] / atol,
-        score=result.score,
-    )
+    return {
+        "build_s": build,
+        "steps": result.steps,
+        "ms_per_step": 1e3 * seconds / max(1, result.steps),
+        "seconds": seconds,
+        "total_s": build + seconds,
+        "pays_from_runs": pays,
+        "passes": result.passes,
+        "scored_per_step": result.scored / max(1, result.steps),
+        "score": result.score,
+    }
 
 
 # ---------------------------------------------------------------- problems
@@ -151,7 +152,7 @@ def word_problem(words: Atoms, states: int, curvature: float) -> ACMDP:
         next_states = rng.choice(states, few, replace=False)
         tensor[state][:, next_states] = leanings[state] / (few * longest * (1.0 + 1e-6))
         offset[state, next_states] = 1.0 / few
-    taste = rng.standard_normal((states, dim))
+    taste = rng.standard_normal((states, dim)) * rng.lognormal(size=(states, 1))  # some states are worth more
     smooth = QuadraticReward(taste, np.zeros((states, dim)), curvature=curvature) if curvature else None
     reward = AffineReward(taste) if smooth is None else smooth
     start = np.full(states, 1.0 / states)

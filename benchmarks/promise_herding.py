@@ -78,6 +78,7 @@ def judge(
             data=name,
             n=len(rows),
             way=NAMES[way],
+            megabytes=made[way].megabytes,
             build_s=run.build,
             picks_to_eps=run.picks_to_eps,
             ms_per_pick=1e3 * run.after(few) / few,

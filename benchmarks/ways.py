@@ -76,6 +76,11 @@ class Tool:
     oracle: Any
     build: float
 
+    @property
+    def megabytes(self) -> float:
+        """Memory beside the atoms; 0 where nothing is built."""
+        return float(self.oracle.nbytes) / 2**20 if self.build else 0.0
+
 
 def build_tools(atoms: Matrix) -> dict[str, Tool]:
     """Make the oracles of all ways."""

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfhound.atoms import block_rows, check_finite
+from wolfhound.atoms import ArrayAtoms, block_rows, check_finite
 from wolfhound.core import Atoms, Ids, Matrix, Vector
 from wolfhound.oracles.int8 import _encode_kernels as kernels
 from wolfhound.oracles.int8.codes import Codes, CodeStore, places_of, reach
-from wolfhound.oracles.int8.layout import PackedRows, empty_rows
+from wolfhound.oracles.int8.layout import ROWS, PackedRows, empty_rows
 from wolfhound.pulse import pulse
 from wolfhound.rounding import TINY
 from wolfhound.threads import map_ordered
@@ -22,6 +22,8 @@ from wolfhound.validate import require
 _SAMPLE = 4096
 _RANGE = 2.0**60
 _WIDEST = 1 << 20
+_GATHERED = 1 << 20
+"""Bytes of rows that are gathered at a time: they stay in the processor's cache."""
 _LARGEST = 2.0**511
 # Exponents by size of a float: 2**-exponent must fit, and squares of a centre in these units.
 _EXTREME = {4: 120, 8: 1000}
@@ -45,13 +47,27 @@ def encode_atoms(atoms: Atoms, *, ids: Ids | None = None, centre: Vector | None 
     packed = empty_rows(n, d, np.empty(0, np.int64) if ids is None else ids)
     places = places_of(packed.ids, n)
 
+    rows = atoms.plain if ids is not None and isinstance(atoms, ArrayAtoms) else None
+
     def put(encoder: Encoder) -> Iterator[Extent]:
         def work(task: tuple[int, Matrix]) -> tuple[int, Extent]:
             first, block = task
-            return len(block), encoder.encode(first, block, places[first : first + len(block)], packed)
+            mine = places[first : first + len(block)]
+            return len(block), encoder.encode(np.arange(first, first + len(block)), block, mine, packed)
 
-        for rows, extent in map_ordered(work, atoms.blocks(block_rows(atoms))):
-            pulse(rows)
+        def gather(first: int) -> tuple[int, Extent]:
+            mine = packed.ids[first : first + some]
+            return len(mine), encoder.encode(mine, rows[mine], np.arange(first, first + len(mine)), packed)
+
+        # Codes of single rows lie apart. What is in memory is read in the order of the places instead.
+        some = max(ROWS, _GATHERED // (d * atoms.dtype.itemsize) // ROWS * ROWS)
+        done = (
+            map_ordered(work, atoms.blocks(block_rows(atoms)))
+            if rows is None
+            else map_ordered(gather, range(0, n, some))
+        )
+        for many, extent in done:
+            pulse(many)
             yield extent
 
     return Codes(**packed._asdict(), **encode_twice(atoms, centre, put))
@@ -125,14 +141,15 @@ class Encoder(NamedTuple):
         unit = kind(math.ldexp(1.0, -exponent))
         return cls(kernels.CodeFrame(np.asarray(unit * centre.astype(kind)), unit, zero), exponent)
 
-    def encode(self, first: int, block: Matrix, places: Ids, packed: PackedRows) -> Extent:
-        """Encode a block, whose first atom is `first`, to places; on any thread."""
+    def encode(self, ids: Ids, block: Matrix, places: Ids, packed: PackedRows) -> Extent:
+        """Encode a block of the atoms `ids` to places; on any thread."""
         kind, size, exponent = block.dtype.type, block.dtype.itemsize, self.exponent
         y = np.empty(block.shape[1] + 1, kind)
         scratch = kernels.Scratch(y, y.view(np.int32 if size == 4 else np.int64))
         top, height, error = kernels.encode(block, places, self.frame, scratch, packed)
         if math.isnan(error) or height > math.ldexp(_LARGEST, -max(exponent, -500)):
-            check_norms(block, first)
+            for row, name in zip(block, ids.tolist(), strict=True):
+                check_norms(row[None], name)
         if math.isnan(error):  # only its scale is out of range
             return Extent(float(np.abs(block).max()), 0.0, math.inf)
         return Extent(math.ldexp(top, exponent), height, error)
