@@ -214,9 +214,10 @@ def trade(claim: Claim, scene: Scene, kind: str, steps: int) -> None:
     some = Some.of(walk, atoms)
     profile = scores.profile(some.walk, some.scores)
     repeats = min(2, claim.options.repeats)
+    found = {way: find_budgets(tools[way].oracle, walk) for way in (HASHES, CLUSTERS)}
+    found[RANDOM] = {c: math.ceil(len(atoms) * scores.uniform_share(profile, c)) for c in SHARES}
     for c in SHARES:
-        budgets = {way: find_budget(tools[way].oracle, walk, c) for way in (HASHES, CLUSTERS)}
-        budgets[RANDOM] = math.ceil(len(atoms) * scores.uniform_share(profile, c))
+        budgets = {way: mine[c] for way, mine in found.items()}
         chosen = {way: set_budget(tools[way], atoms, way, budget) for way, budget in budgets.items()}
         for way, cost in ways.time_ways(chosen, tasks, repeats=repeats, share=c).items():
             what = f"{scene.name} {kind}"
@@ -230,18 +231,17 @@ def set_budget(tool: Tool, atoms: Matrix, way: str, budget: int) -> Tool:
     return replace(tool, oracle=tool.oracle.with_budget(budget))
 
 
-def find_budget(index: Any, walk: Walk, c: float) -> int:
-    """Least budget, by steps of a quarter, whose mean gap ratio on the queries of a walk is c."""
-    n, budget = index.atoms.shape[0], 16.0
-    while budget < n:
-        # Thresholds that nothing misses: an index with proof is not asked to prove.
-        hits = index.with_budget(round(budget)).query(
-            walk.queries, thresholds=np.full(len(walk.here), -np.inf)
-        )
-        if float(walk.ratios(hits.scores[:, 0].astype(np.float64)).mean()) >= c:
-            break
+def find_budgets(index: Any, walk: Walk) -> dict[float, int]:
+    """Least budgets, by steps of a quarter, whose mean gap ratios on the queries of a walk are each c."""
+    n, budget, found = index.atoms.shape[0], 16.0, dict[float, int]()
+    reached = np.full(len(walk.here), -np.inf)  # so that an index with proof is not asked to prove
+    while len(found) < len(SHARES):
+        most = min(round(budget), n)
+        hits = index.with_budget(most).query(walk.queries, thresholds=reached)
+        ratio = float(walk.ratios(hits.scores[:, 0].astype(np.float64)).mean())
+        found |= {c: most for c in SHARES if c not in found and (ratio >= c or most == n)}
         budget *= 1.25
-    return min(round(budget), n)
+    return found
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ MIXED = 64
 FIRST = 10_000
 """Atoms of the smallest set: interior targets are means of some of them, so inside every hull."""
 _SEED = 7
-_MOST_STEPS, _MOST_SECONDS = 5000, 30.0
+_MOST_STEPS, _MOST_SECONDS = 5000, 60.0
 _ENOUGH = 1.0
 """Seconds of one way and target after which it is not timed again."""
 
