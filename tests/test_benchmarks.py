@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ CLAIMS = sorted(path.stem for path in FOLDER.glob("claim_*.py"))
 SMALLER = {"claim_out_of_core": ("--bytes", "3e7")}
 """Options by claim: what is tiny there takes a minute."""
 
-MODULES = ("data", "reference", "rig")
+MODULES = ("data", "policy_runs", "problems", "reference", "rig", "runs", "ways")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,8 +46,8 @@ def claim(*argv: str) -> Any:
 
 def test_all_claims_are_here() -> None:
     kinds = "adaptive clusters designs growth herding import int8 lsh many mixtures no_stall out_of_core "
-    kinds += "paper_herding paper_tables passes policy policy_search policy_tabular query_cost ratio ray "
-    kinds += "resume scan smooth sound"
+    kinds += "paper_herding paper_tables passes policy policy_search policy_tabular promise query_cost ratio "
+    kinds += "ray resume scan smooth sound"
     assert [f"claim_{kind}" for kind in kinds.split()] == CLAIMS
 
 
@@ -161,6 +162,43 @@ def test_only_selects_problems() -> None:
 def test_wrong_options_are_refused(argv: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit, match="2"):
         claim(*argv)
+
+
+# ---------------------------------------------------------------- what pays
+
+
+@pytest.mark.parametrize(
+    ("mine", "others", "least"),
+    [
+        ((2.0, 0.1), [(0.0, 1.0), (0.25, 0.5)], 5.0),
+        ((2.0, 0.5), [(0.0, 1.0)], 5.0),  # at 4 both take as long
+        ((0.0, 0.5), [(0.25, 1.0)], 1.0),
+        ((2.0, 1.0), [(0.0, 1.0)], math.inf),
+        ((2.0, 0.5), [(0.0, 1.0), (0.0, 0.25)], math.inf),
+        ((2.0, math.inf), [(0.0, 1.0)], math.inf),
+    ],
+)
+def test_a_build_pays_from_the_first_use_that_is_ahead(
+    mine: tuple[float, float], others: list[tuple[float, float]], least: float
+) -> None:
+    assert module("ways").pays_from(mine, others) == least
+
+
+def test_interior_targets_are_the_same_for_nested_atoms_and_inside_all_hulls() -> None:
+    ways, atoms = module("ways"), module("data").gaussian(12_000, 4)
+    small, large = (ways.interior_tasks(atoms[:n], 3, 1e-3, name="") for n in (10_000, 12_000))
+    for a, b in zip(small, large, strict=True):
+        np.testing.assert_array_equal(a.problem.loss.target, b.problem.loss.target)
+        assert a.goal == b.goal
+    assert len({task.problem.loss.target.tobytes() for task in small}) == 3
+
+
+def test_word_problems_lead_to_distributions() -> None:
+    words = module("data").gaussian(300, 5)
+    acmdp = module("policy_runs").word_problem(words, 6, 1.0)
+    chances = acmdp.transition.matrix(np.repeat(words[:1], 6, axis=0))
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    assert chances.min() >= 0.0
 
 
 # ---------------------------------------------------------------- data and reference
