@@ -35,24 +35,22 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import data
 import numpy as np
 import promise_herding
 import promise_plots
-import scores
 import walks
 import ways
-from constructions import Some
 from reference import Matrix
 from rig import Claim, held_threads
 from walks import BOUNDARY, INTERIOR, Walk
 from ways import CLUSTERS, CODES, EXACT, HASHES, RANDOM, SAMPLES, WAYS, Cost, Task, Tool
 
 import wolfhound
+from wolfhound.core import Oracle
 
 EPS = {INTERIOR: 1e-3, BOUNDARY: 1e-2}
 TARGETS = {INTERIOR: 4, BOUNDARY: 3}
@@ -114,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for kind in EPS:
                 fill_table(claim, scene, kind)
             promise_herding.judge(claim, "glove100, 128 Fourier", words, sizes.picks, features=128)
-    whole = claim.options.out is not None and not claim.options.tiny
+    whole = not (claim.options.tiny or claim.options.only)
     promise_plots.draw_all(claim.rows, promise_plots.FOLDER if whole else None)
     return claim.finish()
 
@@ -208,36 +206,29 @@ def exponent(seconds: Mapping[int, float]) -> float:
 
 def trade(claim: Claim, scene: Scene, kind: str, steps: int) -> None:
     """Seconds against c: budgets for a mean gap ratio of c, steps for c."""
-    atoms, tools = scene.atoms, scene.tools
     *tasks, other = scene.tasks(kind, more=1)
-    walk = walks.follow(other.problem.loss, atoms, tools[CODES].oracle, steps=steps, seed=1)
-    some = Some.of(walk, atoms)
-    profile = scores.profile(some.walk, some.scores)
-    repeats = min(2, claim.options.repeats)
-    found = {way: find_budgets(tools[way].oracle, walk) for way in (HASHES, CLUSTERS)}
-    found[RANDOM] = {c: math.ceil(len(atoms) * scores.uniform_share(profile, c)) for c in SHARES}
+    tools, repeats = scene.tools, min(2, claim.options.repeats)
+    walk = walks.follow(other.problem.loss, scene.atoms, tools[CODES].oracle, steps=steps, seed=1)
+    makers = {
+        HASHES: tools[HASHES].oracle.with_budget,
+        CLUSTERS: tools[CLUSTERS].oracle.with_budget,
+        RANDOM: lambda size: wolfhound.RandomSubset(scene.atoms, size=size),
+    }
+    found = {way: find_budgets(make, walk, len(scene.atoms)) for way, make in makers.items()}
     for c in SHARES:
-        budgets = {way: mine[c] for way, mine in found.items()}
-        chosen = {way: set_budget(tools[way], atoms, way, budget) for way, budget in budgets.items()}
+        chosen = {way: replace(tools[way], oracle=make(found[way][c])) for way, make in makers.items()}
         for way, cost in ways.time_ways(chosen, tasks, repeats=repeats, share=c).items():
             what = f"{scene.name} {kind}"
-            claim.row(table="trade", data=what, way=way, c=c, budget=budgets[way], **cells(cost))
+            claim.row(table="trade", data=what, way=way, c=c, budget=found[way][c], **cells(cost))
 
 
-def set_budget(tool: Tool, atoms: Matrix, way: str, budget: int) -> Tool:
-    """Return the same oracle with a budget, or a sample of this size."""
-    if way == RANDOM:
-        return replace(tool, oracle=wolfhound.RandomSubset(atoms, size=budget))
-    return replace(tool, oracle=tool.oracle.with_budget(budget))
-
-
-def find_budgets(index: Any, walk: Walk) -> dict[float, int]:
+def find_budgets(make: Callable[[int], Oracle], walk: Walk, n: int) -> dict[float, int]:
     """Least budgets, by steps of a quarter, whose mean gap ratios on the queries of a walk are each c."""
-    n, budget, found = index.atoms.shape[0], 16.0, dict[float, int]()
+    budget, found = 16.0, dict[float, int]()
     reached = np.full(len(walk.here), -np.inf)  # so that an index with proof is not asked to prove
     while len(found) < len(SHARES):
         most = min(round(budget), n)
-        hits = index.with_budget(most).query(walk.queries, thresholds=reached)
+        hits = make(most).query(walk.queries, thresholds=reached)
         ratio = float(walk.ratios(hits.scores[:, 0].astype(np.float64)).mean())
         found |= {c: most for c in SHARES if c not in found and (ratio >= c or most == n)}
         budget *= 1.25
