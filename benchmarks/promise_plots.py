@@ -59,8 +59,7 @@ def draw_growth(rows: Sequence[Row]) -> Figure:
         axes.set(xscale="log", yscale="log", xlabel="atoms n")
     alone.set(title="one problem, without the build", ylabel="seconds to 1e-3")
     built.set(title=f"{PROBLEMS} problems over the same atoms, with the build")
-    alone.legend(fontsize=7)
-    return figure
+    return _name_lines(figure, alone)
 
 
 def draw_trade(rows: Sequence[Row]) -> Figure:
@@ -80,8 +79,7 @@ def draw_trade(rows: Sequence[Row]) -> Figure:
                 axes.axhline(_number(row["seconds"]), color=colour, linestyle=style, label=str(row["way"]))
         axes.set(yscale="log", xlabel="c, mean gap ratio that the index is set up for", title=kind)
     panels[0].set(ylabel="seconds to eps, without the build")
-    panels[0].legend(fontsize=7)
-    return figure
+    return _name_lines(figure, panels[0])
 
 
 PLOTS: Mapping[str, Callable[[Sequence[Row]], Figure]] = {
@@ -96,11 +94,17 @@ def _panels() -> tuple[Figure, Any]:
 
     # The same rows give the same bytes, and letters stay letters.
     mpl.rcParams.update({"svg.hashsalt": "promise", "svg.fonttype": "none"})
-    figure = Figure(figsize=(9.5, 4.0), layout="constrained")
+    figure = Figure(figsize=(9.5, 4.4), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for axes in panels:
         axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
     return figure, panels
+
+
+def _name_lines(figure: Figure, axes: Axes) -> Figure:
+    """Name all lines below the panels, where they hide none."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    return figure
 
 
 def _line(axes: Axes, way: str, points: Sequence[tuple[Any, Any]], name: str | None = None) -> None:
