@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import math
 import subprocess
@@ -199,6 +200,42 @@ def test_word_problems_lead_to_distributions() -> None:
     chances = acmdp.transition.matrix(np.repeat(words[:1], 6, axis=0))
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)
     assert chances.min() >= 0.0
+
+
+# ---------------------------------------------------------------- tables of the documentation
+
+
+def doc_tables() -> Any:
+    spec = importlib.util.spec_from_file_location("doc_tables", FOLDER.parent / "tools" / "tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    return tables
+
+
+def test_every_marked_table_is_known_and_every_known_one_marked() -> None:
+    texts = [page.read_text() for page in sorted((FOLDER.parent / "docs").glob("*.md"))]
+    tables = doc_tables()
+    marked = {match[2] for text in texts for match in tables.REGION.finditer(text)}
+    assert marked == set(tables.TABLES)
+    assert sum(text.count("<!-- table:") for text in texts) == sum(
+        len(tables.REGION.findall(text)) for text in texts
+    )
+
+
+def test_cells_of_tables_are_rounded() -> None:
+    tables = doc_tables()
+    shown = [tables.show(cell) for cell in (1234567, 1234.5, 83.5, 0.0123456, 0.00012345, 0.0, None, "never")]
+    assert shown == ["1,234,567", "1,234", "83.5", "0.0123", "1.2e-04", "0", "-", "never"]
+    assert tables.draw(["a", "b"], [[1, None]]) == "| a | b |\n| --- | --- |\n| 1 | - |"
+
+
+def test_what_never_pays_says_so() -> None:
+    pays = doc_tables().pays
+    assert pays({"k": None}, "k", "Alg. 2, LshIndex") == "never"
+    assert pays({"k": 4.0}, "k", "Alg. 2, LshIndex") == 4
+    assert pays({"k": None}, "k", "Alg. 1, Int8Scan") is None
 
 
 # ---------------------------------------------------------------- data and reference

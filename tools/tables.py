@@ -186,7 +186,7 @@ def summary() -> str:
     picks = {row["way"]: row for row in read_rows(PROMISE, table="herding", data=f"{name}, identity")}
     slopes = {row["way"]: row["exponent"] for row in read_rows(PROMISE, table="exponents")}
     hashed = solve["Alg. 2, LshIndex"]
-    rival = pays(hashed, "pays_from_problems_against_random", "")
+    edge = read_rows(PROMISE, table="solve", data=f"{name} boundary", way="Alg. 2, LshIndex")[0]
     cells = {
         "slope": slopes["Alg. 2, LshIndex"],
         "exact_slope": slopes["Alg. 1, Int8Scan"],
@@ -198,10 +198,17 @@ def summary() -> str:
         "exact_picks": picks["Alg. 3, Int8Scan"]["with_build_s"],
         "share": read_check(PROMISE, "picks by LshIndex / by Int8Scan"),
         "few": solve["Alg. 2, RandomSubset 1,000"]["seconds"],
-        "rival": "at no number of problems" if rival == "never" else f"from problem {show(rival)} on",
+        "rival": _from_problem(hashed),
+        "edge": _from_problem(edge),
         "default": solve["minimize, its default"]["seconds"],
     }
     return SUMMARY.format(**{key: show(cell) for key, cell in cells.items()})
+
+
+def _from_problem(row: Row) -> str:
+    """From which problem on a way is ahead of random samples."""
+    least = pays(row, "pays_from_problems_against_random", "")
+    return "at no number of problems" if least == "never" else f"from problem {show(least)} on"
 
 
 SUMMARY = """\
@@ -213,8 +220,8 @@ SUMMARY = """\
   `Int8Scan`: hashing is ahead from problem {first} on. 1,000 picks of herding take {picks} s with the
   build, and {exact_picks} s by exact passes with theirs: {share} of the time.
 - **Inside the hull random samples do it too.** The best of 1,000 fresh random atoms per step needs no build
-  and {few} s per problem. Hashing is ahead of that {rival}; at the boundary, where samples must be
-  confirmed by passes again and again, sooner.
+  and {few} s per problem. Hashing is ahead of random samples {rival} inside the hull, and {edge} at its
+  boundary, where samples must be confirmed by passes again and again.
 - **Another method needs neither.** `minimize` with its default takes {default} s for the same problem. Its
   method is not one of the paper's; it is the reason why theirs are not the default."""
 
