@@ -226,8 +226,27 @@ SUMMARY = """\
   method is not one of the paper's; it is the reason why theirs are not the default."""
 
 
+def plots() -> str:
+    """The plots that claim_promise has drawn, with their captions."""
+    return PLOTS
+
+
+PLOTS = """\
+![Seconds to the same eps against n, one problem without the build and ten with it](images/promise-n.svg)
+
+*Total time against n, Gaussian atoms in 128 dimensions, targets inside the hull
+(`benchmarks/claim_promise.py`).*
+
+![Seconds against c, by hashing, clusters and random samples](images/promise-c.svg)
+
+*Total time against c at 1e6 x 128: the budget of an index, and the size of a random sample, are such that the
+mean gap ratio is c, and steps are 2/(ct+2). Left inside the hull, right at its boundary
+(`benchmarks/claim_promise.py`).*"""
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "promise-summary": summary,
+    "promise-plots": plots,
     "promise-four": four,
     "promise-solve": solves,
     "promise-herding": herding,
