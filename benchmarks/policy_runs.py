@@ -73,7 +73,8 @@ def judge_course(claim: Claim, course: Course) -> None:
     costs: dict[str, tuple[float, float]] = {}
     sizes: dict[str, float] = {}
     runs: dict[str, TabularResult] = {}
-    for name, make in (*ORACLES.items(), (RANDOM, functools.partial(wolfhound.RandomSubset, size=n // 20))):
+    makers = ORACLES | {RANDOM: functools.partial(wolfhound.RandomSubset, size=n // 20)}
+    for name, make in makers.items():
         oracle, build = build_oracle(make, atoms)
         mine = course.acmdp.with_actions(ActionSet(atoms, oracle=oracle))
         run = fwpo if name in EXACT else sfwpo

@@ -45,32 +45,43 @@ def encode_atoms(atoms: Atoms, *, ids: Ids | None = None, centre: Vector | None 
     """
     n, d = atoms.shape
     packed = empty_rows(n, d, np.empty(0, np.int64) if ids is None else ids)
-    places = places_of(packed.ids, n)
-
     rows = atoms.plain if ids is not None and isinstance(atoms, ArrayAtoms) else None
 
     def put(encoder: Encoder) -> Iterator[Extent]:
-        def work(task: tuple[int, Matrix]) -> tuple[int, Extent]:
-            first, block = task
-            mine = places[first : first + len(block)]
-            return len(block), encoder.encode(np.arange(first, first + len(block)), block, mine, packed)
-
-        def gather(first: int) -> tuple[int, Extent]:
-            mine = packed.ids[first : first + some]
-            return len(mine), encoder.encode(mine, rows[mine], np.arange(first, first + len(mine)), packed)
-
         # Codes of single rows lie apart. What is in memory is read in the order of the places instead.
-        some = max(ROWS, _GATHERED // (d * atoms.dtype.itemsize) // ROWS * ROWS)
-        done = (
-            map_ordered(work, atoms.blocks(block_rows(atoms)))
-            if rows is None
-            else map_ordered(gather, range(0, n, some))
-        )
-        for many, extent in done:
-            pulse(many)
-            yield extent
+        if rows is None:
+            return _encode_blocks(encoder, atoms, packed)
+        return _encode_gathered(encoder, rows, packed)
 
     return Codes(**packed._asdict(), **encode_twice(atoms, centre, put))
+
+
+def _encode_blocks(encoder: Encoder, atoms: Atoms, packed: PackedRows) -> Iterator[Extent]:
+    """Encode all atoms in their own order."""
+    places = places_of(packed.ids, atoms.shape[0])
+
+    def work(task: tuple[int, Matrix]) -> tuple[int, Extent]:
+        first, block = task
+        mine = np.arange(first, first + len(block))
+        return len(block), encoder.encode(mine, block, places[mine], packed)
+
+    for many, extent in map_ordered(work, atoms.blocks(block_rows(atoms))):
+        pulse(many)
+        yield extent
+
+
+def _encode_gathered(encoder: Encoder, rows: Matrix, packed: PackedRows) -> Iterator[Extent]:
+    """Encode rows in the order of their places, whole blocks of codes at a time."""
+    n, d = rows.shape
+    some = max(1, _GATHERED // (d * rows.itemsize * ROWS)) * ROWS
+
+    def work(first: int) -> tuple[int, Extent]:
+        mine = packed.ids[first : first + some]
+        return len(mine), encoder.encode(mine, rows[mine], np.arange(first, first + len(mine)), packed)
+
+    for many, extent in map_ordered(work, range(0, n, some)):
+        pulse(many)
+        yield extent
 
 
 class Extent(NamedTuple):
