@@ -134,15 +134,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 def spaces(claim: Claim, name: str, atoms: Matrix) -> Iterator[Space]:
     """The rows themselves, then their random features."""
     yield measured(claim, f"{name}, {IDENTITY}", atoms, 0.0)
+    begin = time.perf_counter()
+    rows = map_to_features(atoms, FEATURES)
+    yield measured(claim, f"{name}, {FEATURES} Fourier", rows, time.perf_counter() - begin)
+
+
+def map_to_features(atoms: Matrix, many: int) -> Matrix:
+    """Random Fourier features of all rows, kept in memory."""
     rng = np.random.default_rng(0)
     kernel = Gaussian().fit(atoms[rng.choice(len(atoms), min(SAMPLE, len(atoms)), replace=False)])
-    features = kernel.features(atoms.shape[1], FEATURES, rng)
-    begin = time.perf_counter()
-    source = map_atoms(atoms, features)
+    source = map_atoms(atoms, kernel.features(atoms.shape[1], many, rng))
     rows = np.empty(source.shape, np.float32)
     for first, block in source.blocks(block_rows(source)):
         rows[first : first + len(block)] = block
-    yield measured(claim, f"{name}, {FEATURES} Fourier", rows, time.perf_counter() - begin)
+    return rows
 
 
 def measured(claim: Claim, name: str, rows: Matrix, seconds: float) -> Space:

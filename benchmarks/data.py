@@ -169,8 +169,9 @@ def atoms(name: str) -> Atoms:
 
 def gaussian(n: int, d: int, *, seed: int = 0) -> Atoms:
     """Return centred normal atoms whose j-th deviation is j^-0.3."""
-    rng = np.random.default_rng(seed)
-    return _centre(rng.standard_normal((n, d), dtype=np.float32) * _spectrum(d))
+    x = np.random.default_rng(seed).standard_normal((n, d), dtype=np.float32)
+    x *= _spectrum(d)  # in place: the result may fill a large part of the memory
+    return _centre(x)
 
 
 def mixture(n: int, d: int, *, clusters: int = 200, seed: int = 0) -> Atoms:

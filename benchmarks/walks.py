@@ -54,7 +54,11 @@ def walk(atoms: Matrix, exact: Oracle, kind: str, *, steps: int, seed: int) -> W
     The seed decides the target and the start, a random atom: a run with another seed is another
     run, not the same one from elsewhere.
     """
-    loss = loss_of(atoms, kind, seed)
+    return follow(loss_of(atoms, kind, seed), atoms, exact, steps=steps, seed=seed)
+
+
+def follow(loss: Loss, atoms: Matrix, exact: Oracle, *, steps: int, seed: int) -> Walk:
+    """Frank-Wolfe with line search on a loss, from a random atom."""
     x = atoms[np.random.default_rng(seed).integers(len(atoms))].astype(np.float64)
     queries, here, best = np.empty((steps, len(x))), np.empty(steps), np.empty(steps)
     for t in range(steps):

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import itertools
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ CLAIMS = sorted(path.stem for path in FOLDER.glob("claim_*.py"))
 SMALLER = {"claim_out_of_core": ("--bytes", "3e7")}
 """Options by claim: what is tiny there takes a minute."""
 
-MODULES = ("data", "reference", "rig", "problems", "walks", "levels")
+MODULES = ("data", "levels", "policy_runs", "problems", "reference", "rig", "runs", "walks", "ways")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,10 +47,10 @@ def claim(*argv: str) -> Any:
 
 
 def test_all_claims_are_here() -> None:
-    kinds = "adaptive append clusters designs exponents growth herding import int8 lsh many mixtures "
-    kinds += (
-        "no_stall out_of_core paper_herding paper_tables passes plan policy policy_search policy_tabular "
+    kinds = (
+        "adaptive append clusters designs exponents growth herding import int8 lsh many mixtures no_stall "
     )
+    kinds += "out_of_core paper_herding paper_tables passes plan policy policy_search policy_tabular promise "
     kinds += "query_cost ratio ray resume scan smooth sound"
     assert [f"claim_{kind}" for kind in kinds.split()] == CLAIMS
 
@@ -205,6 +207,79 @@ def test_of_settings_as_fast_the_closest_ratio_counts() -> None:
     assert levels.fastest(tried, 0.9).rung == 0
     assert levels.fastest(tried, 0.92).rung == 1
     assert levels.fastest(tried, 0.995) is None
+
+
+# ---------------------------------------------------------------- what pays
+
+
+@pytest.mark.parametrize(
+    ("mine", "others", "least"),
+    [
+        ((2.0, 0.1), [(0.0, 1.0), (0.25, 0.5)], 5.0),
+        ((2.0, 0.5), [(0.0, 1.0)], 5.0),  # at 4 both take as long
+        ((0.0, 0.5), [(0.25, 1.0)], 1.0),
+        ((2.0, 1.0), [(0.0, 1.0)], math.inf),
+        ((2.0, 0.5), [(0.0, 1.0), (0.0, 0.25)], math.inf),
+        ((2.0, math.inf), [(0.0, 1.0)], math.inf),
+    ],
+)
+def test_a_build_pays_from_the_first_use_that_is_ahead(
+    mine: tuple[float, float], others: list[tuple[float, float]], least: float
+) -> None:
+    assert module("ways").pays_from(mine, others) == least
+
+
+def test_interior_targets_are_the_same_for_nested_atoms_and_inside_all_hulls() -> None:
+    ways, atoms = module("ways"), module("data").gaussian(12_000, 4)
+    small, large = (ways.interior_tasks(atoms[:n], 3, 1e-3, name="") for n in (10_000, 12_000))
+    for a, b in zip(small, large, strict=True):
+        np.testing.assert_array_equal(a.problem.loss.target, b.problem.loss.target)
+        assert a.goal == b.goal
+    assert len({task.problem.loss.target.tobytes() for task in small}) == 3
+
+
+def test_word_problems_lead_to_distributions() -> None:
+    words = module("data").gaussian(300, 5)
+    acmdp = module("policy_runs").word_problem(words, 6, 1.0)
+    chances = acmdp.transition.matrix(np.repeat(words[:1], 6, axis=0))
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    assert chances.min() >= 0.0
+
+
+# ---------------------------------------------------------------- tables of the documentation
+
+
+def doc_tables() -> Any:
+    spec = importlib.util.spec_from_file_location("doc_tables", FOLDER.parent / "tools" / "tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    return tables
+
+
+def test_every_marked_table_is_known_and_every_known_one_marked() -> None:
+    texts = [page.read_text() for page in sorted((FOLDER.parent / "docs").glob("*.md"))]
+    tables = doc_tables()
+    marked = {match[2] for text in texts for match in tables.REGION.finditer(text)}
+    assert marked == set(tables.TABLES)
+    assert sum(text.count("<!-- table:") for text in texts) == sum(
+        len(tables.REGION.findall(text)) for text in texts
+    )
+
+
+def test_cells_of_tables_are_rounded() -> None:
+    tables = doc_tables()
+    shown = [tables.show(cell) for cell in (1234567, 1234.5, 83.5, 0.0123456, 0.00012345, 0.0, None, "never")]
+    assert shown == ["1,234,567", "1,234", "83.5", "0.0123", "1.2e-04", "0", "-", "never"]
+    assert tables.draw(["a", "b"], [[1, None]]) == "| a | b |\n| --- | --- |\n| 1 | - |"
+
+
+def test_what_never_pays_says_so() -> None:
+    pays = doc_tables().pays
+    assert pays({"k": None}, "k", "Alg. 2, LshIndex") == "never"
+    assert pays({"k": 4.0}, "k", "Alg. 2, LshIndex") == 4
+    assert pays({"k": None}, "k", "Alg. 1, Int8Scan") is None
 
 
 # ---------------------------------------------------------------- data and reference

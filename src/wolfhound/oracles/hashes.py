@@ -29,8 +29,8 @@ _WIDE = 2.0**25
 """No entry of a hash is larger: rows are scaled to about 1, to 2**24 in extreme cases."""
 
 _LARGEST = 2.0**512
-_BLOCK = 1 << 14
-"""Rows that one thread hashes at a time."""
+_BLOCK = 1 << 12
+"""Rows that one thread hashes at a time: they stay in the processor's cache."""
 
 _MORE, _POWERS = 16, 3
 """Of the search for principal axes: columns beyond those wanted, and iterations."""

@@ -295,11 +295,23 @@ def test_rows_are_encoded_alike_in_any_parts_and_order(sizes: tuple[int, ...]) -
     parts = ConcatAtoms([rows[a:b] for a, b in itertools.pairwise(np.cumsum([0, *sizes]))])
     ids = rng.permutation(37)
     same_codes(encode_atoms(parts), encode_atoms(ArrayAtoms(rows)))
-    moved, expected = encode_atoms(parts, ids=ids), encode_atoms(ArrayAtoms(rows[ids]))
-    same_codes(moved, expected)
-    np.testing.assert_array_equal(moved.ids, ids)
+    expected = encode_atoms(ArrayAtoms(rows[ids]))
+    for atoms in (parts, ArrayAtoms(rows)):  # read in their own order, and gathered
+        moved = encode_atoms(atoms, ids=ids)
+        same_codes(moved, expected)
+        np.testing.assert_array_equal(moved.ids, ids)
     runs = np.concatenate([np.arange(20, 37), np.arange(20)])  # whole blocks at shifted places
     same_codes(encode_atoms(parts, ids=runs), encode_atoms(ArrayAtoms(rows[runs])))
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"), [(np.nan, "finite. Got nan"), (1e200, "norms below 1e154. Got a larger")]
+)
+def test_a_row_that_cannot_be_encoded_is_named_in_any_order(bad: float, says: str) -> None:
+    rows = np.random.default_rng(0).uniform(0.6, 0.9, (37, 5))
+    rows[11, 2] = bad
+    with pytest.raises(ValueError, match=rf"{says}.* in row 11"):
+        encode_atoms(ArrayAtoms(rows), ids=np.arange(37)[::-1].copy())
 
 
 def test_what_is_saved_makes_the_same_codes() -> None:

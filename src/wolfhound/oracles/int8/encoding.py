@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolfhound.atoms import block_rows, check_finite
+from wolfhound.atoms import ArrayAtoms, block_rows, check_finite
 from wolfhound.core import Atoms, Ids, Matrix, Vector
 from wolfhound.oracles.int8 import _encode_kernels as kernels
 from wolfhound.oracles.int8.codes import Codes, CodeStore, places_of, reach
-from wolfhound.oracles.int8.layout import PackedRows, empty_rows
+from wolfhound.oracles.int8.layout import ROWS, PackedRows, empty_rows
 from wolfhound.pulse import pulse
 from wolfhound.rounding import TINY
 from wolfhound.threads import map_ordered
@@ -22,6 +22,8 @@ from wolfhound.validate import require
 _SAMPLE = 4096
 _RANGE = 2.0**60
 _WIDEST = 1 << 20
+_GATHERED = 1 << 20
+"""Bytes of rows that are gathered at a time: they stay in the processor's cache."""
 _LARGEST = 2.0**511
 # Exponents by size of a float: 2**-exponent must fit, and squares of a centre in these units.
 _EXTREME = {4: 120, 8: 1000}
@@ -43,18 +45,43 @@ def encode_atoms(atoms: Atoms, *, ids: Ids | None = None, centre: Vector | None 
     """
     n, d = atoms.shape
     packed = empty_rows(n, d, np.empty(0, np.int64) if ids is None else ids)
-    places = places_of(packed.ids, n)
+    rows = atoms.plain if ids is not None and isinstance(atoms, ArrayAtoms) else None
 
     def put(encoder: Encoder) -> Iterator[Extent]:
-        def work(task: tuple[int, Matrix]) -> tuple[int, Extent]:
-            first, block = task
-            return len(block), encoder.encode(first, block, places[first : first + len(block)], packed)
-
-        for rows, extent in map_ordered(work, atoms.blocks(block_rows(atoms))):
-            pulse(rows)
-            yield extent
+        # Codes of single rows lie apart. What is in memory is read in the order of the places instead.
+        if rows is None:
+            return _encode_blocks(encoder, atoms, packed)
+        return _encode_gathered(encoder, rows, packed)
 
     return Codes(**packed._asdict(), **encode_twice(atoms, centre, put))
+
+
+def _encode_blocks(encoder: Encoder, atoms: Atoms, packed: PackedRows) -> Iterator[Extent]:
+    """Encode all atoms in their own order."""
+    places = places_of(packed.ids, atoms.shape[0])
+
+    def work(task: tuple[int, Matrix]) -> tuple[int, Extent]:
+        first, block = task
+        mine = np.arange(first, first + len(block))
+        return len(block), encoder.encode(mine, block, places[mine], packed)
+
+    for many, extent in map_ordered(work, atoms.blocks(block_rows(atoms))):
+        pulse(many)
+        yield extent
+
+
+def _encode_gathered(encoder: Encoder, rows: Matrix, packed: PackedRows) -> Iterator[Extent]:
+    """Encode rows in the order of their places, whole blocks of codes at a time."""
+    n, d = rows.shape
+    some = max(1, _GATHERED // (d * rows.itemsize * ROWS)) * ROWS
+
+    def work(first: int) -> tuple[int, Extent]:
+        mine = packed.ids[first : first + some]
+        return len(mine), encoder.encode(mine, rows[mine], np.arange(first, first + len(mine)), packed)
+
+    for many, extent in map_ordered(work, range(0, n, some)):
+        pulse(many)
+        yield extent
 
 
 class Extent(NamedTuple):
@@ -138,14 +165,15 @@ class Encoder(NamedTuple):
         frame = kernels.CodeFrame(np.asarray(unit * centre.astype(dtype.type)), unit, zero)
         return cls(frame, exponent, centre)
 
-    def encode(self, first: int, block: Matrix, places: Ids, packed: PackedRows) -> Extent:
-        """Encode a block, whose first atom is `first`, to places; on any thread."""
+    def encode(self, ids: Ids, block: Matrix, places: Ids, packed: PackedRows) -> Extent:
+        """Encode a block of the atoms `ids` to places; on any thread."""
         kind, size, exponent = block.dtype.type, block.dtype.itemsize, self.exponent
         y = np.empty(block.shape[1] + 1, kind)
         scratch = kernels.Scratch(y, y.view(np.int32 if size == 4 else np.int64))
         top, height, error = kernels.encode(block, places, self.frame, scratch, packed)
         if math.isnan(error) or height > math.ldexp(_LARGEST, -max(exponent, -500)):
-            check_norms(block, first)
+            for row, name in zip(block, ids.tolist(), strict=True):
+                check_norms(row[None], name)
         if math.isnan(error):  # only its scale is out of range
             return Extent(float(np.abs(block).max()), 0.0, math.inf)
         return Extent(math.ldexp(top, exponent), height, error)

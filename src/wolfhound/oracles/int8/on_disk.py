@@ -186,7 +186,7 @@ def _encode(atoms: Atoms, encoder: Encoder) -> Iterator[tuple[PackedRows, Extent
     def work(task: tuple[int, Matrix]) -> tuple[PackedRows, Extent]:
         first, rows = task
         packed = empty_rows(len(rows), rows.shape[1], _NO_IDS)
-        return packed, encoder.encode(first, rows, np.arange(len(rows)), packed)
+        return packed, encoder.encode(np.arange(first, first + len(rows)), rows, np.arange(len(rows)), packed)
 
     return map_ordered(work, align_blocks(atoms.blocks(block_rows(atoms)), ROWS))
 

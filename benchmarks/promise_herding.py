@@ -1,0 +1,118 @@
+"""Herding in seconds: Algorithms 3 and 4 by every oracle, and from how many picks an index pays."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import ways
+from claim_paper_herding import map_to_features
+from reference import Matrix, Vector
+from rig import Claim, Timed, interleave
+from ways import CLUSTERS, CODES, EXACT, FEW, HASHES, RANDOM, SCAN, Tool
+
+from wolfhound.core import Oracle
+from wolfhound.herding.feature_picks import FeatureRun, pick_in_features
+from wolfhound.herding.sublinear import SublinearHerding
+
+EPS = 1e-4
+"""Wanted error, relative to that of one random pick."""
+SHARE = 0.9
+_ENOUGH = 4.0
+NAMES = {way: way.replace("Alg. 1", "Alg. 3").replace("Alg. 2", "Alg. 4") for way in ways.WAYS}
+PICKED = (SCAN, CODES, HASHES, CLUSTERS, RANDOM, FEW)
+
+
+@dataclass(frozen=True, slots=True)
+class Picking:
+    """Seconds and errors after each pick, the medians of some rounds."""
+
+    build: float
+    seconds: Vector
+    errors: Vector
+    passes: float
+
+    def after(self, picks: int) -> float:
+        """Seconds of the first picks."""
+        return float(self.seconds[min(picks, len(self.seconds) - 1)])
+
+    @property
+    def picks_to_eps(self) -> int | None:
+        """Picks after which the error is at most eps; None: never."""
+        there = np.flatnonzero(self.errors <= EPS)
+        return int(there[0]) if len(there) else None
+
+    def pays_from(self, others: Sequence[Picking], picks: int) -> float:
+        """Picks from which it beats others, if all go on at their mean speed."""
+        mine, *rest = ((each.build, each.after(picks) / picks) for each in (self, *others))
+        return ways.pays_from(mine, rest)
+
+
+def judge(
+    claim: Claim,
+    name: str,
+    rows: Matrix,
+    picks: tuple[int, int],
+    *,
+    tools: Mapping[str, Tool] | None = None,
+    features: int = 0,
+) -> None:
+    """Pick by all ways; add rows, and judge the picks by hashing where `tools` are given."""
+    if features:
+        rows = map_to_features(rows, features)
+    made = ways.build_tools(rows) if tools is None else tools
+    few, many = picks
+    calls = {
+        way: functools.partial(pick, way, made[way].oracle, few if way == SCAN else many) for way in PICKED
+    }
+    unit = _unit(rows)
+    timed = interleave(calls, repeats=claim.options.repeats, budget=_ENOUGH)
+    runs = {way: _picking(made[way].build, each, unit) for way, each in timed.items()}
+    exact = [runs[way] for way in EXACT]
+    for way, run in runs.items():
+        claim.row(
+            table="herding",
+            data=name,
+            n=len(rows),
+            way=NAMES[way],
+            megabytes=made[way].megabytes,
+            build_s=run.build,
+            picks_to_eps=run.picks_to_eps,
+            ms_per_pick=1e3 * run.after(few) / few,
+            picks=few,
+            seconds=run.after(few),
+            with_build_s=run.build + run.after(few),
+            pays_from_picks=None if way in EXACT else run.pays_from(exact, few),
+            passes=run.passes,
+            error=float(run.errors[few]),
+            error_at_the_end=float(run.errors[-1]),
+            picks_at_the_end=len(run.errors) - 1,
+        )
+    if tools is not None:
+        hashed, coded = (runs[way].build + runs[way].after(few) for way in (HASHES, CODES))
+        what = f"{name}: {few:,} picks by LshIndex / by Int8Scan, with builds"
+        claim.at_most(what, hashed / coded, 0.5, full_size=True)
+
+
+def pick(way: str, oracle: Oracle, picks: int) -> FeatureRun:
+    """Algorithm 3, or 4 with a verified share."""
+    # An index with proof makes the passes itself; fresh samples are taken as they are.
+    verified = way in (HASHES, CLUSTERS)
+    method = SublinearHerding(ratio=SHARE, exact=oracle) if verified else None
+    return pick_in_features(oracle.atoms, picks, oracle=oracle, method=method)
+
+
+def _picking(build: float, timed: Timed[FeatureRun], unit: float) -> Picking:
+    clocks = np.median([run.trace.seconds - run.trace.seconds[0] for run in timed.answers], axis=0)
+    last = timed.last
+    return Picking(build, clocks, last.trace.value / unit, last.passes - 1.0)
+
+
+def _unit(rows: Matrix) -> float:
+    """Mean of 1/2 |Phi - mu|^2: the error of one random pick."""
+    mean = rows.mean(0, dtype=np.float64)
+    square = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64)) / len(rows)
+    return 0.5 * (square - float(mean @ mean))
