@@ -295,7 +295,9 @@ def write_pivot(pivot: Pivot, rows: Sequence[Row]) -> str:
 
 
 def _stress(cell: str, ours: bool) -> str:
-    return f"**{cell}**" if ours and cell else cell
+    """Keep numbers with their units on a line, and ours apart."""
+    kept = " ".join(f'<span class="n">{part}</span>' for part in cell.replace(", ", ",\n").split("\n"))
+    return f"**{kept}**" if ours and cell else kept * bool(cell)
 
 
 def _write_table(heads: Sequence[str], body: Iterable[Sequence[str]]) -> str:

@@ -55,22 +55,37 @@ def draw(ours: wh.Result, classical: wh.Result) -> Figure:
     """Draw both bands over the passes that they took."""
     figure = Figure(figsize=(8.0, 3.4), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
-    draw_band(axes, classical, THEIRS, f"classical Frank-Wolfe: a gap of {classical.gap:.2g} after {MOST_PASSES} passes")
+    draw_band(
+        axes,
+        classical,
+        THEIRS,
+        f"classical Frank-Wolfe: a gap of {classical.gap:.2g} after {MOST_PASSES} passes",
+    )
     draw_band(axes, ours, OURS, f"wolfhound: a gap of {ours.gap:.0e} after {ours.passes:.0f} passes")
     near = ours.value
     axes.set(xlim=(0, MOST_PASSES), ylim=(0.0, 2.5 * near), xlabel="passes over all 19,999 other words")
     axes.set_ylabel("f: half the squared distance")
     axes.annotate(
-        "value: what was found", (MOST_PASSES, classical.trace.value[-1]), (-6, 14),
-        textcoords="offset points", ha="right", color=THEIRS,
+        "value: what was found",
+        (MOST_PASSES, classical.trace.value[-1]),
+        (-6, 14),
+        textcoords="offset points",
+        ha="right",
+        color=THEIRS,
     )
     axes.annotate(
-        "lower: what no mixture can beat, proved", (MOST_PASSES, classical.trace.lower[-1]), (-6, -16),
-        textcoords="offset points", ha="right", color=THEIRS,
+        "lower: what no mixture can beat, proved",
+        (MOST_PASSES, classical.trace.lower[-1]),
+        (-6, -16),
+        textcoords="offset points",
+        ha="right",
+        color=THEIRS,
     )
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="upper right", frameon=False, reverse=True)
-    axes.set_title(f'"{WORD}" as a mixture of other words: the minimum lies between the lines', loc="left", fontsize=11)
+    axes.set_title(
+        f'"{WORD}" as a mixture of other words: the minimum lies between the lines', loc="left", fontsize=11
+    )
     return figure
 
 

@@ -63,6 +63,22 @@ def turn_links(text: str, place: str) -> str:
     return _LINK.sub(turn, text)
 
 
+def free_pipes(text: str) -> str:
+    r"""Write code in tables as Python-Markdown reads it: a pipe in it needs no backslash.
+
+    Examples
+    --------
+    >>> free_pipes(r"| `a \\| b` | c |")
+    '| `a | b` | c |'
+    """
+    code = re.compile(r"`[^`]*`")
+    lines = (
+        code.sub(lambda m: m[0].replace("\\|", "|"), line) if line.startswith("|") else line
+        for line in text.split("\n")
+    )
+    return "\n".join(lines)
+
+
 def _page_of(path: str) -> str:
     """Return where the site shows a file of the tree; itself if nowhere, which mkdocs reports."""
     shown = {source: page for page, source in ROOT_PAGES.items()}
@@ -142,4 +158,4 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         markdown = markdown.replace("<!-- claims -->", benchmarks_page.write_claims(ROOT / "benchmarks"))
     if place == "examples.md":
         markdown = markdown.replace("<!-- programs -->", write_programs(ROOT / "examples"))
-    return turn_links(markdown, f"docs/{place}")
+    return free_pipes(turn_links(markdown, f"docs/{place}"))
