@@ -296,7 +296,10 @@ def write_pivot(pivot: Pivot, rows: Sequence[Row]) -> str:
 
 def _stress(cell: str, ours: bool) -> str:
     """Keep numbers with their units on a line, and ours apart."""
-    kept = " ".join(f'<span class="n">{part}</span>' for part in cell.replace(", ", ",\n").split("\n"))
+    kept = " ".join(
+        f'<span class="n">{part}</span>'
+        for part in cell.replace(", ", ",\n").replace(" (", "\n(").split("\n")
+    )
     return f"**{kept}**" if ours and cell else kept * bool(cell)
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 ROOT_PAGES = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
-NOT_SHOWN = ("pyproject.toml", "LICENSE", "Makefile")
-"""Files of the tree that no page of the site shows: only their names stay."""
+NOT_SHOWN = ("pyproject.toml", "LICENSE", "Makefile", "mkdocs.yml")
+"""Files that no page of the site shows: only their names stay, as of all code but programs and claims."""
 
 _LINK = re.compile(r"(?<!!)\[([^\]\[]*)\]\((?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?\)")
 _TAGS = "a|abbr|b|br|code|details|div|em|figcaption|figure|img|kbd|p|span|strong|sub|summary|sup"
@@ -52,7 +52,7 @@ def turn_links(text: str, place: str) -> str:
     def turn(link: re.Match[str]) -> str:
         words, to, anchor = link[1], link[2], link[3] or ""
         path = posixpath.normpath(posixpath.join(posixpath.dirname(place), to))
-        if path in NOT_SHOWN:
+        if path in NOT_SHOWN or path.startswith(("src/", "tools/", "tests/")):
             return words
         if place.startswith("docs/") and path.startswith("docs/"):
             return link[0]
@@ -117,17 +117,15 @@ def _keep_inner_products(config: MkDocsConfig) -> None:
     from markdown.extensions import Extension  # noqa: PLC0415 - the docs extra brings it
     from markdown.inlinepatterns import InlineProcessor  # noqa: PLC0415
 
-    class Sign(InlineProcessor):
-        def handleMatch(  # type: ignore[override]  # noqa: N802 - its name in Markdown
-            self, m: re.Match[str], data: str
-        ) -> tuple[str, int, int]:
+    class Sign(InlineProcessor):  # type: ignore[misc] # Markdown has no types
+        def handleMatch(self, m: re.Match[str], data: str) -> tuple[str, int, int]:  # noqa: N802
             return self.md.htmlStash.store("&lt;"), m.start(0), m.end(0)
 
-    class InnerProducts(Extension):
+    class InnerProducts(Extension):  # type: ignore[misc]
         def extendMarkdown(self, md: Any) -> None:  # noqa: N802
             md.inlinePatterns.register(Sign(_NO_TAG, md), "inner_product", 175)  # after code, before tags
 
-    config.markdown_extensions.append(InnerProducts())  # type: ignore[arg-type]
+    config.markdown_extensions.append(InnerProducts())
 
 
 # ---------------------------------------------------------------- events of mkdocs
