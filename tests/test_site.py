@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import doctest
 import json
 import re
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 
 import benchmarks_page
 import claims_table
@@ -97,6 +99,12 @@ def test_every_example_is_on_the_page_of_programs() -> None:
 
 
 # ---------------------------------------------------------------- numbers
+
+
+@pytest.mark.parametrize("module", [benchmarks_page, site_hooks])
+def test_examples_of_the_tools(module: ModuleType) -> None:
+    failed, tried = doctest.testmod(module)
+    assert (failed, tried > 0) == (0, True)
 
 
 def test_every_claim_with_results_is_on_the_benchmarks_page() -> None:

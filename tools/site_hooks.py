@@ -68,7 +68,7 @@ def free_pipes(text: str) -> str:
 
     Examples
     --------
-    >>> free_pipes(r"| `a \\| b` | c |")
+    >>> free_pipes(r"| `a \| b` | c |")
     '| `a | b` | c |'
     """
     code = re.compile(r"`[^`]*`")

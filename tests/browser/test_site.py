@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,8 @@ from tests.browser.conftest import find_faults
 
 ROOT = Path(__file__).parents[2]
 LOOKED_AT = ("index", "tutorial", "herding", "oracles", "paper", "benchmarks", "comparison", "api/minimize")
+READY = "document.querySelector('.md-search-result__meta').textContent.includes('Type to start')"
+AT_REST = "Promise.allSettled(document.getAnimations().map((each) => each.finished)).then(() => true)"
 RESULTS = "document.querySelectorAll('.md-search-result__item').length"
 PATIENCE = 30.0
 
@@ -36,6 +39,13 @@ def wait_for(page: Tab, script: str) -> object:
     return found
 
 
+def read(page: Tab, place: Path, **settings: Any) -> Tab:
+    """Open a page, and wait until all that moves at the start is at rest."""
+    page.goto(place, **settings)
+    page.evaluate(AT_REST)
+    return page.settle()
+
+
 def strangers(page: Tab) -> list[str]:
     return [url for url in page.requests if not url.startswith(("file:", "data:", "about:", "blob:"))]
 
@@ -44,7 +54,7 @@ def strangers(page: Tab) -> list[str]:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", LOOKED_AT)
 def test_pages_are_sound(name: str, dark: bool, site: Path, page: Tab, pictures: Path) -> None:
-    page.goto(site / f"{name}.html", dark=dark)
+    read(page, site / f"{name}.html", dark=dark)
     page.picture(pictures / "site" / f"{name.replace('/', '-')}-{'dark' if dark else 'light'}.png")
     assert page.errors == []
     assert strangers(page) == []
@@ -54,9 +64,11 @@ def test_pages_are_sound(name: str, dark: bool, site: Path, page: Tab, pictures:
 
 @pytest.mark.slow
 def test_the_search_finds_a_name_without_a_network(site: Path, page: Tab, pictures: Path) -> None:
-    page.goto(site / "index.html")
+    read(page, site / "index.html")
     page.click("input[name=query]")
+    assert wait_for(page, READY)
     page.ask("Input.insertText", text="enclosing_ellipsoid")
+    page.press("Shift", 16)  # it listens to keys
     assert wait_for(page, RESULTS)
     page.picture(pictures / "site" / "search.png")
     first = page.evaluate("document.querySelector('.md-search-result__link').href")
@@ -67,5 +79,5 @@ def test_the_search_finds_a_name_without_a_network(site: Path, page: Tab, pictur
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOOKED_AT)
 def test_nothing_is_wider_than_a_telephone(name: str, site: Path, page: Tab) -> None:
-    page.goto(site / f"{name}.html", width=400)
+    read(page, site / f"{name}.html", width=400)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
