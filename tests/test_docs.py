@@ -41,17 +41,18 @@ def normal(*shape: int) -> Any:
 
 
 def readme() -> Given:
-    rows, feed = normal(1500, 5), Feed.build(normal(300, 4))
+    rows = normal(1500, 5)
     np.save("rows.npy", rows)
     return {
         "rows": rows,
         "labels": np.arange(len(rows)) % 3,
-        "vectors": feed.atoms,
-        "env": BatchedFeed(feed, 4),
-        "log_densities": -((normal(200, 1) - normal(1, 50)) ** 2),
         "estimates": normal(40),
         "standard_errors": np.full(40, 0.8),
     }
+
+
+def unmixing() -> Given:
+    return {"cube": 0.3 * np.abs(normal(4, 5, 8)), "spectra": np.abs(normal(30, 8))}
 
 
 def minimise() -> Given:
@@ -148,7 +149,12 @@ def checkpoints() -> Given:
 
 
 PAGES: dict[str, Page] = {
-    "README.md": Page(readme, (("agent.learn(10_000)", "agent.learn(64)"),)),
+    "README.md": Page(readme),
+    "docs/index.md": Page(),
+    "docs/tutorial.md": Page(),
+    "docs/explain.md": Page(),
+    "docs/unmix.md": Page(unmixing),
+    "docs/objective.md": Page(),
     "docs/minimize.md": Page(minimise, (("1_000_000, 64", "20_000, 64"),)),
     "docs/checkpoints.md": Page(checkpoints),
     "docs/designs.md": Page(designs),
