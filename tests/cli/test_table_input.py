@@ -107,7 +107,9 @@ def test_several_keys_and_rows_that_are_left_out(here: Path) -> None:
         herd(frame, 5, start=gone)
     with pytest.raises(ValueError, match="`by` must be a column among month"):
         herd(frame, 5, by="carriers")
-    holes = frame[["distance", "month"]].assign(kind=np.where(frame["month"] == 2, None, "a"))
+    holes = frame[["distance", "month"]].assign(
+        kind=[None if month == 2 else "a" for month in frame["month"]]
+    )
     with pytest.raises(ValueError, match=r"`by` must be a column without missing values: encode\(table"):
         herd(encode(holes, columns=["distance"]), 5, by="kind")
     labelled = herd(encode(holes, columns=["distance"], labels=["kind"]), 5, by="kind")
