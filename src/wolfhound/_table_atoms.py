@@ -241,8 +241,12 @@ class TableAtoms:
         return parts[0] if len(parts) == 1 else join_labels(parts)
 
     def _read_label(self, name: str) -> NDArray[Any]:
-        labels = read_column(self.source, name)
-        return labels if self.ids is None else labels[self.ids]
+        labels, missing = read_column(self.source, name)
+        if self.ids is not None:
+            labels, missing = labels[self.ids], missing[self.ids]
+        rule = f"a column without missing values: encode(table, labels=[{name!r}]) leaves such rows out"
+        require(not missing.any(), "by", rule, f"{missing.sum():,} in {name}")
+        return labels
 
     def take_rows(self, rows: Ids, **added: NDArray[Any]) -> Any:
         """Return rows of the table as it came, with columns added under names that are free."""
@@ -304,8 +308,8 @@ def join_labels(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.array([str(labels) for labels in zip(*(part.tolist() for part in parts), strict=True)])
 
 
-def read_column(source: ColumnSource, name: str) -> NDArray[Any]:
-    """(rows,) values of a column of labels; what stands for a missing one means nothing."""
+def read_column(source: ColumnSource, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """(rows,) values of a column of labels, and where there are none: what stands there means nothing."""
     found, gone, truths = [], [], False
     for batch in source.batches([name]):
         cells = batch[name]
@@ -314,9 +318,10 @@ def read_column(source: ColumnSource, name: str) -> NDArray[Any]:
         gone.append(cells.missing)
         truths = tuple(cells.levels) == TRUTHS
     labels: NDArray[Any] = np.concatenate(found)
+    missing = np.concatenate(gone)
     require(labels.ndim == 1, "by", "columns of numbers or texts", f"vectors in {name}")
     if labels.dtype.kind == "f":  # a whole number beside missing ones, or in text, is still one
-        there = labels[~np.concatenate(gone)]
+        there = labels[~missing]
         whole = bool((np.isfinite(there) & (there == np.floor(there)) & (np.abs(there) < 2.0**53)).all())
-        return np.where(np.concatenate(gone), 0.0, labels).astype(np.int64) if whole else labels
-    return labels == "True" if truths else labels
+        return np.where(missing, 0.0, labels).astype(np.int64) if whole else labels, missing
+    return labels == "True" if truths else labels, missing

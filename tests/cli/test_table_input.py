@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.conftest import Run
-from wolfhound import Missing, herd, load
+from wolfhound import Missing, encode, herd, load
 
 FLIGHTS = Path(__file__).parents[1] / "data" / "flights.csv"
 COUNTED = ["dep_time", "dep_delay", "arr_delay", "air_time"]
@@ -107,6 +107,13 @@ def test_several_keys_and_rows_that_are_left_out(here: Path) -> None:
         herd(frame, 5, start=gone)
     with pytest.raises(ValueError, match="`by` must be a column among month"):
         herd(frame, 5, by="carriers")
+    holes = frame[["distance", "month"]].assign(
+        kind=[None if month == 2 else "a" for month in frame["month"]]
+    )
+    with pytest.raises(ValueError, match=r"`by` must be a column without missing values: encode\(table"):
+        herd(encode(holes, columns=["distance"]), 5, by="kind")
+    labelled = herd(encode(holes, columns=["distance"], labels=["kind"]), 5, by="kind")
+    assert (holes["month"].iloc[labelled.ids] != 2).all()
     with pytest.raises(ValueError, match="`by` must be labels, one per row, or a column of a table"):
         herd(np.eye(9), 3, by="carrier")
 

@@ -196,7 +196,7 @@ def _read_label(text: str, points: Atoms, n: int) -> NDArray[Any]:
     if not _is_file(text):
         named = isinstance(points, TableAtoms)
         require(named, "--by", "a .npy or .txt file of labels", text)
-        return read_column(points.source, text) if isinstance(points, TableAtoms) else np.empty(0)
+        return read_column(points.source, text)[0] if isinstance(points, TableAtoms) else np.empty(0)
     labels = _read_array(text)
     if labels.shape != (n,):
         raise ValueError(f"`--by` must hold {n:,} labels, one per row. Got shape {labels.shape} in {text}.")
