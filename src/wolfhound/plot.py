@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Collection, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -299,6 +300,13 @@ def save(figure: Figure, path: str | Path) -> None:
     """Write a figure; the ending of the path chooses the format."""
     where = checked_path(path, "path")
     where.write_bytes(render(figure, where.suffix[1:]))
+
+
+def keep(figure: Figure, path: str | PathLike[str] | None) -> Figure:
+    """Return a figure; write it too, if there is a path."""
+    if path is not None:
+        save(figure, Path(path))
+    return figure
 
 
 def make_figure(width: float, height: float, title: str) -> Figure:

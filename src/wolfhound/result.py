@@ -252,9 +252,7 @@ class Result(Shown):
             goal=self.goal,
             title=f"{self.method}, gap {self.gap:.2g}".lstrip(", ") if title is None else title,
         )
-        if path is not None:
-            plot.save(figure, path)
-        return figure
+        return plot.keep(figure, path)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write to a folder that `wolfhound.load` reads; it must be new, empty, or hold a result."""

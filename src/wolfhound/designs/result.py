@@ -246,9 +246,7 @@ class Design(Shown):
             level=float(self._variance(self.settings).max()),
             title=heading if title is None else title,
         )
-        if path is not None:
-            plot.save(figure, path)
-        return figure
+        return plot.keep(figure, path)
 
     # ------------------------------------------------------------ saving
 

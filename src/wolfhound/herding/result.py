@@ -236,9 +236,7 @@ class HerdResult(Shown):
             labels=self.labels,
             title=f"{self.space}: {_describe_quality(self)}" if title is None else title,
         )
-        if path is not None:
-            plot.save(figure, path)
-        return figure
+        return plot.keep(figure, path)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write to a folder that `wolfhound.load` reads."""

@@ -8,7 +8,6 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -186,9 +185,7 @@ class ManyResult(Shown):
         errors = np.where(np.isfinite(self.value), self.distance, np.nan)
         heading = f"all {len(self):,} targets" if title is None else title
         figure = draw_errors(errors, self.shape, title=heading)
-        if path is not None:
-            plot.save(figure, Path(path))
-        return figure
+        return plot.keep(figure, path)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write to a folder that `load` reads; it must be new, empty, or hold such a result."""

@@ -263,9 +263,7 @@ class MixtureFit(Shown):
         self._line("plot")
         heading = f"{self.family.name} mixture: {describe_gaps(self)}" if title is None else title
         figure = draw_mixture(self, title=heading)
-        if path is not None:
-            plot.save(figure, path)
-        return figure
+        return plot.keep(figure, path)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write to a folder that `wolfhound.load` reads; a density of your own cannot be saved."""

@@ -7,7 +7,6 @@ import math
 import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -88,9 +87,7 @@ class WeightsFit(Shown):
             x="component",
             title=heading if title is None else title,
         )
-        if path is not None:
-            plot.save(figure, Path(path))
-        return figure
+        return plot.keep(figure, path)
 
     def summary(self) -> Summary:
         """Return status, value, gap, cost and the largest weights."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, cast, final
 
 from wolfhound import plot
@@ -100,9 +99,7 @@ class Choice(Shown):
             faint=[each.title for each in self.options if each.objection],
             title=self._title()[0] if title is None else title,
         )
-        if path is not None:
-            plot.save(figure, Path(path))
-        return figure
+        return plot.keep(figure, path)
 
     def _title(self) -> list[str]:
         work = self.workload

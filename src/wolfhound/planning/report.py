@@ -118,9 +118,7 @@ class Plan(Shown):
             Where to write the picture; its ending chooses the format.
         """
         figure = _draw(self)
-        if path is not None:
-            plot.save(figure, path)
-        return figure
+        return plot.keep(figure, path)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers in dicts, lists, strings and numbers, as for JSON."""

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -178,9 +177,7 @@ class Comparison(Shown):
         curves = {row.name: Learning(row.steps, row.returns) for row in self.standings if row.learns}
         levels = {row.name: row.mean for row in self.standings if not row.learns}
         figure = draw_learning(curves, levels=levels, title=title)
-        if path is not None:
-            plot.save(figure, Path(path))
-        return figure
+        return plot.keep(figure, path)
 
     def summary(self) -> Summary:
         """Return the table."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,9 +130,7 @@ class TabularResult(Shown):
         figure.axes[0].invert_yaxis()
         figure.axes[0].set_ylabel("J")
         figure.axes[1].legend(figure.axes[1].lines, ["J", "upper bound (proved)"], frameon=False)
-        if path is not None:
-            plot.save(figure, Path(path))
-        return figure
+        return plot.keep(figure, path)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write to a folder that `wolfhound.load` reads; it must be new, empty, or hold a policy."""
