@@ -173,8 +173,10 @@ def four() -> str:
         if row["way"] in ("Alg. 3, Int8Scan", "Alg. 4, LshIndex"):
             lines.append(["herding", row["way"], *(row[key] for key in keys)])
     keys = ("build_s", "megabytes", "steps", "ms_per_step")
-    for row in read_rows(POLICY, table="whole runs", actions="glove100", model="smooth"):
-        if row["oracle"] in ("Int8Scan", "LshIndex"):
+    runs = read_rows(POLICY, table="whole runs", actions="glove100", model="smooth")
+    faster = min((row for row in runs if row["oracle"] in EXACT), key=lambda row: float(row["total_s"]))
+    for row in runs:
+        if row["oracle"] in (faster["oracle"], "LshIndex"):
             lines.append(["policies, smooth", f"Alg. 5, {row['oracle']}", *(row[key] for key in keys)])
     return draw(heads, lines)
 
