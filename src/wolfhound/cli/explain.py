@@ -129,7 +129,9 @@ def explain(
     outputs.write(lambda path: write_table(path, _join_weights(done)), figure=lambda: _draw(done))
     told = ", ".join(dict.fromkeys(each.target for each in done))
     outputs.tell(
-        _told(done), lambda: weigh_oracles(rows, *(each.result for each in done)), title=f"{told}, explained"
+        _told(done),
+        lambda: weigh_oracles(rows.atoms, *(each.result for each in done)),
+        title=f"{told}, explained",
     )
     ended = _summary(done, len(wanted))
     output.show(as_json, lambda: {"targets": list(map(_document, done))}, lambda: console.print(ended))

@@ -70,7 +70,7 @@ def remove_codes(codes: Codes, atoms: Atoms, gone: Ids, lost: Matrix) -> Codes:
     if encoder is None:
         return encode_atoms(atoms)
     spare = empty_rows(len(lost), lost.shape[1], _NO_IDS)
-    extent = encoder.encode(0, lock(lost), np.arange(len(lost)), spare)
+    extent = encoder.encode(gone, lock(lost), np.arange(len(lost)), spare)
     if extent.height >= codes.height or extent.error >= codes.error:
         return encode_atoms(atoms)
     packed = move_codes(codes, np.delete(np.arange(codes.n), gone), _NO_IDS)
@@ -138,7 +138,8 @@ def _encode(encoder: Encoder, added: Atoms, places: Ids, packed: PackedRows) -> 
 
     def work(task: tuple[int, Matrix]) -> tuple[int, Extent]:
         first, block = task
-        return len(block), encoder.encode(first, block, places[first : first + len(block)], packed)
+        ids = np.arange(first, first + len(block))
+        return len(block), encoder.encode(ids, block, places[ids], packed)
 
     extents = []
     for rows, extent in map_ordered(work, added.blocks(block_rows(added))):
