@@ -44,7 +44,7 @@ test-browser: $(STAMP)  ## pages in headless Chromium; pictures in build/browser
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || command -v chrome || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium; } || { \
 	  echo "Chromium must be on PATH. Install the package chromium (Debian, Fedora, Homebrew) or Google Chrome." >&2; exit 1; }
-	$(BIN)/python -m pytest -q tests/browser
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m pytest -q tests/browser
 
 lint: $(STAMP)  ## style, types, layers
 	$(BIN)/ruff check $(CODE)
