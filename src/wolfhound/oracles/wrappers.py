@@ -16,7 +16,7 @@ import numpy as np
 from wolfhound import validate
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Vector
 from wolfhound.oracles._hits import patch, rescore
-from wolfhound.oracles._question import CheckedOracle, Question, ask_index
+from wolfhound.oracles._question import CheckedOracle, Question, ask_index, check_question, check_thresholds
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import Tally
 from wolfhound.validate import count, require
@@ -170,10 +170,11 @@ class Audited:
         self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries, see `Oracle.query`, and audit the answers if it is time."""
-        hits = self._oracle.query(queries, k=k, thresholds=thresholds, exclude=exclude)
+        question = check_question(self.atoms, queries, k, exclude)
+        hits = ask_index(self._oracle, question, check_thresholds(thresholds, len(question.queries)))
         if self._calls.add() % self._every:
             return hits
-        truth = self._exact.query(queries, exclude=exclude)
+        truth = ask_index(self._exact, replace(question, k=1), None)
         return replace(
             hits,
             # Both are proved. An oracle with sums of its own may err above a bound by rounding.
