@@ -64,7 +64,7 @@ def run(folder: Path, code: str = IMPORT + CALL, **extra: str) -> tuple[float, i
 def install(folder: Path) -> Path:
     inside = folder / "wolfhound"
     inside.mkdir(parents=True)
-    for name in ("__init__.py", "core.py", "jit.py", "rounding.py"):
+    for name in ("__init__.py", "_brief.py", "core.py", "jit.py", "rounding.py", "stopwatch.py"):
         shutil.copy(PACKAGE / name, inside)
     (inside / ".#core.py").symlink_to("an editor's lock")
     (inside / "_callee.py").write_text(CALLEE)

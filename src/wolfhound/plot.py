@@ -296,7 +296,7 @@ def render(figure: Figure, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def save(figure: Figure, path: str | Path) -> None:
+def save(figure: Figure, path: str | PathLike[str]) -> None:
     """Write a figure; the ending of the path chooses the format."""
     where = checked_path(path, "path")
     where.write_bytes(render(figure, where.suffix[1:]))
@@ -305,7 +305,7 @@ def save(figure: Figure, path: str | Path) -> None:
 def keep(figure: Figure, path: str | PathLike[str] | None) -> Figure:
     """Return a figure; write it too, if there is a path."""
     if path is not None:
-        save(figure, Path(path))
+        save(figure, path)
     return figure
 
 

@@ -34,12 +34,14 @@ def test_bench_prints_a_table_and_saves_the_speeds(run: Run, place: Path) -> Non
     lines = ran.out.splitlines()
     assert lines[0].startswith("1,200 x 6 float32 atoms, ")
     assert lines[2].split() == "oracle build ms a query in a batch GB/s ratio pays from".split()
-    assert [line.split("  ")[0] for line in lines[3:9]] == [
+    assert [line.split("  ")[0] for line in lines[3:11]] == [
         "Scan",
         "Int8Scan",
         "ClusterIndex",
+        "LshIndex",
         "RandomSubset",
         "FaissIndex Pq",
+        "FaissIndex IvfPq",
         "plain read",
     ]
     assert "All answers are right" in ran.out

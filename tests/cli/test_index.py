@@ -331,7 +331,7 @@ def test_missing_atoms_are_wrong_use(run: Run) -> None:
 
 def test_without_a_command_the_help_is_shown(run: Run) -> None:
     ran = run("index")
-    assert "Build, describe and check indexes of atoms." in words(ran.out + ran.err)
+    assert "Build, ask, edit, describe and check indexes of atoms." in words(ran.out + ran.err)
 
 
 @pytest.mark.parametrize(

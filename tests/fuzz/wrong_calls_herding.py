@@ -320,7 +320,7 @@ USES: Table = {
     "Random": {"seed": ("0", "an integer >= 0")},
     "evaluate a policy": {
         "policy": (None, "a function of observations"),
-        "env": (None, "a batched environment. Got None"),
+        "env": (None, "a Gymnasium environment. Got None"),
         "episodes": (0, "an integer >= 1"),
     },
     "compare": {

@@ -64,6 +64,7 @@ class Degraded:
     def query(
         self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
+        queries = np.atleast_2d(queries)
         m, n = len(queries), self.atoms.shape[0]
         every = self.oracle.query(queries, k=n, exclude=exclude)
         columns = np.array([self._column(every.scores[i], queries[i]) for i in range(m)])

@@ -42,6 +42,7 @@ def draw_learning(curves: Mapping[str, Learning], *, levels: Mapping[str, float]
 
     Examples
     --------
+    >>> import numpy as np
     >>> curve = Learning(np.array([0.0, 100.0]), np.array([[1.0, 3.0], [2.0, 4.0]]))
     >>> figure = draw_learning({"learned": curve}, levels={"random": 0.5})
     >>> [text.get_text() for text in figure.legends[0].get_texts()]
