@@ -8,6 +8,7 @@ does not prove is left to the ordinary run.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from typing import NamedTuple
 
@@ -23,6 +24,9 @@ FEW = 256
 
 WORK = 1 << 24
 """Up to so many multiplications for all their products."""
+
+_ROOMS = threading.local()
+"""What a thread worked on last: room for problems of one size after the other."""
 
 SMALLEST, LARGEST = 1e-60, 1e60
 """Sizes between which nothing over- or underflows that matters."""
@@ -84,7 +88,7 @@ def _solve(distance: Distance, start: Start, goals: tuple[float, float], began: 
     twice = 2 * small.units.exponent
     target = small.units.convert(distance.target[None])  # no size is so far from another that it overflows
     rules = Rules(goals[0], math.ldexp(goals[1], -twice), small.cap + 1)
-    found = small.solve(target, np.zeros(2, np.int64), np.empty(0, np.int64), rules)
+    found = small.solve(target, np.zeros(2, np.int64), np.empty(0, np.int64), rules, _ROOMS)
     goal = math.ldexp(found.goal[0], twice)
     value = _widen(math.ldexp(found.value[0], twice), distance.error)
     lower = _narrow(math.ldexp(found.lower[0], twice), distance.error)

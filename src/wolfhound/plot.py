@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Collection, Mapping
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +37,9 @@ class Small(NamedTuple):
         """How many of m targets are solved in one go."""
         return self.most
 
-    def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
+    def solve(
+        self, targets: Vector, starts: Ints, banned: Ids, rules: Rules, rooms: threading.local | None = None
+    ) -> Answers:
         """Solve a chunk of targets in these units.
 
         Parameters
@@ -47,18 +50,30 @@ class Small(NamedTuple):
             As in `Chunk`.
         rules
             In these units.
+        rooms
+            Keeps the room of this thread for the next call; default: it is made anew.
         """
         m, d = targets.shape
         n, wide = self.atoms.gram.shape
         cross = make_lines(m, wide)
         np.matmul(targets, self.atoms.rows.T, out=cross[:, :n])
         chunk = kernels.Chunk(targets, measure_norms(targets), cross, starts, banned)
-        room = kernels.make_workspace(self.cap, n, d)
+        room = self._make_room(d, rooms)
         out = make_answers(m, self.cap)
         kernels.solve_chunk(self.atoms, room, chunk, rules, out)
         if rules.limit < self.cap and (out.support > rules.limit).any():
             kernels.limit_chunk(self.atoms, room, chunk, rules, out)
         return out
+
+    def _make_room(self, d: int, rooms: threading.local | None) -> kernels.Workspace:
+        size = self.cap, self.atoms.gram.shape[0], d
+        known = getattr(rooms, "last", None)
+        if known is not None and known[0] == size:
+            return known[1]
+        room = kernels.make_workspace(*size)
+        if rooms is not None:
+            rooms.last = size, room
+        return room
 
 
 def fit_chunk(most: int, each: int, memory: float) -> int:
