@@ -63,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the claim; return the exit code."""
     claim = Claim(__file__, __doc__, argv, repeats=1)
     sizes = TINY if claim.options.tiny else FULL
+    wh.warm_up()
     with held_threads(claim.options.threads):
         for name, judge in {
             "words": judge_words,
