@@ -76,7 +76,7 @@ def solve_few(
 
 
 def _is_moderate(*arrays: Matrix) -> bool:
-    return SMALLEST < max(float(np.abs(each).max()) for each in arrays) < LARGEST
+    return SMALLEST < max(max(float(each.max()), -float(each.min())) for each in arrays) < LARGEST
 
 
 def _solve(distance: Distance, start: Start, goals: tuple[float, float], began: float) -> FewResult | None:
@@ -94,12 +94,13 @@ def _solve(distance: Distance, start: Start, goals: tuple[float, float], began: 
     lower = _narrow(math.ldexp(found.lower[0], twice), distance.error)
     if found.code[0] != PROVED or not value - lower <= goal:
         return None
+    best = int((0.5 * small.atoms.squares[:n] - small.atoms.rows @ target[0]).argmin())
     held = found.weights[0] > 0.0
     at, weights = found.ids[0, held], found.weights[0, held]
     steps, passes = int(found.steps[0]), float(found.passes[0])
     solving = time_solving(began)
     rows = [
-        TraceRow(0, _first_value(distance), 0.0, 0.0, n, solving, math.nan, "start"),
+        TraceRow(0, _first_value(distance, best), 0.0, 0.0, n, solving, math.nan, "start"),
         TraceRow(steps, value, lower, passes, n + n * int(passes), solving, math.nan, "pass"),
     ]
     x = weights @ start.pool[at].astype(np.float64)
@@ -122,9 +123,9 @@ def _narrow(value: float, error: float) -> float:
     return max(0.5 * near * near * (1.0 - 8.0 * UNIT) - TINY if error else value - TINY, 0.0)
 
 
-def _first_value(distance: Distance) -> float:
-    """At least f at the best single atom."""
-    away = distance.rows - distance.target
-    square = float(np.einsum("ij,ij->i", away, away).min())
+def _first_value(distance: Distance, best: int) -> float:
+    """At least f at this atom alone."""
+    away = distance.rows[best] - distance.target
+    square = float(away @ away)
     p = len(distance.target)
     return _widen(0.5 * square * (1.0 + gamma(p + 8)) + p * TINY, distance.error)

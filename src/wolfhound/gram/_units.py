@@ -7,6 +7,7 @@ origin lose less. Each entry is rounded once: by its difference from the centre.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -72,8 +73,9 @@ def choose_units(rows: Matrix) -> tuple[Units, Vector]:
     """Centre at the mean of some rows, make their largest entry less than 1, and convert them."""
     centre = rows.sum(axis=0, dtype=np.float64) / len(rows)
     away = np.subtract(rows, centre, order="C")
-    exponent = exponent_of(float(np.abs(away).max()))
-    return Units(centre, exponent), np.asarray(away * np.ldexp(1.0, -exponent))
+    exponent = exponent_of(max(float(away.max()), -float(away.min())))
+    away *= math.ldexp(1.0, -exponent)
+    return Units(centre, exponent), away
 
 
 def exponent_of(top: float) -> int:
