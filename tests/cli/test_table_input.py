@@ -35,7 +35,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_first_command_works(run: Run, here: Path) -> None:
-    ran = run("herd", "flights.csv", "-m", 500, "--by", "carrier", "-o", "core.parquet")
+    ran = run(
+        "herd", "flights.csv", "-m", 500, "--by", "carrier", "-o", "core.parquet", "--report", "core.html"
+    )
     assert ran.code == 0
     for said in (
         "63 of 2,000 rows left out for missing values: dep_time (54)",
@@ -51,6 +53,9 @@ def test_the_first_command_works(run: Run, here: Path) -> None:
     assert rows[COUNTED].notna().all(axis=None)
     assert core["carrier"].tolist() == rows["carrier"].tolist()
     np.testing.assert_array_equal(core["arr_delay"], rows["arr_delay"])
+    page = Path("core.html").read_text()
+    assert "63 of 2,000 rows left out for missing values" in page
+    assert f"row {core['id'].max()}" in page  # ids are those of the table, of whose rows some are left out
 
 
 def test_six_lines_of_python(run: Run, here: Path) -> None:

@@ -223,8 +223,7 @@ class HerdResult(Shown):
         table = atoms if isinstance(atoms, TableAtoms) else getattr(self.session, "table", None)
         given = as_atoms(atoms) if atoms is not None else self.session.atoms if self.session else None
         if given is not None:
-            ids = self.ids if table is None else table.find_places(self.ids, "ids")
-            sample, chosen = take_drawn(given, ids)
+            sample, chosen = take_drawn(given, self.ids, table)
         figure = draw_herd(
             sizes=self.curve.sizes.astype(np.float64),
             mmd=self.curve.mmd,
@@ -265,9 +264,10 @@ class HerdResult(Shown):
         return _describe(self)
 
 
-def take_drawn(atoms: Atoms, ids: Ids) -> tuple[Matrix, Matrix]:
-    """Rows for a picture: some of all, and the chosen."""
+def take_drawn(atoms: Atoms, ids: Ids, table: TableAtoms | None = None) -> tuple[Matrix, Matrix]:
+    """Rows for a picture: some of all, and the chosen; with a table, ids are of its rows."""
     n = atoms.shape[0]
+    ids = ids if table is None else table.find_places(ids, "ids")
     require(bool(ids.max() < n), "atoms", "the atoms that were herded", f"{n} atoms")
     some = np.random.default_rng(0).choice(n, min(n, _DRAWN), replace=False)
     return atoms.take(some), atoms.take(ids)

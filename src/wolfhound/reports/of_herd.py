@@ -26,6 +26,7 @@ def tell_herd(result: HerdResult, labels: Labels) -> Story:
         ("of", describe_atoms(result.fingerprint)),
         ("near by", result.space),
         ("measured on", result.reference),
+        *(() if result.table is None else result.table.notes),
     )
     told = f"{len(result.ids):,} rows, {nearer} closer to all rows than a random subset" if known else ""
     return Story(
@@ -79,7 +80,7 @@ def _draw_rows(result: HerdResult) -> Iterator[Chart]:
     """The chosen rows among the others, if the rows are still at hand."""
     if result.session is None:
         return
-    sample, chosen = take_drawn(result.session.atoms, result.ids)
+    sample, chosen = take_drawn(result.session.atoms, result.ids, result.session.table)
     others, dots = project_rows(sample, chosen)
     sizes = 7.0 * np.sqrt(np.clip(result.weights * len(result.weights), 0.1, 6.0))
     data = [
