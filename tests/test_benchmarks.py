@@ -268,6 +268,10 @@ def test_every_marked_table_is_known_and_every_known_one_marked() -> None:
     )
 
 
+def test_tables_of_the_documentation_are_those_of_the_results() -> None:
+    assert doc_tables().main(["--check"]) == 0
+
+
 def test_cells_of_tables_are_rounded() -> None:
     tables = doc_tables()
     shown = [tables.show(cell) for cell in (1234567, 1234.5, 83.5, 0.0123456, 0.00012345, 0.0, None, "never")]

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 REGION = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 PROMISE, POLICY = "claim_promise", "claim_policy_tabular"
 EXACT = ("Scan", "Int8Scan")
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -159,6 +159,17 @@ def policies() -> str:
     )
 
 
+def steps_of_policies() -> str:
+    """What an iteration of Algorithm 5 costs against n."""
+    heads = ["n", "oracle", "preprocessing, s", "memory, MB", "ms per iteration", "atoms scored per query"]
+    heads += ["gap ratio, first step", "later"]
+    keys = ("n", "oracle", "preprocessing_s", "megabytes", "ms_per_step", "scored_per_query")
+    keys += ("gap_ratio", "gap_ratio_later")
+    unbuilt = {"preprocessing_s": None, "megabytes": None}
+    rows = [row | (unbuilt if row["oracle"] == "Scan" else {}) for row in read_rows(POLICY, table="policies")]
+    return draw(heads, [[row[key] for key in keys] for row in rows])
+
+
 def four() -> str:
     """The paper's four columns, exact and sublinear, for its three problems."""
     heads = ["problem", "algorithm", "preprocessing, s", "space, MiB", "iterations", "ms per iteration"]
@@ -178,7 +189,40 @@ def four() -> str:
     for row in runs:
         if row["oracle"] in (faster["oracle"], "LshIndex"):
             lines.append(["policies, smooth", f"Alg. 5, {row['oracle']}", *(row[key] for key in keys)])
-    return draw(heads, lines)
+    return f"{draw(heads, lines)}\n\nFrom `benchmarks/{PROMISE}.py` and `benchmarks/{POLICY}.py`."
+
+
+def rivals() -> str:
+    """Indexes at an equal gap ratio."""
+    heads = ["queries", "ratio wanted", "index", "parameters", "ratio", "candidates", "us, in a batch"]
+    heads += ["us, alone", "build, s", "MiB"]
+    keys = ("data", "wanted", "index", "parameters", "ratio", "candidates", "microseconds")
+    keys += ("microseconds_single", "build_seconds", "megabytes")
+    return draw(heads, [[row.get(key) for key in keys] for row in read_rows("claim_lsh")])
+
+
+def planted() -> str:
+    """How often an index with a promise fails."""
+    heads = ["data", "atoms", "c", "tau", "copies", "trials", "failures", "95 %", "promised", "candidates"]
+    return draw(
+        heads,
+        [
+            [
+                *(row[key] for key in ("data", "atoms", "c", "tau", "copies", "trials", "failures")),
+                f"{show(row['low'])} .. {show(row['high'])}",
+                row["promised"],
+                row["candidates"],
+            ]
+            for row in read_rows("claim_adaptive", table="planted")
+        ],
+    )
+
+
+def adaptive() -> str:
+    """Failures along runs that follow an index."""
+    rows = read_rows("claim_adaptive", table="runs")
+    keys = [key for key in rows[0] if key != "table"]
+    return draw([key.replace("_", " ") for key in keys], [[row[key] for key in keys] for row in rows])
 
 
 def summary() -> str:
@@ -220,11 +264,13 @@ SUMMARY = """\
 - **It pays with its build included, where problems share their atoms.** At 1e6 x 128 a problem takes
   {hashed} s by Algorithm 2 on `LshIndex`, after a build of {build} s, and {coded} s by Algorithm 1 on
   `Int8Scan`: hashing is ahead from problem {first} on. 1,000 picks of herding take {picks} s with the
-  build, and {exact_picks} s by exact passes with theirs: {share} of the time.
+  build, and {exact_picks} s by exact passes with theirs: {share} of the time
+  (`benchmarks/claim_promise.py`).
 - **Inside the hull random samples do it too.** The best of 1,000 fresh random atoms per step needs no build
   and {few} s per problem. Hashing is ahead of random samples {rival} inside the hull, and {edge} at its
-  boundary, where samples must be confirmed by passes again and again.
-- **Another method needs neither.** `minimize` with its default takes {default} s for the same problem. Its
+  boundary, where samples must be confirmed by passes again and again (`benchmarks/claim_promise.py`).
+- **Another method needs neither.** `minimize` with its default takes {default} s for the same problem
+  (`benchmarks/claim_promise.py`). Its
   method is not one of the paper's; it is the reason why theirs are not the default."""
 
 
@@ -254,6 +300,10 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "promise-herding": herding,
     "promise-growth": growth,
     "policy-whole": policies,
+    "policy-steps": steps_of_policies,
+    "lsh": rivals,
+    "adaptive-planted": planted,
+    "adaptive-runs": adaptive,
 }
 
 
