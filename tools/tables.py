@@ -163,8 +163,8 @@ def steps_of_policies() -> str:
     """What an iteration of Algorithm 5 costs against n."""
     heads = ["n", "oracle", "preprocessing, s", "memory, MB", "ms per iteration", "atoms scored per query"]
     heads += ["gap ratio, first step", "later"]
-    keys = ("n", "oracle", "preprocessing_s", "megabytes", "ms_per_step", "scored_per_query")
-    keys += ("gap_ratio", "gap_ratio_later")
+    keys = ["n", "oracle", "preprocessing_s", "megabytes", "ms_per_step", "scored_per_query"]
+    keys += ["gap_ratio", "gap_ratio_later"]
     unbuilt = {"preprocessing_s": None, "megabytes": None}
     rows = [row | (unbuilt if row["oracle"] == "Scan" else {}) for row in read_rows(POLICY, table="policies")]
     return draw(heads, [[row[key] for key in keys] for row in rows])
@@ -196,8 +196,8 @@ def rivals() -> str:
     """Indexes at an equal gap ratio."""
     heads = ["queries", "ratio wanted", "index", "parameters", "ratio", "candidates", "us, in a batch"]
     heads += ["us, alone", "build, s", "MiB"]
-    keys = ("data", "wanted", "index", "parameters", "ratio", "candidates", "microseconds")
-    keys += ("microseconds_single", "build_seconds", "megabytes")
+    keys = ["data", "wanted", "index", "parameters", "ratio", "candidates", "microseconds"]
+    keys += ["microseconds_single", "build_seconds", "megabytes"]
     return draw(heads, [[row.get(key) for key in keys] for row in read_rows("claim_lsh")])
 
 
