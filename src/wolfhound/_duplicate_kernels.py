@@ -14,7 +14,7 @@ _STEP = 16
 """Entries between two looks whether rows are too far apart already."""
 
 
-class Grid(NamedTuple):
+class RowCells(NamedTuple):
     """Cells of rows by some coordinates.
 
     Attributes
@@ -73,7 +73,7 @@ def _first_near(rows: Matrix, i: int, best: int, head: int, links: Ids, unit: fl
 
 
 @kernel
-def lead(rows: Matrix, span: tuple[int, int], grid: Grid, unit: float, limit: float, group: Ids) -> None:
+def lead(rows: Matrix, span: tuple[int, int], grid: RowCells, unit: float, limit: float, group: Ids) -> None:
     """Write for each row of a span the first kept row within the limit; a row that has none is kept.
 
     Rows before the span must have been looked at.

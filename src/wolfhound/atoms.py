@@ -387,5 +387,5 @@ def _print_of(atoms: Atoms, start: int = 0, stop: int | None = None) -> PartPrin
     if rows is None:
         rows = atoms.take(start + (np.arange(n) if some is None else np.unique(some).astype(np.int64)))
     data = np.ascontiguousarray(rows.astype(rows.dtype.newbyteorder("<"), copy=False))
-    digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+    digest = hashlib.blake2b(data.data, digest_size=16).hexdigest()
     return PartPrint(n, d, _NAMES[atoms.dtype], digest)

@@ -193,7 +193,7 @@ def _make_grid(rows: Matrix, within: float) -> Any:
 
     Coordinates of unit vectors differ by no more than rows do; `reach` also pays for their rounding.
     """
-    from wolfhound._duplicate_kernels import Grid  # noqa: PLC0415 - numba is slow to load
+    from wolfhound._duplicate_kernels import RowCells  # noqa: PLC0415 - numba is slow to load
 
     n, d = rows.shape
     # Powers of two, so that sums of squares of huge rows stay finite.
@@ -213,7 +213,7 @@ def _make_grid(rows: Matrix, within: float) -> Any:
     counts = np.array([len(axis.edges) + 1 for axis in chosen], np.int64)
     strides = np.concatenate([[1], np.cumprod(counts)[:-1]]).astype(np.int64)
     heads, tails = np.full((2, int(np.prod(counts))), -1)
-    return Grid(own, low, high, strides, heads, tails, np.full(n, -1))
+    return RowCells(own, low, high, strides, heads, tails, np.full(n, -1))
 
 
 def _principal(rows: Vector) -> Vector:

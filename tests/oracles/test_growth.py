@@ -17,7 +17,7 @@ from wolfhound import ClusterIndex, FileAtoms, Int8Scan, Ladder, LshIndex, Scan,
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Matrix
 from wolfhound.oracles.buckets import fill_buckets
-from wolfhound.oracles.growth import CROWDED, Origin, crowding
+from wolfhound.oracles.growth import CROWDED, Ancestry, crowding
 from wolfhound.oracles.int8.codes import Codes
 from wolfhound.oracles.int8.encoding import encode_atoms
 
@@ -194,7 +194,7 @@ def offsets_of(*sizes: int) -> NDArray[np.int64]:
 
 
 def test_when_it_pays_to_build_anew() -> None:
-    origin = Origin(n=100, crowding=10.0)
+    origin = Ancestry(n=100, crowding=10.0)
     assert crowding(offsets_of(*[10] * 10)) == 10.0
     assert not origin.edit(90).is_stale(offsets_of(*[19] * 10))
     assert origin.edit(90).is_stale(offsets_of(*[21] * 10))  # each holds twice as many

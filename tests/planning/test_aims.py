@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from wolfhound.machine import Calibration
-from wolfhound.planning.aims import Aim
+from wolfhound.planning.aims import TauAim
 from wolfhound.planning.plan import plan
 from wolfhound.planning.report import Plan
 from wolfhound.planning.theorems import PROVED, UNPROVED
@@ -17,7 +17,7 @@ from wolfhound.planning.theorems import PROVED, UNPROVED
 FIXED = Calibration()
 
 
-def aim_at(tau: float | None, d: int = 16) -> Aim:
+def aim_at(tau: float | None, d: int = 16) -> TauAim:
     aim = plan(n=10**6, d=d, ratio=0.9, tau=tau, calibration=FIXED).aim
     assert aim is not None
     return aim

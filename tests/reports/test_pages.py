@@ -17,7 +17,7 @@ import wolfhound as wh
 from tests.reports.cases import CASES, HOSTILE, make
 from wolfhound.reports import page, report
 from wolfhound.reports.kinds import TELLERS
-from wolfhound.reports.story import Labels
+from wolfhound.reports.story import RowLabels
 
 VOID = {"meta", "link", "img", "input", "br", "hr"}
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
@@ -64,7 +64,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_page(result: object, **told: Any) -> str:
-    labels = Labels(told.get("names"), told.get("thumbnails"))
+    labels = RowLabels(told.get("names"), told.get("thumbnails"))
     return report.make_page(result, told.get("title"), labels, told.get("plan"), told.get("command"))
 
 

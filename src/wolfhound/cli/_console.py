@@ -23,16 +23,16 @@ TYPED: ContextVar[str] = ContextVar("typed", default="")
 
 def stdout() -> Console:
     """Return the console for results."""
-    return _console(Stream(sys.stdout, name_stdout))
+    return _console(StandardStream(sys.stdout, name_stdout))
 
 
 def stderr() -> Console:
     """Return the console for everything else."""
     # A run does not end because nobody can hear how far it is.
-    return _console(Stream(sys.stderr, lambda: contextlib.suppress(OSError)))
+    return _console(StandardStream(sys.stderr, lambda: contextlib.suppress(OSError)))
 
 
-def _console(file: Stream) -> Console:
+def _console(file: StandardStream) -> Console:
     console = _Console(file=cast("IO[str]", file), highlight=False)
     if not console.is_terminal:
         console.width = _PIPED_WIDTH  # a pipe has no width: lines must not be folded for it
@@ -44,7 +44,7 @@ class _Console(Console):
         raise  # the frame of all commands knows what to do  # noqa: PLE0704
 
 
-class Stream:
+class StandardStream:
     """A stream that was there when the process began; `guard` hears of what cannot be written."""
 
     def __init__(self, stream: IO[str], guard: Callable[[], AbstractContextManager[None]]) -> None:
@@ -74,6 +74,6 @@ def name_stdout() -> Iterator[None]:
 
 def write(text: str) -> None:
     """Write a text to stdout as it stands."""
-    stream = Stream(sys.stdout, name_stdout)
+    stream = StandardStream(sys.stdout, name_stdout)
     stream.write(text)
     stream.flush()

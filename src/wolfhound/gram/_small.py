@@ -67,7 +67,7 @@ class Small(NamedTuple):
 
     def _make_room(self, d: int, rooms: threading.local | None) -> kernels.Workspace:
         size = self.cap, self.atoms.gram.shape[0], d
-        known = getattr(rooms, "last", None)
+        known: tuple[object, kernels.Workspace] | None = getattr(rooms, "last", None)
         if known is not None and known[0] == size:
             return known[1]
         room = kernels.make_workspace(*size)

@@ -42,6 +42,10 @@ class Session(Protocol):
     def atoms(self) -> Atoms:
         """What was herded."""
 
+    @property
+    def table(self) -> TableAtoms | None:
+        """The table that it was."""
+
     def extend(self, m: int, *, max_seconds: float, callback: Callback | None) -> dict[str, Any]:
         """Go on to m atoms; return the fields of the result."""
 
@@ -220,7 +224,7 @@ class HerdResult(Shown):
         if title is not None:
             kind(title, "title", "a string", str)
         chosen = sample = None
-        table = atoms if isinstance(atoms, TableAtoms) else getattr(self.session, "table", None)
+        table = atoms if isinstance(atoms, TableAtoms) else self.session.table if self.session else None
         given = as_atoms(atoms) if atoms is not None else self.session.atoms if self.session else None
         if given is not None:
             sample, chosen = take_drawn(given, self.ids, table)

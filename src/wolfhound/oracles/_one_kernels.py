@@ -188,7 +188,7 @@ def best_of_some(rows: Matrix, query: Vector, ids: Ids, exclude: Ids, bare: Bare
 # ---------------------------------------------------------------- rows that can still win
 
 
-class Reference(NamedTuple):
+class KeptScores(NamedTuple):
     """What a full pass left, see `ReferencePass`."""
 
     query: Vector
@@ -199,7 +199,7 @@ class Reference(NamedTuple):
 
 
 BareReference: TypeAlias = tuple[Vector, float, float, Singles, Singles]
-"""The fields of a `Reference`."""
+"""The fields of a `KeptScores`."""
 
 
 @fast_kernel
@@ -234,7 +234,7 @@ def screen_rule(query: Vector, size: float, known: Vector, known_size: float, sc
 
 
 @kernel
-def _bound_chunk(known: Reference, rule: ScreenRule, exclude: Ids, first: int, room: Vector) -> Vector:
+def _bound_chunk(known: KeptScores, rule: ScreenRule, exclude: Ids, first: int, room: Vector) -> Vector:
     """Upper bounds of a chunk of atoms, -inf for excluded ones."""
     stop = min(first + CHUNK, known.scores.shape[0])
     out = room[: stop - first]
@@ -247,7 +247,7 @@ def _bound_chunk(known: Reference, rule: ScreenRule, exclude: Ids, first: int, r
 
 @kernel
 def _threshold(
-    rows: Matrix, query: Vector, exclude: Ids, known: Reference, rule: ScreenRule, room: Vector
+    rows: Matrix, query: Vector, exclude: Ids, known: KeptScores, rule: ScreenRule, room: Vector
 ) -> tuple[float, int]:
     """Best score of atoms with high upper bounds, far apart; and how many these are."""
     n = rows.shape[0]
@@ -268,7 +268,7 @@ def _threshold(
 
 
 @kernel
-def _highest(known: Reference, rule: ScreenRule, exclude: Ids, room: Vector, k: int) -> Ids:
+def _highest(known: KeptScores, rule: ScreenRule, exclude: Ids, room: Vector, k: int) -> Ids:
     """The k atoms of highest upper bounds that are not excluded, or all, in no order."""
     keys, ids, fill, floor = np.empty((1, k)), np.empty((1, k), np.int64), np.zeros(1, np.int64), -np.inf
     for first in range(0, known.scores.shape[0], CHUNK):
@@ -293,7 +293,7 @@ def best_of_near(
 
     Returns `TOO_MANY` if more than a small share can win.
     """
-    top, known = Top(*bare), Reference(*reference)
+    top, known = Top(*bare), KeptScores(*reference)
     rule = screen_rule(query, size, known.query, known.size, known.scale)
     if rule.slope <= 0.0 or rule.rho > 0.5 * size:
         return TOO_MANY

@@ -21,7 +21,7 @@ from wolfhound.oracles._kmeans import kmeans, kmeans_products, nearest
 from wolfhound.oracles._order_kernels import Promises
 from wolfhound.oracles._scale import FAR, sample_rows, scale_rows, unit_of
 from wolfhound.oracles.buckets import Buckets, BucketTable, ProbingIndex, default_budget, fill_buckets
-from wolfhound.oracles.growth import Origin, delete_rows, follow_budget, insert_rows, wants_rebuild
+from wolfhound.oracles.growth import Ancestry, delete_rows, follow_budget, insert_rows, wants_rebuild
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8._one_kernels import bound_queries
 from wolfhound.oracles.int8.codes import Codes
@@ -122,12 +122,12 @@ class ClusterIndex(ProbingIndex):
         *,
         budget: int,
         proof: bool = False,
-        origin: Origin | None = None,
+        origin: Ancestry | None = None,
     ) -> None:
         super().__init__(atoms, [BucketTable(buckets, clusters)], budget=budget, proof=proof)
         self._clusters = clusters
         self._buckets = buckets
-        self._origin = Origin.begin(buckets) if origin is None else origin
+        self._origin = Ancestry.begin(buckets) if origin is None else origin
 
     @classmethod
     def build(
@@ -164,7 +164,7 @@ class ClusterIndex(ProbingIndex):
         sample = sample_rows(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
         made = Clusters.train(sample, chosen, n, seed=seed)
         buckets = fill_buckets(rows, made, sample.mean(axis=0, dtype=np.float64))
-        origin = Origin.begin(buckets, seed)
+        origin = Ancestry.begin(buckets, seed)
         return cls(rows, made, buckets, budget=first, proof=flag(proof, "proof"), origin=origin)
 
     def with_budget(self, budget: int) -> ClusterIndex:
@@ -187,7 +187,7 @@ class ClusterIndex(ProbingIndex):
             Rows in memory are joined to atoms in memory; all else stays where it is.
         rebuild
             Whether to train k-means again on all atoms; default: where it pays, see
-            `Origin.is_stale`.
+            `Ancestry.is_stale`.
         """
         atoms, added = append_rows(self._atoms, rows)
         edit = partial(insert_rows, self._buckets, self._clusters, atoms, added)
@@ -255,7 +255,7 @@ class ClusterIndex(ProbingIndex):
             centres = stored.array("centres", np.float32, (None, d), low=-FAR, high=FAR)
             codes = Codes.of(stored, params["centre_codes"], centres.shape, "centre_codes")
             buckets = Buckets.of(stored, params["codes"], rows.shape, len(centres), "codes")
-            origin = Origin.of(params, buckets)
+            origin = Ancestry.of(params, buckets)
         budget, proof = saved.read_probing(stored, buckets.codes, rows)
         clusters = Clusters(centres, unit, codes)
         return cls(rows, clusters, buckets, budget=budget, proof=proof, origin=origin)

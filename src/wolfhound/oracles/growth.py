@@ -27,7 +27,7 @@ _LARGEST = 1 << 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Ancestry:
     """How an index was built, and how far edits have taken it from there.
 
     Attributes
@@ -52,11 +52,11 @@ class Origin:
     bucket: float | None = None
 
     @classmethod
-    def begin(cls, buckets: Buckets, seed: int = 0, **settings: Any) -> Origin:
+    def begin(cls, buckets: Buckets, seed: int = 0, **settings: Any) -> Ancestry:
         """Return that of an index which was just built."""
         return cls(n=buckets.codes.n, crowding=crowding(buckets.offsets), seed=seed, **settings)
 
-    def edit(self, rows: int) -> Origin:
+    def edit(self, rows: int) -> Ancestry:
         """Return that of the index after so many rows came or went."""
         return replace(self, edits=self.edits + rows)
 
@@ -72,7 +72,7 @@ class Origin:
         return fuller or 2 * n < self.n or self.edits >= self.n
 
     @classmethod
-    def of(cls, params: Mapping[str, Any], buckets: Buckets) -> Origin:
+    def of(cls, params: Mapping[str, Any], buckets: Buckets) -> Ancestry:
         """Return one that was saved; that of a fresh index, if none was."""
         if "origin" not in params:
             return cls.begin(buckets)
@@ -102,7 +102,7 @@ def crowding(offsets: Ints) -> float:
     return float(np.square(sizes).sum() / offsets[-1])
 
 
-def wants_rebuild(wish: bool | None, origin: Origin, offsets: Ints | None = None) -> bool:
+def wants_rebuild(wish: bool | None, origin: Ancestry, offsets: Ints | None = None) -> bool:
     """Whether to build anew: as the caller wishes, else where it pays; without offsets, if that is sure."""
     if wish is not None:
         return flag(wish, "rebuild")

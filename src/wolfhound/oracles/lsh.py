@@ -20,7 +20,7 @@ from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._question import Question, check_question, check_thresholds
 from wolfhound.oracles.buckets import Bucketing, Buckets, BucketTable, ProbingIndex, Round, default_budget
-from wolfhound.oracles.growth import Origin, delete_rows, follow_budget, insert_rows, wants_rebuild
+from wolfhound.oracles.growth import Ancestry, delete_rows, follow_budget, insert_rows, wants_rebuild
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.lsh_tables import HashTables, draw_tables
@@ -66,9 +66,9 @@ class LshIndex(ProbingIndex):
         budget: int,
         promise: Promise,
         proof: bool = False,
-        origin: Origin | None = None,
+        origin: Ancestry | None = None,
     ) -> None:
-        self._origin = Origin.begin(tables.all[0].buckets) if origin is None else origin
+        self._origin = Ancestry.begin(tables.all[0].buckets) if origin is None else origin
         super().__init__(atoms, tables.all, budget=budget, proof=proof)
         self._tables = tables
         self._promise = promise
@@ -144,7 +144,7 @@ class LshIndex(ProbingIndex):
             bucket=bucket,
             rng=np.random.default_rng(count(seed, "seed")),
         )
-        origin = Origin.begin(made.all[0].buckets, seed, axes=axes, bucket=bucket)
+        origin = Ancestry.begin(made.all[0].buckets, seed, axes=axes, bucket=bucket)
         return cls(rows, made, budget=first, promise=promise, proof=flag(proof, "proof"), origin=origin)
 
     # ------------------------------------------------------------ what it is
@@ -246,7 +246,7 @@ class LshIndex(ProbingIndex):
             Rows in memory are joined to atoms in memory; all else stays where it is.
         rebuild
             Whether to draw hashes for all atoms again; default: where it pays, see
-            `Origin.is_stale`.
+            `Ancestry.is_stale`.
         """
         atoms, added = append_rows(self._atoms, rows)
         edit = partial(insert_rows, atoms=atoms, added=added)
@@ -286,7 +286,7 @@ class LshIndex(ProbingIndex):
                 atoms, self._promise, axes=origin.axes, bucket=origin.bucket, seed=origin.seed
             )
             settings = {"axes": origin.axes, "bucket": origin.bucket}
-            origin = Origin.begin(tables.all[0].buckets, origin.seed, **settings)
+            origin = Ancestry.begin(tables.all[0].buckets, origin.seed, **settings)
         else:
             promise = self._promise
         budget = follow_budget(self._budget, self._atoms, atoms)
@@ -317,7 +317,7 @@ class LshIndex(ProbingIndex):
             tables, promise = HashTables.of(stored, rows.shape), Promise.of(stored.params)
             if promise.taus:
                 tables.aim(np.array(promise.cuts))  # refuses what does not fit the tables
-            origin = Origin.of(stored.params, tables.all[0].buckets)
+            origin = Ancestry.of(stored.params, tables.all[0].buckets)
         budget, proof = saved.read_probing(stored, tables.all[0].buckets.codes, rows)
         return cls(rows, tables, budget=budget, promise=promise, proof=proof, origin=origin)
 

@@ -1,4 +1,4 @@
-"""`Aim`: the tau for which an index with a promise costs least.
+"""`TauAim`: the tau for which an index with a promise costs least.
 
 A high tau is found in few atoms, but fewer queries have an atom at it; the others are
 answered "none", which only a pass confirms. A low tau is there for every query, and
@@ -24,7 +24,7 @@ _STEPS = 60
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
+class TauAim:
     """An index with a promise, at the tau with the least time per query.
 
     Attributes
@@ -68,7 +68,7 @@ class Aim:
 
 def choose_aim(
     work: Workload, typical: float, *, delta: float, tau: float | None, passing: float
-) -> Aim | None:
+) -> TauAim | None:
     """Choose tau for the cheapest index that takes one; None if there is none.
 
     Parameters
@@ -94,7 +94,7 @@ def choose_aim(
                 reached = 1.0 - _miss(each, work.n, half)
                 seconds = cost.query + (1.0 - reached) * passing
                 found.append(
-                    Aim(
+                    TauAim(
                         title=kind.title,
                         recipe=cost.recipe,
                         tau=each,

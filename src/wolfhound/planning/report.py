@@ -14,7 +14,7 @@ import numpy as np
 from wolfhound import plot, theory
 from wolfhound.markup import Shown, Summary
 from wolfhound.oracles.indexes import INDEXES, Workload
-from wolfhound.planning.aims import Aim
+from wolfhound.planning.aims import TauAim
 from wolfhound.planning.options import Option, basis_lines, options_grid, options_table, weigh
 from wolfhound.planning.sample import Facts
 from wolfhound.planning.text import about_text, count_text, queries_text, seconds_text, table_lines
@@ -59,7 +59,7 @@ class Plan(Shown):
     exponents : Exponents
         What the theorems say.
     copies : Copies
-    aim : Aim, optional
+    aim : TauAim, optional
         An index with a promise at the tau with the least time per query.
     options : tuple of Option
         What every oracle costs at this ratio: the first is a scan, the last `minimize`.
@@ -80,7 +80,7 @@ class Plan(Shown):
     facts: Facts | None
     exponents: Exponents
     copies: Copies
-    aim: Aim | None
+    aim: TauAim | None
     options: tuple[Option, ...]
     chosen: Option
     best: Option

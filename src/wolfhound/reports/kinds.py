@@ -7,10 +7,10 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from wolfhound.reports.story import Labels, Story
+from wolfhound.reports.story import RowLabels, Story
 from wolfhound.validate import describe
 
-Teller: TypeAlias = Callable[[Any, Labels], Story]
+Teller: TypeAlias = Callable[[Any, RowLabels], Story]
 """A result, and what its atoms are called, to all that is told of it."""
 
 TELLERS = {

@@ -12,10 +12,10 @@ from wolfhound.markup import list_weights
 from wolfhound.planning.text import seconds_text
 from wolfhound.reports import figures
 from wolfhound.reports.of_run import LISTED, describe_atoms
-from wolfhound.reports.story import Chart, Labels, Section, Story
+from wolfhound.reports.story import Chart, RowLabels, Section, Story
 
 
-def tell_design(result: Design, labels: Labels) -> Story:
+def tell_design(result: Design, labels: RowLabels) -> Story:
     """Tell of weights over candidates."""
     efficiency = show_efficiency(result.efficiency)
     asked = (
@@ -81,7 +81,7 @@ def _draw_support(result: Design) -> Chart:
     return Chart(title, label, (("weights", figure),), grid)
 
 
-def tell_runs(result: ExactDesign, labels: Labels) -> Story:
+def tell_runs(result: ExactDesign, labels: RowLabels) -> Story:
     """Tell of whole numbers of runs."""
     efficiency = show_efficiency(result.efficiency)
     proof = "The efficiency is proved against designs of any weights, which whole runs may not reach."
@@ -99,7 +99,7 @@ def tell_runs(result: ExactDesign, labels: Labels) -> Story:
     )
 
 
-def tell_ellipsoid(result: Ellipsoid, labels: Labels) -> Story:
+def tell_ellipsoid(result: Ellipsoid, labels: RowLabels) -> Story:
     """Tell of the smallest ellipsoid that holds all points."""
     pairs = [
         (i, None, weight) for i, weight in zip(result.ids.tolist(), result.weights.tolist(), strict=True)

@@ -14,10 +14,10 @@ from wolfhound.markup import Grid, bar, drop_ids
 from wolfhound.planning.text import seconds_text
 from wolfhound.reports import figures
 from wolfhound.reports.of_run import LISTED, describe_atoms, tell_oracle
-from wolfhound.reports.story import Chart, Labels, Section, Story
+from wolfhound.reports.story import Chart, RowLabels, Section, Story
 
 
-def tell_herd(result: HerdResult, labels: Labels) -> Story:
+def tell_herd(result: HerdResult, labels: RowLabels) -> Story:
     """Tell of rows that stand for all."""
     known = not math.isnan(result.gain)
     nearer = f"{result.gain:.3g} times" if known else "-"
@@ -57,7 +57,7 @@ def _say_quality(result: HerdResult) -> tuple[str, ...]:
     return (f"MMD {result.mmd:.4g}; of random subsets of as many rows {random}.",)
 
 
-def _list_rows(result: HerdResult, labels: Labels) -> Iterator[Grid]:
+def _list_rows(result: HerdResult, labels: RowLabels) -> Iterator[Grid]:
     most = float(result.weights.max())
     rows = []
     for at, i in enumerate(result.ids[:LISTED].tolist()):

@@ -14,7 +14,7 @@ from wolfhound.markup import Grid
 from wolfhound.planning.text import seconds_text
 from wolfhound.reports import figures
 from wolfhound.reports.of_run import describe_atoms
-from wolfhound.reports.story import Chart, Labels, Section, Story
+from wolfhound.reports.story import Chart, RowLabels, Section, Story
 
 _LISTED = 40
 _TOP = 4
@@ -22,7 +22,7 @@ _SIDE = 400  # pixels of a map; larger ones are thinned
 _BINS = 40
 
 
-def tell_many(result: ManyResult, labels: Labels) -> Story:
+def tell_many(result: ManyResult, labels: RowLabels) -> Story:
     """Tell of a run of `minimize_many`."""
     m = len(result)
     ended = [(status.name, status.value, f"{number:,}") for status, number in result.tally()]
@@ -68,7 +68,7 @@ def _largest(values: Vector) -> float:
     return float(values[np.isfinite(values)].max(initial=0.0))
 
 
-def _list_targets(result: ManyResult, labels: Labels) -> Grid:
+def _list_targets(result: ManyResult, labels: RowLabels) -> Grid:
     rows = []
     for i in range(min(len(result), _LISTED)):
         here = slice(result.indptr[i], result.indptr[i] + min(_TOP, result.support[i]))

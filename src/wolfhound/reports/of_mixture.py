@@ -16,10 +16,10 @@ from wolfhound.mixtures.words import describe_gaps, list_support, show_theta
 from wolfhound.planning.text import seconds_text
 from wolfhound.reports import figures
 from wolfhound.reports.of_run import LISTED
-from wolfhound.reports.story import Chart, Labels, Section, Story
+from wolfhound.reports.story import Chart, RowLabels, Section, Story
 
 
-def tell_mixture(result: MixtureFit, labels: Labels) -> Story:
+def tell_mixture(result: MixtureFit, labels: RowLabels) -> Story:
     """Tell of a mixing distribution."""
     gap = result.gap if math.isfinite(result.gap) else result.gap_on_grid
     asked = (
@@ -85,7 +85,7 @@ def _draw_shrinkage(fit: MixtureFit) -> Chart:
     return Chart(f"How observations are shrunken.{said}".rstrip("."), label, (("means", figure),), grid)
 
 
-def tell_weights(result: WeightsFit, labels: Labels) -> Story:
+def tell_weights(result: WeightsFit, labels: RowLabels) -> Story:
     """Tell of the weights of given components."""
     top = result.top(LISTED)
     caption = f"{len(top):,} of {len(result.support):,} components with weight, the largest first"

@@ -11,17 +11,17 @@ from wolfhound.planning.options import Option
 from wolfhound.planning.report import Plan
 from wolfhound.planning.text import bytes_text, seconds_text
 from wolfhound.reports import figures
-from wolfhound.reports.story import Chart, Labels, Section, Story
+from wolfhound.reports.story import Chart, RowLabels, Section, Story
 
 
-def tell_plan(result: Plan, labels: Labels) -> Story:
+def tell_plan(result: Plan, labels: RowLabels) -> Story:
     """Tell what a run would cost with every oracle."""
     story = _tell(result, "What a run would cost")
     theorems = Section("What the theorems say", tuple(result.theorems()))
     return story._replace(sections=(*story.sections, theorems))
 
 
-def tell_choice(result: Choice, labels: Labels) -> Story:
+def tell_choice(result: Choice, labels: RowLabels) -> Story:
     """Tell which oracle is the cheapest, and why."""
     return _tell(result, "The oracle that pays")
 

@@ -11,13 +11,13 @@ from wolfhound.policy.feed.compare import HEADINGS, Comparison, Standing
 from wolfhound.policy.tabular.result import TabularResult
 from wolfhound.reports import figures
 from wolfhound.reports.of_run import describe_atoms, tell_oracle, tell_proof
-from wolfhound.reports.story import Chart, Labels, Section, Story
+from wolfhound.reports.story import Chart, RowLabels, Section, Story
 
 _LISTED = 40
 _TOP = 4
 
 
-def tell_policy(result: TabularResult, labels: Labels) -> Story:
+def tell_policy(result: TabularResult, labels: RowLabels) -> Story:
     """Tell of a policy and how near the best it is."""
     asked = (
         ("maximise", f"J of {result.problem}"),
@@ -53,7 +53,7 @@ def tell_policy(result: TabularResult, labels: Labels) -> Story:
     )
 
 
-def _list_states(result: TabularResult, labels: Labels) -> Grid:
+def _list_states(result: TabularResult, labels: RowLabels) -> Grid:
     rows = []
     for state in range(min(len(result.policy), _LISTED)):
         held = result.ids[state] >= 0
@@ -64,7 +64,7 @@ def _list_states(result: TabularResult, labels: Labels) -> Grid:
     return Grid(f"The first {len(rows):,} of {len(result.policy):,} states", headings, rows, (0, 4))
 
 
-def tell_comparison(result: Comparison, labels: Labels) -> Story:
+def tell_comparison(result: Comparison, labels: RowLabels) -> Story:
     """Tell how policies fared on the same users."""
     best = result.standings[0]
     seeds = len(best.returns)

@@ -13,7 +13,7 @@ from wolfhound.core import Vector
 from wolfhound.markup import Grid, list_weights
 from wolfhound.planning.text import seconds_text
 from wolfhound.reports import figures
-from wolfhound.reports.story import Chart, Labels, Section, Story
+from wolfhound.reports.story import Chart, RowLabels, Section, Story
 from wolfhound.result import Result, Trace
 
 LISTED = 50
@@ -38,7 +38,7 @@ _KINDS = {
 }
 
 
-def tell_result(result: Result, labels: Labels) -> Story:
+def tell_result(result: Result, labels: RowLabels) -> Story:
     """Tell of one run of `minimize`."""
     top = result.top(LISTED)
     shown = f"{len(top):,} of {result.support:,} atoms with weight, the largest first"

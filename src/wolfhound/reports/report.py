@@ -13,7 +13,7 @@ from pathlib import Path
 from wolfhound.reports.kinds import find_teller
 from wolfhound.reports.page import fill_page, import_plotly
 from wolfhound.reports.render import Renderer
-from wolfhound.reports.story import Labels, Names, Section, Story, Thumbnails
+from wolfhound.reports.story import Names, RowLabels, Section, Story, Thumbnails
 from wolfhound.threads import get_threads
 from wolfhound.validate import kind, require
 from wolfhound.validate import path as checked_path
@@ -82,12 +82,12 @@ def report(
         if text is not None:
             kind(text, name, "a string", str)
     import_plotly()  # says what to install before anything else is done
-    write_file(where, make_page(result, title, Labels(names, thumbnails), plan, command).encode())
+    write_file(where, make_page(result, title, RowLabels(names, thumbnails), plan, command).encode())
     return where
 
 
 def make_page(
-    result: object, title: str | None, labels: Labels, plan: object | None, command: str | None
+    result: object, title: str | None, labels: RowLabels, plan: object | None, command: str | None
 ) -> str:
     """Return the text of the page; see `report`."""
     renderer = Renderer()

@@ -88,7 +88,7 @@ class Story(NamedTuple):
     sections: tuple[Section, ...]
 
 
-class Labels:
+class RowLabels:
     """What stands for an atom: its name, its picture, else its id.
 
     Parameters
