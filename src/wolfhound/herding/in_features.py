@@ -175,6 +175,10 @@ class FeatureSession:
     seed: int
     done: FeatureRun | None = None
 
+    @property
+    def table(self) -> None:
+        """There is none: features are of rows that all count."""
+
     def extend(self, m: int, *, max_seconds: float, callback: Callback | None) -> dict[str, Any]:
         """Go on to m picks, by the schedule of the first ones; return the fields of the result."""
         so_far = 0 if self.done is None else len(self.done.picks)
