@@ -138,7 +138,8 @@ class Tab:
         elif method == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
         elif method == "Runtime.exceptionThrown":
-            self.errors.append(json.dumps(params["exceptionDetails"])[:500])
+            details = params["exceptionDetails"]
+            self.errors.append(details.get("exception", {}).get("description", details["text"]))
         elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
             self.errors.append(params["entry"]["text"])
         elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
