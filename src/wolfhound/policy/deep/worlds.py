@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.policy.answers import Rows
-from wolfhound.validate import describe, require
+from wolfhound.validate import require
 
 Mask: TypeAlias = NDArray[np.bool_]
 
@@ -233,7 +233,8 @@ def as_world(env: object, dim: int | None = None, *, name: str = "env") -> World
         return VectorWorld(env, dim)
     if isinstance(env, GymEnv):
         return OneWorld(env, dim)
-    raise TypeError(f"`{name}` must be a batched or a Gymnasium environment. Got {describe(env)}.")
+    got = "None" if env is None else f"a {type(env).__name__}"
+    raise TypeError(f"`{name}` must be a batched or a Gymnasium environment. Got {got}.")
 
 
 def _check_spaces(env: Any, prefix: str, dim: int | None) -> int:
