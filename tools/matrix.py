@@ -103,9 +103,7 @@ def test(python: Path, tests: Sequence[str], *, lowest: bool) -> bool:
 
 def list_versions(python: Path) -> str:
     """Return the versions that an environment has."""
-    script = (
-        "import importlib.metadata as m, sys; print(*(f'{n} {m.version(n)}' for n in sys.argv[1:]), sep=', ')"
-    )
+    script = "import importlib.metadata, sys; print(*map(importlib.metadata.version, sys.argv[1:]))"
     done = subprocess.run([python, "-c", script, *SHOWN], capture_output=True, text=True, check=True)
     return ", ".join(map(" ".join, zip(SHOWN, done.stdout.split(), strict=True)))
 
