@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from wolfhound.machine import Calibration
 from wolfhound.planning.aims import TauAim
+from wolfhound.planning.options import weigh
 from wolfhound.planning.plan import plan
 from wolfhound.planning.report import Plan
-from wolfhound.planning.theorems import PROVED, UNPROVED
+from wolfhound.planning.sharing import share
+from wolfhound.planning.theorems import PROVED, UNPROVED, Demand
 
 FIXED = Calibration()
 
@@ -68,14 +71,41 @@ def test_an_index_of_half_the_gap_never_ends_herding() -> None:
 
 def test_targets_are_asked_together_and_say_where_an_index_pays() -> None:
     found = sharing(300)
-    exact, index = found.option("int8"), found.index
+    rival, index = found.rival, found.index
     assert found.workload.batch == 300
-    assert exact.queries == PROVED * 300
-    asks = UNPROVED / index.ratio**2
-    start = (index.build_seconds - exact.build_seconds) / (
-        PROVED * exact.query_seconds - asks * index.query_seconds
-    )
-    assert f"from about {float(f'{math.ceil(start):.2g}'):,.0f} targets on" in str(found)
+    assert (rival.name, rival.queries, rival.proves) == ("together", PROVED * 300, True)
+    assert found.chosen is rival
+    assert index.queries == math.ceil(300 * UNPROVED / index.ratio**2)
+    each = [(way.total_seconds - way.build_seconds) / 300 for way in (rival, index)]
+    start = math.ceil((index.build_seconds - rival.build_seconds) / (each[0] - each[1]))
+    assert index.pays_from == start
+    assert f"from about {float(f'{start:.2g}'):,.0f} targets on" in str(found)
+
+
+def test_an_index_costs_less_than_minimize_many_from_where_the_plan_says() -> None:
+    start = int(sharing(600).index.pays_from)
+    for targets, pays in ((start // 2, False), (2 * start, True)):
+        found = sharing(targets)
+        assert (found.index.total_seconds < found.rival.total_seconds) is pays
+        assert found.pays is pays
+
+
+def test_exact_oracles_stand_for_their_atoms() -> None:
+    found = sharing(300)
+    assert [each.objection for each in found.options if each.proves] == ["stands for its atoms"] * 2 + [""]
+
+
+def test_few_atoms_never_want_an_index_for_their_targets() -> None:
+    found = plan(n=10**5, d=128, targets=10**4, ratio=0.9, calibration=FIXED)
+    assert math.isinf(found.index.pays_from)
+    assert f"Against minimize_many {found.index.title} never pays." in str(found)
+
+
+def test_atoms_in_files_are_read_before_targets_are_solved() -> None:
+    work = sharing(300).workload
+    options = weigh(work, Demand(targets=300).at)
+    kept, read = (share(options, replace(work, in_files=where), 300)[-1] for where in (False, True))
+    assert read.build_seconds - kept.build_seconds == pytest.approx(2 * work.nbytes * FIXED.file)
 
 
 def test_targets_beyond_a_chunk_are_asked_in_chunks() -> None:

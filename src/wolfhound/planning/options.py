@@ -35,12 +35,13 @@ class Option:
     queries : float
         Queries that are needed with this ratio.
     build_seconds, query_seconds, total_seconds : float
-        To build it, per query, and both for all queries.
+        To build it, per query, and both for all queries, with what is spent on the answers.
     nbytes : int
         Memory beside the atoms.
     pays_from : float
         Queries, as an exact oracle would ask, from which on it costs less than a
-        scan; inf: never.
+        scan; of a plan for targets, targets from which on it costs less than
+        `minimize_many` over the atoms; inf: never.
     objection : str
         Why it is not eligible; "" if it is.
     details : dict
@@ -66,7 +67,12 @@ class Option:
 
 
 def weigh(
-    work: Workload, queries: Callable[[float], float], *, proof: bool = False, savable: bool = False
+    work: Workload,
+    queries: Callable[[float], float],
+    *,
+    spent: float = 0.0,
+    proof: bool = False,
+    savable: bool = False,
 ) -> tuple[Option, ...]:
     """Weigh all oracles that have a cost model, the exact one that all others must beat first.
 
@@ -76,6 +82,8 @@ def weigh(
         What they are to do.
     queries
         How many, by the gap ratio of the answers.
+    spent
+        Seconds that the caller spends on each answer, whoever gives it.
     proof, savable
         Whether bounds are needed; whether it must be an index that can be saved.
     """
@@ -84,7 +92,7 @@ def weigh(
     found = []
     for kind, each in models:
         needed = queries(each.ratio)
-        saved = scan.query - needed / least * each.query
+        saved = scan.query + spent - needed / least * (each.query + spent)
         found.append(
             Option(
                 name=kind.name,
@@ -97,7 +105,7 @@ def weigh(
                 queries=needed,
                 build_seconds=each.build,
                 query_seconds=each.query,
-                total_seconds=each.build + needed * each.query,
+                total_seconds=each.build + needed * (each.query + spent),
                 nbytes=math.ceil(each.nbytes),
                 pays_from=max(1.0, math.ceil(each.build / saved)) if saved > 0.0 else math.inf,
                 objection=_objection(kind, each, work, proof=proof, savable=savable),

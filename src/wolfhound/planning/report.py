@@ -17,6 +17,7 @@ from wolfhound.oracles.indexes import INDEXES, Workload
 from wolfhound.planning.aims import TauAim
 from wolfhound.planning.options import Option, basis_lines, options_grid, options_table, weigh
 from wolfhound.planning.sample import Facts
+from wolfhound.planning.sharing import solve_seconds
 from wolfhound.planning.text import about_text, count_text, queries_text, seconds_text, table_lines
 from wolfhound.planning.theorems import PROVED, UNPROVED, Copies, Demand, Exponent, Exponents
 from wolfhound.theory import Regime
@@ -62,7 +63,8 @@ class Plan(Shown):
     aim : TauAim, optional
         An index with a promise at the tau with the least time per query.
     options : tuple of Option
-        What every oracle costs at this ratio: the first is a scan, the last `minimize`.
+        What every oracle costs at this ratio: the first is a scan, the last `minimize`, or
+        `minimize_many` if the plan is for targets.
     chosen : Option
         The cheapest that will do.
     best : Option
@@ -96,6 +98,11 @@ class Plan(Shown):
     def pays(self) -> bool:
         """Whether the cheapest is an index that answers without a pass."""
         return self.chosen.indexed
+
+    @property
+    def rival(self) -> Option:
+        """What an index must beat: a scan, or `minimize_many` over the atoms if the plan is for targets."""
+        return self.options[0] if self.demand.targets is None else self.options[-1]
 
     @property
     def index(self) -> Option:
@@ -222,38 +229,32 @@ def _advice(plan: Plan) -> list[str]:
 
 
 def _verdict(plan: Plan) -> Iterator[str]:
-    best, scan, index = plan.chosen, plan.options[0], plan.index
-    against = f"Against {scan.title}"
+    best, rival, index = plan.chosen, plan.rival, plan.index
     if plan.pays:
-        total = seconds_text(scan.total_seconds)
-        yield f"{best.title} pays here: {_cost(best)}, against {total} with {scan.title}."
-        yield f"{against} it pays from {about_text(best.pays_from)} on."
+        total = seconds_text(rival.total_seconds)
+        yield f"{best.title} pays here: {_cost(best)}, against {total} with {rival.title}."
     elif index.objection:
         yield f"An index does not pay here: none reaches the ratio {plan.ratio:g}."
+        return
     else:
         total = seconds_text(best.total_seconds)
         yield f"An index does not pay here: {best.title} takes {total} in all, {index.title} {_cost(index)}."
-        later = f"would pay from {about_text(index.pays_from)} on"
-        yield f"{against} {index.title} {later if math.isfinite(index.pays_from) else 'never pays'}."
+    if plan.demand.targets is None:
+        verb = "it pays" if plan.pays else f"{index.title} would pay"
+        start = f"{verb} from {about_text(index.pays_from)} on"
+        never = f"{index.title} never pays"
+        yield f"Against {rival.title} {start if math.isfinite(index.pays_from) else never}."
 
 
 def _sharing(plan: Plan) -> Iterator[str]:
     """Where one index for many targets pays."""
-    index = plan.index
-    exact = min((each for each in plan.options if each.name in INDEXES and each.proves), key=_total)
-    asks = UNPROVED / index.ratio**2
-    saved = PROVED * exact.query_seconds - asks * index.query_seconds
-    later = index.build_seconds - exact.build_seconds
-    start = max(1.0, math.ceil(later / saved)) if saved > 0.0 else math.inf
-    verdict = f"from about {count_text(start)} targets on" if math.isfinite(start) else "never"
+    index, rival = plan.index, plan.rival
+    start = f"costs less from about {count_text(index.pays_from)} targets on"
     yield (
-        f"`minimize_many(targets, index)` asks {index.title} about {asks:.0f} times per target, "
-        f"an exact oracle {PROVED} times; it costs less than {exact.title} {verdict}, without proof."
+        f"By itself `minimize_many` makes about {PROVED} passes over codes per target, and proves what it "
+        f"finds; it asks {index.title} about {UNPROVED / index.ratio**2:.0f} times, which proves nothing."
     )
-
-
-def _total(each: Option) -> float:
-    return each.total_seconds
+    yield f"Against {rival.title} {index.title} {start if math.isfinite(index.pays_from) else 'never pays'}."
 
 
 def _cost(each: Option) -> str:
@@ -262,10 +263,10 @@ def _cost(each: Option) -> str:
 
 def _trade(plan: Plan) -> Iterator[str]:
     """What the ratio does to the total."""
-    best, scan = plan.best, plan.options[0]
+    best, rival = plan.best, plan.rival
     yield (
         f"Without proof the ratio {plan.best_ratio:g} costs least: {best.title}, "
-        f"{seconds_text(best.total_seconds)} in all ({scan.title} {seconds_text(scan.total_seconds)})."
+        f"{seconds_text(best.total_seconds)} in all ({rival.title} {seconds_text(rival.total_seconds)})."
     )
     if plan.demand.targets is None:
         more = "1/(2c - 1)" if plan.demand.picks is not None else "1/c^2"
@@ -343,7 +344,8 @@ def _draw(plan: Plan) -> Figure:
     for regime, exponent in plan.exponents.regimes.items():
         title = f"{regime.name.lower().replace('_', '-')} (theorem)"
         scored[title] = np.array([theory.candidates(int(n), exponent.rho) for n in sizes])
-    grid = [weigh(replace(work, ratio=ratio), plan.demand.at) for ratio in RATIOS]
+    spent = solve_seconds(work, plan.demand)
+    grid = [weigh(replace(work, ratio=ratio), plan.demand.at, spent=spent) for ratio in RATIOS]
     for kind in INDEXES.values():
         if kind.takes_ratio and kind.expected is not None:
             models = [kind.expected(replace(work, n=int(n))) for n in sizes]
