@@ -9,18 +9,21 @@ nothing is written, and the exit code says whether something would be.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(Path(__file__).parent))
+
+from job_tables import JOBS
+from paper_tables import PAPER
+from table_cells import ROOT, Row, draw, read_check, read_rows, show
+
 REGION = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 PROMISE, POLICY = "claim_promise", "claim_policy_tabular"
 EXACT = ("Scan", "Int8Scan")
-Row = dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,46 +43,6 @@ def main(argv: Sequence[str] | None = None) -> int:
                 page.write_text(new)
     print(f"{'old' if check else 'renewed'}: {', '.join(old) or 'none'}")
     return 1 if check and old else 0
-
-
-# ---------------------------------------------------------------- reading and writing
-
-
-def read_rows(claim: str, **cells: str) -> list[Row]:
-    """Rows of a claim with these cells."""
-    rows = _read(claim)["rows"]
-    return [row for row in rows if all(row.get(key) == value for key, value in cells.items())]
-
-
-def read_check(claim: str, part: str) -> float:
-    """The number of the check whose name contains this."""
-    found = [check["measured"] for check in _read(claim)["checks"] if part in check["name"]]
-    return float(found[0]) if found[0] is not None else float("inf")
-
-
-def _read(claim: str) -> Any:
-    return json.loads((ROOT / "benchmarks" / "results" / f"{claim}.json").read_text())
-
-
-def show(value: Any) -> str:
-    """Three digits, thousands with commas; - for what is not there.
-
-    Examples
-    --------
-    >>> show(1234567), show(0.012345), show(None), show("a"), show(12.0)
-    ('1,234,567', '0.0123', '-', 'a', '12')
-    """
-    if value is None or isinstance(value, str):
-        return value or "-"
-    if isinstance(value, int) or abs(value) >= 1000.0:
-        return f"{round(value):,}"
-    return f"{value:.3g}" if value == 0.0 or abs(value) >= 1e-3 else f"{value:.1e}"
-
-
-def draw(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
-    """A table in Markdown."""
-    rows = [heads, ["---"] * len(heads), *([show(cell) for cell in line] for line in lines)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def pays(row: Row, key: str, way: str) -> str | float | None:
@@ -293,6 +256,8 @@ mean gap ratio is c, and steps are 2/(ct+2). Left inside the hull, right at its 
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
+    **PAPER,
+    **JOBS,
     "promise-summary": summary,
     "promise-plots": plots,
     "promise-four": four,
