@@ -55,6 +55,11 @@ def test_all_claims_are_here() -> None:
     assert [f"claim_{kind}" for kind in kinds.split()] == CLAIMS
 
 
+def test_every_claim_is_described() -> None:
+    page = (FOLDER / "README.md").read_text()
+    assert [name for name in CLAIMS if f"| `{name}.py` |" not in page] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLAIMS)
 def test_tiny_claim_holds(name: str, tmp_path: Path) -> None:
