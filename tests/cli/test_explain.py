@@ -281,3 +281,39 @@ def test_one_target_may_have_a_checkpoint(run: Run, folder: Path) -> None:
     ran = run("explain", "atoms.npy", "--targets", "points.npy", "--checkpoint", "kept")
     assert ran.code == 2
     assert "`--checkpoint` must be given with one `--target`. Got `--targets`; see --save." in ran.err
+
+
+WORDS = "word,u,v\nw0,0,0\nw1,1,0\nw2,,1\nw3,.3,1\nw4,5,5\nw5,2,.5\n"
+
+
+@pytest.fixture
+def holes(folder: Path) -> None:
+    """A table in which row w2 has a missing value, and the same without it."""
+    Path("words.csv").write_text(WORDS)
+    Path("kept.csv").write_text(WORDS.replace("w2,,1\n", ""))
+
+
+def test_targets_are_named_as_the_atoms_that_are_kept(run: Run, holes: None) -> None:
+    options = ["--targets", "kept.csv", "--exclude-self", "--summary", "gaps.csv", "--json"]
+    ran = run("explain", "words.csv", *options)
+    assert ran.code == 0
+    kept = ["w0", "w1", "w3", "w4", "w5"]
+    found = documents(ran.out)
+    assert [document["target"] for document in found] == kept
+    with open("gaps.csv") as file:
+        assert [line["target"] for line in csv.DictReader(file)] == kept
+    for document in found:
+        names = [atom["name"] for atom in document["atoms"]]
+        assert names == [f"w{atom['id']}" for atom in document["atoms"]]
+        assert document["target"] not in names
+
+
+def test_targets_with_missing_values_are_passed_over_if_asked(run: Run, holes: None) -> None:
+    ran = run("explain", "words.csv", "--targets", "words.csv", "--missing", "drop")
+    assert ran.code == 2
+    remedy = "pass over such rows with --skip, or fill them in the file. Got u (1); the first in row 2."
+    assert f"`--targets` must be free of missing values; {remedy}" in words(ran.err)
+    ran = run("explain", "words.csv", "--targets", "words.csv", "--skip", "--json")
+    assert ran.code == 0
+    statuses = [document["status"] for document in documents(ran.out)]
+    assert [i for i, status in enumerate(statuses) if status == "SKIPPED"] == [2]

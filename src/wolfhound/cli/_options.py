@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 from typer import Argument, Option
 
 from wolfhound import readers
@@ -112,6 +113,15 @@ def parse_missing(text: str) -> Missing:
     """Return what is to be done with missing values."""
     require(text in MISSING, "--missing", f"one of {', '.join(MISSING)}", text)
     return Missing(text)
+
+
+def require_complete(table: TableAtoms, called: str, remedy: str) -> None:
+    """Refuse a table of which rows were left out, with a remedy that the command takes."""
+    if table.ids is None:
+        return
+    first = int((np.append(table.ids, -1) != np.arange(len(table.ids) + 1)).argmax())
+    listed = ", ".join(f"{name} ({gone:,})" for name, gone in table.report.missing)
+    require(False, called, f"free of missing values; {remedy}", f"{listed}; the first in row {first}")
 
 
 @contextlib.contextmanager
