@@ -106,3 +106,17 @@ def test_a_saved_design_rounds_too(tmp_path: Any) -> None:
 def test_efficiencies_are_never_shown_above() -> None:
     assert show_efficiency(0.99876) == "0.9987"
     assert show_efficiency(1.0 - 2.5e-9) == "1 - 2.5e-09"
+
+
+@pytest.mark.parametrize("names", [("id", "t"), ("run", "id_"), ("weight", "id"), ("id", "design_id")])
+def test_factors_keep_their_names_whatever_they_are(names: tuple[str, str]) -> None:
+    candidates = Factors(dict(zip(names, ([1.0, 2.0, 3.0], [0.0, 1.0]), strict=True)))
+    plan = design(candidates, model=LinearModel())
+    runs = plan.round(4)
+    for found in (plan, runs):
+        columns = found.to_columns()
+        assert len(columns) == len(names) + 2
+        np.testing.assert_array_equal(np.transpose([columns[name] for name in names])[0], found.settings[0])
+        more = design(candidates, model=LinearModel(), given=found.to_frame(), runs=4)
+        assert np.abs(more.given).max() <= 1.0
+    assert "design_id" in design(Factors({"id": [0.0, 1.0]}), model=LinearModel()).to_columns()

@@ -21,6 +21,7 @@ from wolfhound.designs.exact import (
     Harvest,
     Pool,
     choose_runs,
+    name_added,
     refine,
     show_efficiency,
     show_settings,
@@ -220,8 +221,9 @@ class Design(Shown):
         require(False, "runs", f"at least {d - have} for {d} terms", f"{runs}, which leaves {aliases}")
 
     def to_columns(self) -> dict[str, NDArray[Any]]:
-        """Return a row per candidate with weight: its id, weight and factors."""
-        return {"id": self.ids, "weight": self.weights, **show_settings(self.columns, self.settings)}
+        """Return a row per candidate with weight: its id, weight and factors, which keep their names."""
+        id, weight = name_added(self.columns, "id", "weight")
+        return {id: self.ids, weight: self.weights, **show_settings(self.columns, self.settings)}
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per candidate with weight."""
@@ -283,7 +285,9 @@ class Design(Shown):
         names = tuple(column.name for column in self.columns)
         caption = f"{len(rows):,} of {self.support:,} candidates with weight, the largest first"
         texts = (at for at, column in enumerate(self.columns) if column.levels)
-        return Grid(caption, (*names, "id", "weight"), rows, (0, *texts, len(names) + 1))
+        return Grid(
+            caption, (*names, *name_added(self.columns, "id", "weight")), rows, (0, *texts, len(names) + 1)
+        )
 
     def _show(self, row: Vector) -> list[str]:
         """Factors as the user wrote them."""
