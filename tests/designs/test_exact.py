@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -120,3 +122,12 @@ def test_factors_keep_their_names_whatever_they_are(names: tuple[str, str]) -> N
         more = design(candidates, model=LinearModel(), given=found.to_frame(), runs=4)
         assert np.abs(more.given).max() <= 1.0
     assert "design_id" in design(Factors({"id": [0.0, 1.0]}), model=LinearModel()).to_columns()
+
+
+def test_given_runs_that_are_left_out_are_said(tmp_path: Path) -> None:
+    done = pd.DataFrame({"x": [0.0, np.nan, 2.0]})
+    plan = design(Factors({"x": [0.0, 1.0, 2.0]}), model=LinearModel(), given=done, runs=4)
+    assert len(plan.given) == 2
+    assert "1 of 3 rows left out for missing values: x (1)" in repr(plan)
+    plan.save(tmp_path / "plan")
+    assert load(tmp_path / "plan").given_table == plan.given_table

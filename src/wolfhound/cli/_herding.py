@@ -166,7 +166,7 @@ def _read_target(path: str, points: Atoms, missing: Missing) -> Atoms:
     if isinstance(points, TableAtoms) and not isinstance(source, ArrayTable):
         plan = EncodingPlan(missing=missing, like=points.columns, called="target")
         with opt.name_options(target="--target", columns="--target"):
-            return encode_source(source, plan).atoms
+            return encode_source(source, plan)
     target, d = join(source.parts(None)), points.shape[1]
     if target.shape[1] != d:
         raise ValueError(f"`--target` must have {d} columns, as ATOMS. Got {target.shape[1]} in {path}.")

@@ -197,6 +197,7 @@ def _document(job: Job, result: HerdResult, cost: HerdCost) -> dict[str, object]
         "m": len(result.ids),
         "columns": list(job.columns),
         "table": None if result.table is None else result.table.to_json(),
+        "target_table": None if result.target_table is None else result.target_table.to_json(),
         "kernel": result.space,
         "gain": result.gain,
         **output.pick(result, "mmd", "mmd_random", "mmd_random_spread", "reference", "ess"),
@@ -215,7 +216,7 @@ def _print(job: Job, result: HerdResult, out: Path | None) -> None:
     classes = [] if result.labels is None else [("classes", _counts(result.labels))]
     measured = f", then {seconds_text(result.evaluation_seconds)} to measure"
     fields = [
-        *(() if result.table is None else result.table.notes),
+        *result.notes,
         ("kernel", result.space),
         ("MMD", f"{result.mmd:.4g} ({result.reference})"),
         ("random", f"{spread}: {_verdict(result)}"),

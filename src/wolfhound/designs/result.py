@@ -73,6 +73,8 @@ class Design(Shown):
         Of the candidates.
     table : TableReport, optional
         What became of the rows and columns, where a table was given.
+    given_table : TableReport, optional
+        The same of the given runs.
     terms_of : function, optional
         Rows of factors to rows of terms, where the model is the caller's; not saved.
     harvest : function, optional
@@ -105,6 +107,7 @@ class Design(Shown):
     pool_settings: Vector
     fingerprint: Fingerprint = ()
     table: TableReport | None = None
+    given_table: TableReport | None = None
     terms_of: Callable[[Matrix], Matrix] | None = None
     harvest: Harvest | None = None
 
@@ -270,9 +273,11 @@ class Design(Shown):
         return CODEC.load(folder, None if atoms is None else read_factors(atoms, "atoms")[0])
 
     def _notes(self) -> list[tuple[str, str]]:
-        """What is to be known of the table; categories are factors here, not one-hot."""
+        """What is to be known of the tables; categories are factors here, not one-hot."""
         notes = () if self.table is None else self.table.notes
-        return [(subject, text) for subject, text in notes if subject != "one-hot"]
+        past = () if self.given_table is None else self.given_table.notes
+        gone = [("given", text) for subject, text in past if subject == "missing"]
+        return [(subject, text) for subject, text in notes if subject != "one-hot"] + gone
 
     def list_support(self, most: int) -> Grid:
         """Return the candidates of largest weight as a table: factors, id, weight."""
@@ -380,7 +385,10 @@ CODEC = Codec(
         "status": Scalar.STATUS,
         "criterion": Scalar.TEXT,
         "model": Json(_write_model, _read_model),
-        "table": Json(lambda table: table and table.to_json(), TableReport.from_json, optional=True),
+        **dict.fromkeys(
+            ("table", "given_table"),
+            Json(lambda table: table and table.to_json(), TableReport.from_json, optional=True),
+        ),
     },
     _check,
 )

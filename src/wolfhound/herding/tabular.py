@@ -80,14 +80,15 @@ class HerdRows(NamedTuple):
     ----------
     atoms, target : Atoms
     by : labels, one per atom, or None
-    table : TableAtoms, optional
-        What the atoms were.
+    table, target_table : TableAtoms, optional
+        What the atoms, and the target, were.
     """
 
     atoms: Atoms
     target: Atoms | None
     by: Any
     table: TableAtoms | None
+    target_table: TableAtoms | None = None
 
 
 def read_rows(atoms: Any, target: Any, by: Any, options: TableOptions) -> HerdRows:
@@ -110,6 +111,7 @@ def read_rows(atoms: Any, target: Any, by: Any, options: TableOptions) -> HerdRo
     )
     rows = as_atoms(atoms) if table is None else table.atoms
     goal = _read_target(target, table, options.missing)
+    goal, goal_table = (goal.atoms, goal) if isinstance(goal, TableAtoms) else (goal, None)
     if table is not None and by is not None:
         by = table.read_labels(names) if names else table.pick(by, "by")
     if options.standardize:
@@ -117,7 +119,7 @@ def read_rows(atoms: Any, target: Any, by: Any, options: TableOptions) -> HerdRo
         rows, goal = scaling.of(rows), None if goal is None else scaling.of(goal)
     elif table is not None:
         table = _note_scale(table)
-    return HerdRows(rows, goal, by, table)
+    return HerdRows(rows, goal, by, table, goal_table)
 
 
 def _find_names(by: Any, source: ColumnSource | None) -> tuple[str, ...]:
@@ -137,12 +139,12 @@ def _read_target(target: Any, table: TableAtoms | None, missing: Missing) -> Ato
     if target is None:
         return None
     if isinstance(target, TableAtoms):
-        return target.atoms
+        return target
     source = None if table is None else find_table(target)
     if table is None or source is None:
         return as_atoms(target, "target")
     plan = EncodingPlan(missing=missing, like=table.columns, called="target")
-    return encode_source(source, plan).atoms
+    return encode_source(source, plan)
 
 
 def _note_scale(table: TableAtoms) -> TableAtoms:
