@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wolfhound import AOptimal, DOptimal, Factors, IOptimal, LinearModel, Quadratic, design, load
+from wolfhound import AOptimal, DOptimal, Factors, IOptimal, LinearModel, Quadratic, design, encode, load
 from wolfhound.designs.exact import apportion, show_efficiency
 
 
@@ -131,3 +131,9 @@ def test_given_runs_that_are_left_out_are_said(tmp_path: Path) -> None:
     assert "1 of 3 rows left out for missing values: x (1)" in repr(plan)
     plan.save(tmp_path / "plan")
     assert load(tmp_path / "plan").given_table == plan.given_table
+
+
+def test_options_of_rows_that_are_coded_are_refused() -> None:
+    rows = encode(pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [0.0, 1.0, 0.0]}))
+    with pytest.raises(ValueError, match="`columns` and `numeric_only` must be left out"):
+        design(rows, model=LinearModel(), columns=["a"])

@@ -25,6 +25,8 @@ from wolfhound.validate import flag, require
 
 _SAMPLE = 1000  # rows that say whether one column swamps the others
 
+_SHOWN = 8  # texts of `by` in an error
+
 
 class TableOptions(NamedTuple):
     """How a table becomes atoms, as the caller has it; saved with a result, so that it can go on.
@@ -97,6 +99,7 @@ def read_rows(atoms: Any, target: Any, by: Any, options: TableOptions) -> HerdRo
     names = _find_names(by, source)
     table = None
     if isinstance(atoms, TableAtoms):
+        _check_encoded(atoms, options)
         table = atoms
     elif source is not None:
         plan = EncodingPlan(
@@ -122,6 +125,25 @@ def read_rows(atoms: Any, target: Any, by: Any, options: TableOptions) -> HerdRo
     return HerdRows(rows, goal, by, table, goal_table)
 
 
+def _check_encoded(table: TableAtoms, options: TableOptions) -> None:
+    """Refuse options that rows which are coded already do not follow."""
+    report, missing = table.report, options.missing
+    broken = {
+        "columns": options.columns is not None and options.columns != report.counted,
+        "numeric_only": options.numeric_only and bool(report.coded),
+        "missing": (missing is Missing.MEAN and report.dropped > 0)
+        or (missing is Missing.ERROR and bool(report.missing)),
+    }
+    wrong = [name for name, bad in broken.items() if bad]
+    rule = "left out, or as `encode` had it: these rows are coded already"
+    require(
+        not wrong,
+        "` and `".join(wrong),
+        rule,
+        ", ".join(f"{name}={getattr(options, name)}" for name in wrong),
+    )
+
+
 def _find_names(by: Any, source: ColumnSource | None) -> tuple[str, ...]:
     """Return the columns that `by` names; none if it is labels."""
     if isinstance(by, str):
@@ -132,7 +154,16 @@ def _find_names(by: Any, source: ColumnSource | None) -> tuple[str, ...]:
         require(by in names, "by", rule, repr(by))
         return (by,)
     plain = isinstance(by, (list, tuple)) and len(by) > 0 and all(isinstance(each, str) for each in by)
-    return tuple(by) if plain and source is not None and set(by) <= set(source.names) else ()
+    if not plain or source is None:
+        return ()
+    known, distinct = set(by) <= set(source.names), len(set(by)) == len(by)
+    if known and distinct:
+        return tuple(by)
+    size = source.size
+    rule = f"distinct columns among {', '.join(source.names)}, or {size:,} labels, one per row"
+    some = ", ".join(map(repr, by[:_SHOWN])) + (f", ... ({len(by)} in all)" if len(by) > _SHOWN else "")
+    require(len(by) == size, "by", rule, some)
+    return ()
 
 
 def _read_target(target: Any, table: TableAtoms | None, missing: Missing) -> Atoms | None:
