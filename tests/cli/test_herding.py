@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,3 +40,32 @@ def test_a_table_of_ids_alone_is_read_by_its_own_name(run: Run, numbered: None) 
     Path("none.csv").write_text("a\n3\n")
     ran = run("herd", "rows.csv", "-m", M, "--start", "none.csv")
     assert (ran.code, "`--start` must be a file with a column herd_id or id." in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        (np.array(["2024-01-02", "2024-03-04"], "M8[D]"), {"2024-01-02", "2024-03-04"}),
+        (np.array(["2024-01-02T03", "2024-03-04"], "M8[h]"), {"2024-01-02T03", "2024-03-04T00"}),
+        (np.array([b"x", b"\xff"]), {"x", r"\xff"}),
+        (np.array([1.5, 2.0]), {1.5, 2.0}),
+    ],
+)
+def test_labels_of_any_kind_are_told(
+    run: Run, folder: Path, labels: np.ndarray[Any, np.dtype[Any]], shown: set[object]
+) -> None:
+    np.save("labels.npy", np.tile(labels, 30))
+    ran = run("herd", "atoms.npy", "-m", M, "--by", "labels.npy", "--json", "-o", "core.csv")
+    assert ran.code == 0
+    assert {row["label"] for row in json.loads(ran.out)["rows"]} == shown
+
+
+def test_nothing_is_written_before_the_document_is_made(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("no document")
+
+    monkeypatch.setattr("wolfhound.cli.herd._document", fail)
+    assert run("herd", "atoms.npy", "-m", M, "--json", "-o", "core.csv").code == 2
+    assert not Path("core.csv").exists()
