@@ -317,3 +317,24 @@ def test_targets_with_missing_values_are_passed_over_if_asked(run: Run, holes: N
     assert ran.code == 0
     statuses = [document["status"] for document in documents(ran.out)]
     assert [i for i, status in enumerate(statuses) if status == "SKIPPED"] == [2]
+
+
+@pytest.mark.parametrize("options", [[], ["--numeric-only"]])
+def test_the_names_are_found_beside_categories(run: Run, folder: Path, options: list[str]) -> None:
+    lines = [f"w{i},{'ab'[i % 2]},{i},{i * i % 7}" for i in range(9)]
+    Path("kinds.csv").write_text("word,kind,u,v\n" + "\n".join(lines) + "\n")
+    ran = run("explain", "kinds.csv", "--target", "w1", *options, "--json")
+    assert ran.code == 0
+    assert [document["target"] for document in documents(ran.out)] == ["w1"]
+
+
+def test_a_category_is_no_name(run: Run, folder: Path) -> None:
+    Path("kinds.csv").write_text("kind,u\na,0\nb,1\na,2\n")
+    assert run("explain", "kinds.csv", "--target", "b", "--numeric-only").code == 2
+
+
+@pytest.mark.parametrize("options", [["--target", "w1"], ["--targets", "kept.csv"]])
+def test_what_became_of_the_table_is_told(run: Run, holes: None, options: list[str]) -> None:
+    table = json.loads(run("explain", "words.csv", *options, "--json").out)["table"]
+    assert (table["rows"], table["dropped"], table["counted"]) == (6, 1, ["u", "v"])
+    assert json.loads(run("explain", "atoms.npy", "--target", "3", "--json").out)["table"] is None

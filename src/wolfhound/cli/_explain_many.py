@@ -30,6 +30,7 @@ class ManyExplained(NamedTuple):
     targets: Sequence[str]
     result: ManyResult
     names: Sequence[str] | None
+    table: dict[str, Any] | None = None
 
     def deliver(self, outputs: output.Outputs, summary: Path | None, *, as_json: bool, top: int) -> None:
         """Write the files that are asked for, and print."""
@@ -40,7 +41,9 @@ class ManyExplained(NamedTuple):
         outputs.tell(self.result, names=self.names)
         everything = range(len(self.result))
         output.show(
-            as_json, lambda: {"targets": list(map(self.document, everything))}, lambda: self.print(top)
+            as_json,
+            lambda: {"table": self.table, "targets": list(map(self.document, everything))},
+            lambda: self.print(top),
         )
 
     def _places(self) -> dict[str, Any]:
@@ -131,7 +134,7 @@ def explain_many(rows: opt.NamedRows, file: str, *, exclude_self: bool, **option
         )
     kept = rows.kept_names if exclude_self else None
     called = [str(i) for i in range(m)] if kept is None else kept
-    return ManyExplained(called, rows.name_rows(result), names)
+    return ManyExplained(called, rows.name_rows(result), names, rows.describe())
 
 
 def _read_points(file: str, rows: opt.NamedRows, *, skip: bool) -> NDArray[Any]:
