@@ -73,7 +73,7 @@ def test_tables_show_what_was_given() -> None:
     grid = Factors({"temperature": [20.0, 30.0], "catalyst": ["none", "Pd"], "id": [1.0, 2.0]})
     exact = design(grid, model=LinearModel(), criterion=IOptimal()).round(8)
     frame = exact.to_frame()
-    assert list(frame.columns) == ["run", "id", "temperature", "catalyst", "id_"]
+    assert list(frame.columns) == ["run", "design_id", "temperature", "catalyst", "id"]
     assert len(frame) == 8
     assert set(frame["catalyst"]) == {"none", "Pd"}
     assert set(frame["temperature"]) == {20.0, 30.0}
