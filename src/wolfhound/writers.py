@@ -67,7 +67,7 @@ def write_rows(path: Path, table: Table, ids: Ids, weights: Vector) -> None:
     ending = path.suffix.lower()
     taken = table.names or (ROW,)
     columns = table.rows(ids, ending)
-    added = {_find_free("id", taken): ids, _find_free("weight", taken): weights}
+    added = {find_free("id", taken): ids, find_free("weight", taken): weights}
     if isinstance(columns, dict):
         write_columns(path, {**columns, **added})
         return
@@ -76,9 +76,16 @@ def write_rows(path: Path, table: Table, ids: Ids, weights: Vector) -> None:
     write_columns(path, columns)
 
 
-def _find_free(name: str, taken: Collection[str]) -> str:
+def find_free(name: str, taken: Collection[str], prefix: str = "herd_") -> str:
+    """Return a name for a column that is added: the prefix goes before it until it is free.
+
+    Examples
+    --------
+    >>> find_free("id", ["id", "herd_id"]), find_free("weight", ["id"])
+    ('herd_herd_id', 'weight')
+    """
     while name in taken:
-        name = f"herd_{name}"
+        name = f"{prefix}{name}"
     return name
 
 

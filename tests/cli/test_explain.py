@@ -281,3 +281,60 @@ def test_one_target_may_have_a_checkpoint(run: Run, folder: Path) -> None:
     ran = run("explain", "atoms.npy", "--targets", "points.npy", "--checkpoint", "kept")
     assert ran.code == 2
     assert "`--checkpoint` must be given with one `--target`. Got `--targets`; see --save." in ran.err
+
+
+WORDS = "word,u,v\nw0,0,0\nw1,1,0\nw2,,1\nw3,.3,1\nw4,5,5\nw5,2,.5\n"
+
+
+@pytest.fixture
+def holes(folder: Path) -> None:
+    """A table in which row w2 has a missing value, and the same without it."""
+    Path("words.csv").write_text(WORDS)
+    Path("kept.csv").write_text(WORDS.replace("w2,,1\n", ""))
+
+
+def test_targets_are_named_as_the_atoms_that_are_kept(run: Run, holes: None) -> None:
+    options = ["--targets", "kept.csv", "--exclude-self", "--summary", "gaps.csv", "--json"]
+    ran = run("explain", "words.csv", *options)
+    assert ran.code == 0
+    kept = ["w0", "w1", "w3", "w4", "w5"]
+    found = documents(ran.out)
+    assert [document["target"] for document in found] == kept
+    with open("gaps.csv") as file:
+        assert [line["target"] for line in csv.DictReader(file)] == kept
+    for document in found:
+        names = [atom["name"] for atom in document["atoms"]]
+        assert names == [f"w{atom['id']}" for atom in document["atoms"]]
+        assert document["target"] not in names
+
+
+def test_targets_with_missing_values_are_passed_over_if_asked(run: Run, holes: None) -> None:
+    ran = run("explain", "words.csv", "--targets", "words.csv", "--missing", "drop")
+    assert ran.code == 2
+    remedy = "pass over such rows with --skip, or fill them in the file. Got u (1); the first in row 2."
+    assert f"`--targets` must be free of missing values; {remedy}" in words(ran.err)
+    ran = run("explain", "words.csv", "--targets", "words.csv", "--skip", "--json")
+    assert ran.code == 0
+    statuses = [document["status"] for document in documents(ran.out)]
+    assert [i for i, status in enumerate(statuses) if status == "SKIPPED"] == [2]
+
+
+@pytest.mark.parametrize("options", [[], ["--numeric-only"]])
+def test_the_names_are_found_beside_categories(run: Run, folder: Path, options: list[str]) -> None:
+    lines = [f"w{i},{'ab'[i % 2]},{i},{i * i % 7}" for i in range(9)]
+    Path("kinds.csv").write_text("word,kind,u,v\n" + "\n".join(lines) + "\n")
+    ran = run("explain", "kinds.csv", "--target", "w1", *options, "--json")
+    assert ran.code == 0
+    assert [document["target"] for document in documents(ran.out)] == ["w1"]
+
+
+def test_a_category_is_no_name(run: Run, folder: Path) -> None:
+    Path("kinds.csv").write_text("kind,u\na,0\nb,1\na,2\n")
+    assert run("explain", "kinds.csv", "--target", "b", "--numeric-only").code == 2
+
+
+@pytest.mark.parametrize("options", [["--target", "w1"], ["--targets", "kept.csv"]])
+def test_what_became_of_the_table_is_told(run: Run, holes: None, options: list[str]) -> None:
+    table = json.loads(run("explain", "words.csv", *options, "--json").out)["table"]
+    assert (table["rows"], table["dropped"], table["counted"]) == (6, 1, ["u", "v"])
+    assert json.loads(run("explain", "atoms.npy", "--target", "3", "--json").out)["table"] is None

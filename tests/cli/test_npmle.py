@@ -73,3 +73,28 @@ def test_wrong_uses(run: Run, table: None, options: str, said: str) -> None:
     assert ran.code == 2
     assert said in ran.err
     assert len(ran.err.strip().splitlines()) == 1
+
+
+def test_what_was_observed_stays_as_it_was(run: Run, folder: Path) -> None:
+    Path("data.csv").write_text("low,z,s\na,1.5,1\nb,NA,1\nc,-2,\nd,2.5,2\n")
+    assert run("npmle", "data.csv", "--x", "z", "--se", "s", "-o", "posterior.csv").code == 0
+    with open("posterior.csv") as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == ["low", "z", "posterior_mean", "npmle_low", "high", "lfsr"]
+    assert [line["low"] for line in lines] == list("abcd")
+    assert [line["z"] for line in lines] == ["1.5", "nan", "-2.0", "2.5"]
+    assert [line["npmle_low"] == "nan" for line in lines] == [False, True, True, False]
+
+
+def test_a_file_of_arrays_is_named_first(run: Run, folder: Path) -> None:
+    ran = run("npmle", "atoms.npy", "--x", "z", "--se", "s")
+    assert ran.code == 2
+    assert "DATA must be a .csv or .parquet table. Got arrays without names." in words(ran.err)
+
+
+def test_missing_values_are_refused_with_a_remedy_that_is_taken(run: Run, folder: Path) -> None:
+    Path("data.csv").write_text("z,s\n1,1\n,1\n2,\n")
+    ran = run("npmle", "data.csv", "--x", "z", "--se", "s", "--missing", "error")
+    assert ran.code == 2
+    remedy = "leave such rows out with --missing drop. Got z (1), s (1); the first in row 1."
+    assert f"`DATA` must be free of missing values; {remedy}" in words(ran.err)

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wolfhound import AOptimal, DOptimal, Factors, IOptimal, LinearModel, Quadratic, design, load
+from wolfhound import AOptimal, DOptimal, Factors, IOptimal, LinearModel, Quadratic, design, encode, load
 from wolfhound.designs.exact import apportion, show_efficiency
 
 
@@ -71,7 +73,7 @@ def test_tables_show_what_was_given() -> None:
     grid = Factors({"temperature": [20.0, 30.0], "catalyst": ["none", "Pd"], "id": [1.0, 2.0]})
     exact = design(grid, model=LinearModel(), criterion=IOptimal()).round(8)
     frame = exact.to_frame()
-    assert list(frame.columns) == ["run", "id", "temperature", "catalyst", "id_"]
+    assert list(frame.columns) == ["run", "design_id", "temperature", "catalyst", "id"]
     assert len(frame) == 8
     assert set(frame["catalyst"]) == {"none", "Pd"}
     assert set(frame["temperature"]) == {20.0, 30.0}
@@ -106,3 +108,32 @@ def test_a_saved_design_rounds_too(tmp_path: Any) -> None:
 def test_efficiencies_are_never_shown_above() -> None:
     assert show_efficiency(0.99876) == "0.9987"
     assert show_efficiency(1.0 - 2.5e-9) == "1 - 2.5e-09"
+
+
+@pytest.mark.parametrize("names", [("id", "t"), ("run", "id_"), ("weight", "id"), ("id", "design_id")])
+def test_factors_keep_their_names_whatever_they_are(names: tuple[str, str]) -> None:
+    candidates = Factors(dict(zip(names, ([1.0, 2.0, 3.0], [0.0, 1.0]), strict=True)))
+    plan = design(candidates, model=LinearModel())
+    runs = plan.round(4)
+    for found in (plan, runs):
+        columns = found.to_columns()
+        assert len(columns) == len(names) + 2
+        np.testing.assert_array_equal(np.transpose([columns[name] for name in names])[0], found.settings[0])
+        more = design(candidates, model=LinearModel(), given=found.to_frame(), runs=4)
+        assert np.abs(more.given).max() <= 1.0
+    assert "design_id" in design(Factors({"id": [0.0, 1.0]}), model=LinearModel()).to_columns()
+
+
+def test_given_runs_that_are_left_out_are_said(tmp_path: Path) -> None:
+    done = pd.DataFrame({"x": [0.0, np.nan, 2.0]})
+    plan = design(Factors({"x": [0.0, 1.0, 2.0]}), model=LinearModel(), given=done, runs=4)
+    assert len(plan.given) == 2
+    assert "1 of 3 rows left out for missing values: x (1)" in repr(plan)
+    plan.save(tmp_path / "plan")
+    assert load(tmp_path / "plan").given_table == plan.given_table
+
+
+def test_options_of_rows_that_are_coded_are_refused() -> None:
+    rows = encode(pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [0.0, 1.0, 0.0]}))
+    with pytest.raises(ValueError, match="`columns` and `numeric_only` must be left out"):
+        design(rows, model=LinearModel(), columns=["a"])

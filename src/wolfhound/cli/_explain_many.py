@@ -30,6 +30,7 @@ class ManyExplained(NamedTuple):
     targets: Sequence[str]
     result: ManyResult
     names: Sequence[str] | None
+    table: dict[str, Any] | None = None
 
     def deliver(self, outputs: output.Outputs, summary: Path | None, *, as_json: bool, top: int) -> None:
         """Write the files that are asked for, and print."""
@@ -40,7 +41,9 @@ class ManyExplained(NamedTuple):
         outputs.tell(self.result, names=self.names)
         everything = range(len(self.result))
         output.show(
-            as_json, lambda: {"targets": list(map(self.document, everything))}, lambda: self.print(top)
+            as_json,
+            lambda: {"table": self.table, "targets": list(map(self.document, everything))},
+            lambda: self.print(top),
         )
 
     def _places(self) -> dict[str, Any]:
@@ -112,7 +115,7 @@ def explain_many(rows: opt.NamedRows, file: str, *, exclude_self: bool, **option
     if rows.table is not None and rows.table.ids is not None:
         rule = "None where rows of ATOMS are left out: write them to a file of their own first"
         require(options["out"] is None, "--save", rule, options["out"])
-    points = _read_points(file, rows)
+    points = _read_points(file, rows, skip=bool(options["skip"]))
     n, d = atoms.shape
     if points.ndim != 2 or points.shape[1] != d:
         got = points.shape[1] if points.ndim == 2 else f"shape {points.shape}"
@@ -129,18 +132,26 @@ def explain_many(rows: opt.NamedRows, file: str, *, exclude_self: bool, **option
             callback=callback,
             **options,
         )
-    called = names if exclude_self and names is not None else [str(i) for i in range(m)]
-    return ManyExplained(called, rows.name_rows(result), names)
+    kept = rows.kept_names if exclude_self else None
+    called = [str(i) for i in range(m)] if kept is None else kept
+    return ManyExplained(called, rows.name_rows(result), names, rows.describe())
 
 
-def _read_points(file: str, rows: opt.NamedRows) -> NDArray[Any]:
-    """Points of a file: by the names of the columns that count, where both have names."""
+def _read_points(file: str, rows: opt.NamedRows, *, skip: bool) -> NDArray[Any]:
+    """Points of a file: by the names of the columns that count, where both have names.
+
+    A row with missing values is refused, or nan, which is passed over.
+    """
     if rows.table is None or not file.lower().endswith((".csv", ".parquet")):
         return many.read_points(file)
     source = open_table(file)
     counted = {column.name for column in rows.table.columns}
     if isinstance(source, ArrayTable) or not counted <= set(source.names):
         return many.read_points(file)
-    plan = EncodingPlan(missing=Missing.ERROR, like=rows.table.columns, called="--targets")
+    plan = EncodingPlan(missing=Missing.DROP, like=rows.table.columns, called="--targets")
     table = encode_source(source, plan)
-    return table.take(np.arange(table.shape[0]))
+    if not skip:
+        opt.require_complete(table, "--targets", "pass over such rows with --skip, or fill them in the file")
+    points = np.full((table.report.rows, table.shape[1]), np.nan, table.dtype)
+    points[slice(None) if table.ids is None else table.ids] = table.take(np.arange(table.shape[0]))
+    return points

@@ -17,8 +17,9 @@ from wolfhound.cli import _options as opt
 from wolfhound.core import Atoms, Ids
 from wolfhound.encoding import EncodingPlan, Missing, TableAtoms, encode_source, join_labels, read_column
 from wolfhound.scaling import unit_variance
-from wolfhound.tables import ArrayTable, Table, open_table
+from wolfhound.tables import ROW, ArrayTable, Table, open_table
 from wolfhound.validate import require
+from wolfhound.writers import find_free
 
 if TYPE_CHECKING:
     from wolfhound.herding.kernels import Kernel
@@ -89,6 +90,7 @@ def read_job(given: HerdOptions) -> Job:
     source = open_table(given.atoms)
     points = _read_points(source, given, missing)
     rows = points.report.rows if isinstance(points, TableAtoms) else points.shape[0]
+    written = find_free("id", source.names or (ROW,))
     return Job(
         source=source,
         points=points,
@@ -97,8 +99,8 @@ def read_job(given: HerdOptions) -> Job:
         scores=None if given.scores is None else _read_scores(given.scores, points.shape),
         by=_read_labels(given.by, points, rows) if given.by else None,
         kernel=kernel,
-        start=_read_ids(given.start, "--start"),
-        exclude=_read_ids(given.exclude, "--exclude"),
+        start=_read_ids(given.start, "--start", written),
+        exclude=_read_ids(given.exclude, "--exclude", written),
         options=_list_options(source, given, missing),
     )
 
@@ -164,7 +166,7 @@ def _read_target(path: str, points: Atoms, missing: Missing) -> Atoms:
     if isinstance(points, TableAtoms) and not isinstance(source, ArrayTable):
         plan = EncodingPlan(missing=missing, like=points.columns, called="target")
         with opt.name_options(target="--target", columns="--target"):
-            return encode_source(source, plan).atoms
+            return encode_source(source, plan)
     target, d = join(source.parts(None)), points.shape[1]
     if target.shape[1] != d:
         raise ValueError(f"`--target` must have {d} columns, as ATOMS. Got {target.shape[1]} in {path}.")
@@ -209,23 +211,37 @@ def _read_array(path: str) -> NDArray[Any]:
     return readers.read_array(path)
 
 
-def _read_ids(texts: Sequence[str], option: str) -> Ids | None:
-    """Return the ids of "1,5" "9", of files of ids, or of tables with a column `id`."""
+def _read_ids(texts: Sequence[str], option: str, written: str) -> Ids | None:
+    """Return the ids of "1,5" "9", of files of ids, or of tables with a column of ids.
+
+    Parameters
+    ----------
+    texts
+        As they were typed.
+    option
+        What they were typed for.
+    written
+        The column of ids in rows that `herd` wrote of these atoms; without it, `id` counts.
+    """
     if not texts:
         return None
     found: list[int] = []
     for text in texts:
         is_file = Path(text).suffix.lower() in _ID_FILES
-        values = _read_id_column(text, option) if is_file else opt.split([text])
+        values = _read_id_column(text, option, written) if is_file else opt.split([text])
         parts = [str(value).strip() for value in values]
         found += opt.parse_ids(parts, option, "ids with commas between, or a file of ids")
     return np.array(found, np.int64)
 
 
-def _read_id_column(path: str, option: str) -> NDArray[Any]:
+def _read_id_column(path: str, option: str, written: str) -> NDArray[Any]:
     if Path(path).suffix.lower() in _LABEL_FILES:
         values = _read_array(path)
-        return values["id"] if "id" in (values.dtype.names or ()) else values
+        fields = values.dtype.names or ()
+        named = written if written in fields else "id"
+        return values[named] if named in fields else values
     source = open_table(path)
-    require("id" in source.names, option, "a file with a column id", path)
-    return source.column("id")
+    named = written if written in source.names else "id"
+    rule = f"a file with a column {' or '.join(dict.fromkeys([written, 'id']))}"
+    require(named in source.names, option, rule, path)
+    return source.column(named)

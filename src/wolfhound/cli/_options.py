@@ -11,9 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 from typer import Argument, Option
 
 from wolfhound import readers
+from wolfhound._coding import Coder
+from wolfhound._columns import ColumnSource, Kind
 from wolfhound.atoms import join
 from wolfhound.cli._progress import watch_reading
 from wolfhound.core import Atoms
@@ -114,6 +117,15 @@ def parse_missing(text: str) -> Missing:
     return Missing(text)
 
 
+def require_complete(table: TableAtoms, called: str, remedy: str) -> None:
+    """Refuse a table of which rows were left out, with a remedy that the command takes."""
+    if table.ids is None:
+        return
+    first = int((np.append(table.ids, -1) != np.arange(len(table.ids) + 1)).argmax())
+    listed = ", ".join(f"{name} ({gone:,})" for name, gone in table.report.missing)
+    require(False, called, f"free of missing values; {remedy}", f"{listed}; the first in row {first}")
+
+
 @contextlib.contextmanager
 def name_options(**names: str) -> Iterator[None]:
     """Let an error call arguments as the user does."""
@@ -161,6 +173,10 @@ class NamedRows(NamedTuple):
         """Rows of the file."""
         return self.atoms.shape[0] if self.table is None else self.table.report.rows
 
+    def describe(self) -> dict[str, Any] | None:
+        """What became of the table, as JSON values; None if it was none."""
+        return None if self.table is None else self.table.report.to_json()
+
     def find_place(self, row: int) -> int:
         """The atom that a row of the file is."""
         return row if self.table is None else int(self.table.find_places([row], "--target")[0])
@@ -180,6 +196,8 @@ def read_table(path: str, names: str | None, *, missing: str, numeric_only: bool
         plan = EncodingPlan(missing=policy, numeric_only=numeric_only, called="atoms")
         table = encode_source(source, plan)
     texts = [name for name, _ in table.report.carried if name in source.texts]
+    if names is None and texts and (numeric_only or len(texts) > 1):
+        texts = _find_names(source, texts)
     only = texts[0] if names is None and len(texts) == 1 else None
     known = None if only is None else tuple(source.column(only, missing="None").tolist())
     if names is not None:
@@ -187,6 +205,15 @@ def read_table(path: str, names: str | None, *, missing: str, numeric_only: bool
         n = table.report.rows
         require(len(known) == n, "--names", f"{n:,} names, one per row", f"{len(known):,} in {names}")
     return NamedRows(table.atoms, known, table)
+
+
+def _find_names(source: ColumnSource, texts: Sequence[str]) -> list[str]:
+    """Return the columns of texts that are no categories: others too are carried if only numbers count."""
+    coders = [Coder(name, Kind.TEXT) for name in texts]
+    for batch in source.batches(texts):
+        for coder in coders:
+            coder.read(batch[coder.name])
+    return [coder.name for coder in coders if coder.gone < coder.rows and coder.find_reason(True)]
 
 
 def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | None]:

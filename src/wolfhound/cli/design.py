@@ -167,7 +167,9 @@ def _print(found: Design, plan: ExactDesign | None) -> None:
 def _document(found: Design, plan: ExactDesign | None) -> dict[str, object]:
     names = ("criterion", "efficiency", "support", "passes", "scored", "seconds", "terms")
     document: dict[str, object] = {**output.describe_outcome(found), **output.pick(found, *names)}
-    document["table"] = None if found.table is None else found.table.to_json()
+    for name in ("table", "given_table"):
+        report = getattr(found, name)
+        document[name] = None if report is None else report.to_json()
     document["design"] = _list_rows(found.to_columns())
     if plan is not None:
         rows = _list_rows(plan.to_columns())

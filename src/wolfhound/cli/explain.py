@@ -134,7 +134,11 @@ def explain(
         title=f"{told}, explained",
     )
     ended = _summary(done, len(wanted))
-    output.show(as_json, lambda: {"targets": list(map(_document, done))}, lambda: console.print(ended))
+    output.show(
+        as_json,
+        lambda: {"table": rows.describe(), "targets": list(map(_document, done))},
+        lambda: console.print(ended),
+    )
     # A run that is cut short leaves targets out; its own status already says so.
     raise Exit(output.exit_code(*(explanation.result for explanation in done)))
 

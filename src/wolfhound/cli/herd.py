@@ -131,13 +131,14 @@ def herd(
             callback=watch,
             seed=seed,
         )
+    document = _document(job, result, cost)
     outputs.write(
         lambda path: write_rows(path, job.source, result.ids, result.weights),
         result.save,
         figure=lambda: result.plot(atoms=None if job.scores is None else ready.points),
     )
     outputs.tell(result)
-    output.show(as_json, lambda: _document(job, result, cost), lambda: _print(job, result, out))
+    output.show(as_json, lambda: document, lambda: _print(job, result, out))
     raise Exit(output.exit_code(result))
 
 
@@ -188,7 +189,7 @@ def _too_late(*, as_json: bool) -> Iterator[None]:
 
 def _document(job: Job, result: HerdResult, cost: HerdCost) -> dict[str, object]:
     columns = {"id": result.ids, "weight": result.weights}
-    columns |= {} if result.labels is None else {"label": result.labels}
+    columns |= {} if result.labels is None else {"label": _show_labels(result.labels)}
     chosen = zip(*(column.tolist() for column in columns.values()), strict=True)
     return {
         **output.describe_outcome(result),
@@ -197,6 +198,7 @@ def _document(job: Job, result: HerdResult, cost: HerdCost) -> dict[str, object]
         "m": len(result.ids),
         "columns": list(job.columns),
         "table": None if result.table is None else result.table.to_json(),
+        "target_table": None if result.target_table is None else result.target_table.to_json(),
         "kernel": result.space,
         "gain": result.gain,
         **output.pick(result, "mmd", "mmd_random", "mmd_random_spread", "reference", "ess"),
@@ -204,6 +206,13 @@ def _document(job: Job, result: HerdResult, cost: HerdCost) -> dict[str, object]
         "expected": {"bytes": cost.nbytes, **output.pick(cost, "seconds", "evaluation_seconds")},
         "rows": [dict(zip(columns, row, strict=True)) for row in chosen],
     }
+
+
+def _show_labels(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as JSON can hold them: dates and bytes are texts."""
+    if labels.dtype.kind == "S":
+        return np.char.decode(labels, "utf-8", "backslashreplace")
+    return labels if labels.dtype.kind in "biufU" else labels.astype(np.str_)
 
 
 def _print(job: Job, result: HerdResult, out: Path | None) -> None:
@@ -215,7 +224,7 @@ def _print(job: Job, result: HerdResult, out: Path | None) -> None:
     classes = [] if result.labels is None else [("classes", _counts(result.labels))]
     measured = f", then {seconds_text(result.evaluation_seconds)} to measure"
     fields = [
-        *(() if result.table is None else result.table.notes),
+        *result.notes,
         ("kernel", result.space),
         ("MMD", f"{result.mmd:.4g} ({result.reference})"),
         ("random", f"{spread}: {_verdict(result)}"),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,18 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
 from wolfhound.core import Ids, Vector
-from wolfhound.encoding import EncodingPlan, Missing, encode_source
-from wolfhound.tables import ArrayTable, Table, open_table
+from wolfhound.encoding import EncodingPlan, Missing, encode_source, read_column
+from wolfhound.tables import ArrayTable, open_table
 from wolfhound.validate import require
-from wolfhound.writers import write_table
+from wolfhound.writers import find_free, write_table
 
 if TYPE_CHECKING:
+    from wolfhound._csv import CsvTable
+    from wolfhound._parquet import ParquetTable
     from wolfhound.mixtures.families import LikelihoodFamily
     from wolfhound.mixtures.fit import MixtureFit
+
+    NamedTable: TypeAlias = CsvTable | ParquetTable
 
 _SECOND = {"normal": "--se", "student-t": "--se", "poisson": "--exposure", "binomial": "--trials"}
 """The option that names the column, or the number, that a family has besides x."""
@@ -71,7 +75,7 @@ def npmle(
     """
     outputs = output.Outputs(out, save, picture, page).check("a mixture", "mixture")
     require(family in _SECOND, "family", f"one of {', '.join(sorted(_SECOND))}", repr(family))
-    table = open_table(data)
+    table = _open_named(data)
     given = {"--se": se, "--exposure": exposure, "--trials": trials}
     beside = _find_second(table, family, given)
     read = _read_columns(table, {"--x": x, _SECOND[family]: beside, "--weights": weights}, missing)
@@ -88,6 +92,13 @@ def npmle(
         lambda: output.print_plain("\n".join([repr(fit), *read.notes])),
     )
     raise Exit(output.exit_code(fit))
+
+
+def _open_named(data: str) -> NamedTable:
+    table = open_table(data)
+    if isinstance(table, ArrayTable):
+        raise ValueError("DATA must be a .csv or .parquet table. Got arrays without names.")
+    return table
 
 
 class _Columns(NamedTuple):
@@ -114,7 +125,7 @@ class _Columns(NamedTuple):
         return out
 
 
-def _read_columns(table: Table, flags: dict[str, str | None], missing: str) -> _Columns:
+def _read_columns(table: NamedTable, flags: dict[str, str | None], missing: str) -> _Columns:
     """Read the columns of numbers that options name, without rows in which one has no value."""
     require(
         missing in ("drop", "error"), "--missing", "one of drop, error: a mean is no observation", missing
@@ -128,15 +139,15 @@ def _read_columns(table: Table, flags: dict[str, str | None], missing: str) -> _
     }
     for flag, name in named.items():
         require(name in table.names, flag, f"a column among {', '.join(table.names)}", repr(name))
-    if isinstance(table, ArrayTable):
-        raise ValueError("DATA must be a .csv or .parquet table. Got arrays without names.")
     kinds = table.find_kinds()
     for flag, name in named.items():
         what = f"a column of numbers; {name} holds {kinds[name].value}"
         require(kinds[name] is Kind.NUMBER, flag, what, repr(name))
     wanted = list(dict.fromkeys(named.values()))
     with opt.name_options():
-        found = encode_source(table, EncodingPlan(missing=Missing(missing), called="DATA"), wanted)
+        found = encode_source(table, EncodingPlan(missing=Missing.DROP, called="DATA"), wanted)
+    if missing == "error":
+        opt.require_complete(found, "DATA", "leave such rows out with --missing drop")
     rows = found.take(np.arange(found.shape[0])).astype(np.float64)
     values = {flag: np.ascontiguousarray(rows[:, wanted.index(name)]) for flag, name in named.items()}
     ids = np.arange(found.report.rows) if found.ids is None else found.ids
@@ -144,7 +155,7 @@ def _read_columns(table: Table, flags: dict[str, str | None], missing: str) -> _
     return _Columns(values, ids, found.report.rows, notes)
 
 
-def _find_second(table: Table, family: str, given: dict[str, str | None]) -> str:
+def _find_second(table: NamedTable, family: str, given: dict[str, str | None]) -> str:
     """Standard errors, exposures or trials: the text of a number, or a column."""
     flag = _SECOND[family]
     for other, text in given.items():
@@ -173,19 +184,26 @@ def _make_family(name: str, second: float | Vector, df: float | None) -> Likelih
 
 
 def _list_posterior(
-    table: Table, fit: MixtureFit, x: str, read: _Columns, level: float
+    table: NamedTable, fit: MixtureFit, x: str, read: _Columns, level: float
 ) -> dict[str, NDArray[Any]]:
     """The texts of every row, its observation, and what the fit says of it; nan for rows left out."""
     ends = fit.posterior_interval(level=level)
-    texts = {name: table.column(name, missing="") for name in table.texts if name != x}
+    given = {name: table.column(name, missing="") for name in table.texts if name != x}
+    given[x] = _read_observed(table, x)
     found = {
-        x: read.values["--x"],
         "posterior_mean": fit.posterior_mean(),
         "low": ends[:, 0],
         "high": ends[:, 1],
         "lfsr": fit.lfsr(),
     }
-    return {**texts, **{name: read.spread(values) for name, values in found.items()}}
+    added = {find_free(name, given, "npmle_"): read.spread(values) for name, values in found.items()}
+    return {**given, **added}
+
+
+def _read_observed(table: NamedTable, x: str) -> Vector:
+    """The observations of all rows, also of those left out because another value is missing."""
+    values, missing = read_column(table, x)
+    return np.where(missing, np.nan, values.astype(np.float64))
 
 
 def _document(fit: MixtureFit) -> dict[str, object]:

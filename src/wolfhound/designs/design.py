@@ -32,7 +32,7 @@ from wolfhound.designs.newton import Task
 from wolfhound.designs.rank import complete_sample, draw_sample
 from wolfhound.designs.result import Design
 from wolfhound.designs.search import POOL, DesignState, Search
-from wolfhound.encoding import Missing, TableAtoms
+from wolfhound.encoding import Missing, TableAtoms, TableReport
 from wolfhound.oracles.forms import FormScan, find_candidates, survey
 from wolfhound.solve import Limits, Outcome, drive
 from wolfhound.threads import one_blas_thread
@@ -127,11 +127,11 @@ def design(
         if terms.table is not None:
             exclude = terms.table.find_places(exclude, "exclude", strict=False)
         banned = np.sort(validate.ids([] if exclude is None else exclude, "exclude", terms.rows.shape[0]))
-        past = np.empty((0, terms.rows.shape[1])) if given is None else _read_all(terms.of(given, "given"))
+        past, given_table = _read_given(terms, given)
         share = _weigh_given(len(past), runs)
         sample = _draw(terms, past, banned, rng)
         root, read = criterion.find_root(terms.rows, lambda value: terms.of(value, "region"))
-        aim = Aim(criterion.name, root, past, share)
+        aim = Aim(criterion.name, root, past, share, given_table)
         search = _open_search(terms, aim, banned, sample, 1.0 - goal)
     passes = terms.passes + read
     states = _run(search, sample.ids, terms.spec.terms, passes)
@@ -150,12 +150,15 @@ class Aim(NamedTuple):
         Terms of the given runs.
     share : float
         Of these in all.
+    given_table : TableReport, optional
+        What became of their rows, where they were a table.
     """
 
     criterion: str
     root: Vector | None
     given: Vector
     share: float
+    given_table: TableReport | None = None
 
 
 # ---------------------------------------------------------------- candidates
@@ -200,9 +203,13 @@ class _Candidates(NamedTuple):
         rows, settings = self.rows.take(ids), self.factors.take(ids)
         return Pool(ids, rows.astype(np.float64), settings.astype(np.float64))
 
+    def read(self, value: AtomsLike, name: str) -> Atoms:
+        """Other rows of the same factors."""
+        return read_factors(value, name, self.spec.columns, FactorOptions(missing=self.missing))[0]
+
     def of(self, value: AtomsLike, name: str) -> Atoms:
         """Terms of other rows of factors."""
-        rows, _ = read_factors(value, name, self.spec.columns, FactorOptions(missing=self.missing))
+        rows = self.read(value, name)
         if self.make is None:
             return rows
         return map_terms(rows, self.make, self.rows.shape[1], np.dtype(np.float64))
@@ -263,6 +270,15 @@ def _apply_model(
 
 def _read_all(atoms: Atoms) -> Vector:
     return np.asarray(finite_rows(atoms, np.arange(atoms.shape[0])), np.float64)
+
+
+def _read_given(terms: _Candidates, given: AtomsLike | None) -> tuple[Vector, TableReport | None]:
+    """Terms of the given runs, and what became of their rows."""
+    if given is None:
+        return np.empty((0, terms.rows.shape[1])), None
+    rows = terms.read(given, "given")
+    report = rows.report if isinstance(rows, TableAtoms) else None
+    return _read_all(terms.of(rows, "given")), report
 
 
 def _weigh_given(given: int, runs: int | None) -> float:
@@ -373,6 +389,7 @@ def _finish(terms: _Candidates, aim: Aim, outcome: Outcome[DesignState], search:
         pool_settings=settings,
         fingerprint=fingerprint(terms.factors),
         table=None if terms.table is None else terms.table.report,
+        given_table=aim.given_table,
         terms_of=terms.make if terms.spec.kind == "function" else None,
         harvest=partial(_harvest, terms, search),
     )

@@ -16,6 +16,7 @@ from wolfhound.designs.factors import Column
 from wolfhound.markup import Grid, Shown, Summary
 from wolfhound.result import make_frame
 from wolfhound.validate import count
+from wolfhound.writers import find_free
 
 _ROUNDS = 40
 _LEAST = 1e-10
@@ -92,13 +93,14 @@ class ExactDesign(Shown):
         return int(self.counts.sum())
 
     def to_columns(self) -> dict[str, NDArray[Any]]:
-        """Return a row per run: its number, the candidate, and every factor as the user wrote it."""
+        """Return a row per run: its number, the candidate, and every factor as the user wrote it.
+
+        A factor keeps its name: beside one called ``id``, the candidate is ``design_id``.
+        """
         each = np.repeat(np.arange(len(self.ids)), self.counts)
-        return {
-            "run": np.arange(1, len(each) + 1),
-            "id": self.ids[each],
-            **show_settings(self.columns, self.settings[each]),
-        }
+        run, id = name_added(self.columns, "run", "id")
+        factors = show_settings(self.columns, self.settings[each])
+        return {run: np.arange(1, len(each) + 1), id: self.ids[each], **factors}
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per run."""
@@ -119,11 +121,22 @@ class ExactDesign(Shown):
         return Summary(heading, (), (self.list_runs(_SHOWN),))
 
 
+def name_added(columns: tuple[Column, ...], *names: str) -> list[str]:
+    """Return what columns beside the factors are called: as no factor is.
+
+    Examples
+    --------
+    >>> name_added((Column("id"), Column("t")), "id", "weight")
+    ['design_id', 'weight']
+    """
+    taken = {column.name for column in columns}
+    return [find_free(name, taken, "design_") for name in names]
+
+
 def show_settings(columns: tuple[Column, ...], settings: Vector) -> dict[str, NDArray[Any]]:
     """Columns of numbers and of texts."""
-    taken = {"run", "id", "weight"}
     return {
-        f"{column.name}_" if column.name in taken else column.name: (
+        column.name: (
             np.array([column.show(value) for value in settings[:, j]], np.str_)
             if column.levels
             else settings[:, j]

@@ -160,6 +160,9 @@ def read_factors(
     if isinstance(value, Factors):
         found, columns = value, value.columns
     elif isinstance(value, TableAtoms):
+        asked = options is not None and (options.columns is not None or options.numeric_only)
+        rule = "left out: these rows are coded already; give them to `encode`"
+        require(not asked, "columns` and `numeric_only", rule, options)
         found, columns = value, _list_columns(value)
     elif (source := find_table(value)) is not None:
         table = _read_table(source, name, known, options or FactorOptions())

@@ -21,6 +21,7 @@ from wolfhound.designs.exact import (
     Harvest,
     Pool,
     choose_runs,
+    name_added,
     refine,
     show_efficiency,
     show_settings,
@@ -72,6 +73,8 @@ class Design(Shown):
         Of the candidates.
     table : TableReport, optional
         What became of the rows and columns, where a table was given.
+    given_table : TableReport, optional
+        The same of the given runs.
     terms_of : function, optional
         Rows of factors to rows of terms, where the model is the caller's; not saved.
     harvest : function, optional
@@ -104,6 +107,7 @@ class Design(Shown):
     pool_settings: Vector
     fingerprint: Fingerprint = ()
     table: TableReport | None = None
+    given_table: TableReport | None = None
     terms_of: Callable[[Matrix], Matrix] | None = None
     harvest: Harvest | None = None
 
@@ -220,8 +224,9 @@ class Design(Shown):
         require(False, "runs", f"at least {d - have} for {d} terms", f"{runs}, which leaves {aliases}")
 
     def to_columns(self) -> dict[str, NDArray[Any]]:
-        """Return a row per candidate with weight: its id, weight and factors."""
-        return {"id": self.ids, "weight": self.weights, **show_settings(self.columns, self.settings)}
+        """Return a row per candidate with weight: its id, weight and factors, which keep their names."""
+        id, weight = name_added(self.columns, "id", "weight")
+        return {id: self.ids, weight: self.weights, **show_settings(self.columns, self.settings)}
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per candidate with weight."""
@@ -268,9 +273,11 @@ class Design(Shown):
         return CODEC.load(folder, None if atoms is None else read_factors(atoms, "atoms")[0])
 
     def _notes(self) -> list[tuple[str, str]]:
-        """What is to be known of the table; categories are factors here, not one-hot."""
+        """What is to be known of the tables; categories are factors here, not one-hot."""
         notes = () if self.table is None else self.table.notes
-        return [(subject, text) for subject, text in notes if subject != "one-hot"]
+        past = () if self.given_table is None else self.given_table.notes
+        gone = [("given", text) for subject, text in past if subject == "missing"]
+        return [(subject, text) for subject, text in notes if subject != "one-hot"] + gone
 
     def list_support(self, most: int) -> Grid:
         """Return the candidates of largest weight as a table: factors, id, weight."""
@@ -283,7 +290,9 @@ class Design(Shown):
         names = tuple(column.name for column in self.columns)
         caption = f"{len(rows):,} of {self.support:,} candidates with weight, the largest first"
         texts = (at for at, column in enumerate(self.columns) if column.levels)
-        return Grid(caption, (*names, "id", "weight"), rows, (0, *texts, len(names) + 1))
+        return Grid(
+            caption, (*names, *name_added(self.columns, "id", "weight")), rows, (0, *texts, len(names) + 1)
+        )
 
     def _show(self, row: Vector) -> list[str]:
         """Factors as the user wrote them."""
@@ -376,7 +385,10 @@ CODEC = Codec(
         "status": Scalar.STATUS,
         "criterion": Scalar.TEXT,
         "model": Json(_write_model, _read_model),
-        "table": Json(lambda table: table and table.to_json(), TableReport.from_json, optional=True),
+        **dict.fromkeys(
+            ("table", "given_table"),
+            Json(lambda table: table and table.to_json(), TableReport.from_json, optional=True),
+        ),
     },
     _check,
 )

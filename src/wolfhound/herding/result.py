@@ -96,6 +96,8 @@ class HerdResult(Shown):
         in no table.
     table : TableReport, optional
         What became of the rows and columns, where a table was given.
+    target_table : TableReport, optional
+        The same of the target.
     session : Session, optional
         What `extend` goes on with.
     """
@@ -119,6 +121,7 @@ class HerdResult(Shown):
     fingerprint: Fingerprint = ()
     settings: HerdSettings | None = None
     table: TableReport | None = None
+    target_table: TableReport | None = None
     session: Session | None = None
 
     @property
@@ -150,6 +153,13 @@ class HerdResult(Shown):
     def message(self) -> str:
         """Why the run ended, how good the atoms are and what it cost."""
         return f"{self.status.value}: {_describe_quality(self)} after {_describe_cost(self)}"
+
+    @property
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """What is to be known of tables that were given: (subject, sentence)."""
+        goal = () if self.target_table is None else self.target_table.notes
+        gone = tuple(("target", text) for subject, text in goal if subject == "missing")
+        return (() if self.table is None else self.table.notes) + gone
 
     @property
     def frame(self) -> Any:
@@ -291,7 +301,7 @@ def _describe(result: HerdResult) -> Summary:
         ("atoms", f"{k:,} of {n:,}, effective {result.ess:,.6g}{unused}: {first}"),
         ("mmd", f"{_describe_quality(result)} ({random})"),
         *by,
-        *(result.table.notes if result.table else ()),
+        *result.notes,
         ("on", result.reference),
         ("cost", f"{_describe_cost(result)}; evaluation {result.evaluation_seconds:.3g} s"),
         ("in", result.space),
@@ -354,7 +364,10 @@ CODEC = Codec(
             },
         ),
         "settings": Json(lambda settings: settings and settings.to_json(), HerdSettings.from_json),
-        "table": Json(lambda table: table and table.to_json(), TableReport.from_json, optional=True),
+        **dict.fromkeys(
+            ("table", "target_table"),
+            Json(lambda table: table and table.to_json(), TableReport.from_json, optional=True),
+        ),
     },
     _check,
 )

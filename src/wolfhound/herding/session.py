@@ -114,6 +114,7 @@ class KernelSession:
             "fingerprint": data.fingerprint,
             "settings": replace(settings, exclude=name_rows(data.table, settings.exclude)),
             "table": None if data.table is None else data.table.report,
+            "target_table": None if data.target_table is None else data.target_table.report,
             "session": KernelSession(data=data, settings=settings, ids=herd.ids, herd=herd),
         }
 

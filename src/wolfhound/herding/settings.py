@@ -41,6 +41,8 @@ class HerdData:
         Weights of what is to be stood for, with sum 1.
     table : TableAtoms, optional
         What the atoms were; ids of its rows are what a caller sees.
+    target_table : TableAtoms, optional
+        What the target was.
     """
 
     atoms: Atoms
@@ -48,6 +50,7 @@ class HerdData:
     labels: Labels | None
     row_weights: Vector | None
     table: TableAtoms | None = None
+    target_table: TableAtoms | None = None
 
     @classmethod
     def of(
@@ -63,8 +66,9 @@ class HerdData:
         n, d = rows.atoms.shape
         if rows.target is not None:
             check_width(rows.target, d)
-        elif rows.table is not None:
-            row_weights = rows.table.pick(row_weights, "row_weights")
+        weighed = rows.table if rows.target is None else rows.target_table
+        if weighed is not None:
+            row_weights = weighed.pick(row_weights, "row_weights")
         size = n if rows.target is None else rows.target.shape[0]
         shares = row_shares(row_weights, size, "row_weights")
         return cls(
@@ -73,6 +77,7 @@ class HerdData:
             labels=None if rows.by is None else Labels.of(rows.by, n, shares),
             row_weights=shares,
             table=rows.table,
+            target_table=rows.target_table,
         )
 
     @property

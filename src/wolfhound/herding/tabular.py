@@ -25,6 +25,8 @@ from wolfhound.validate import flag, require
 
 _SAMPLE = 1000  # rows that say whether one column swamps the others
 
+_SHOWN = 8  # texts of `by` in an error
+
 
 class TableOptions(NamedTuple):
     """How a table becomes atoms, as the caller has it; saved with a result, so that it can go on.
@@ -80,14 +82,15 @@ class HerdRows(NamedTuple):
     ----------
     atoms, target : Atoms
     by : labels, one per atom, or None
-    table : TableAtoms, optional
-        What the atoms were.
+    table, target_table : TableAtoms, optional
+        What the atoms, and the target, were.
     """
 
     atoms: Atoms
     target: Atoms | None
     by: Any
     table: TableAtoms | None
+    target_table: TableAtoms | None = None
 
 
 def read_rows(atoms: Any, target: Any, by: Any, options: TableOptions) -> HerdRows:
@@ -96,6 +99,7 @@ def read_rows(atoms: Any, target: Any, by: Any, options: TableOptions) -> HerdRo
     names = _find_names(by, source)
     table = None
     if isinstance(atoms, TableAtoms):
+        _check_encoded(atoms, options)
         table = atoms
     elif source is not None:
         plan = EncodingPlan(
@@ -110,6 +114,7 @@ def read_rows(atoms: Any, target: Any, by: Any, options: TableOptions) -> HerdRo
     )
     rows = as_atoms(atoms) if table is None else table.atoms
     goal = _read_target(target, table, options.missing)
+    goal, goal_table = (goal.atoms, goal) if isinstance(goal, TableAtoms) else (goal, None)
     if table is not None and by is not None:
         by = table.read_labels(names) if names else table.pick(by, "by")
     if options.standardize:
@@ -117,7 +122,26 @@ def read_rows(atoms: Any, target: Any, by: Any, options: TableOptions) -> HerdRo
         rows, goal = scaling.of(rows), None if goal is None else scaling.of(goal)
     elif table is not None:
         table = _note_scale(table)
-    return HerdRows(rows, goal, by, table)
+    return HerdRows(rows, goal, by, table, goal_table)
+
+
+def _check_encoded(table: TableAtoms, options: TableOptions) -> None:
+    """Refuse options that rows which are coded already do not follow."""
+    report, missing = table.report, options.missing
+    broken = {
+        "columns": options.columns is not None and options.columns != report.counted,
+        "numeric_only": options.numeric_only and bool(report.coded),
+        "missing": (missing is Missing.MEAN and report.dropped > 0)
+        or (missing is Missing.ERROR and bool(report.missing)),
+    }
+    wrong = [name for name, bad in broken.items() if bad]
+    rule = "left out, or as `encode` had it: these rows are coded already"
+    require(
+        not wrong,
+        "` and `".join(wrong),
+        rule,
+        ", ".join(f"{name}={getattr(options, name)}" for name in wrong),
+    )
 
 
 def _find_names(by: Any, source: ColumnSource | None) -> tuple[str, ...]:
@@ -130,19 +154,28 @@ def _find_names(by: Any, source: ColumnSource | None) -> tuple[str, ...]:
         require(by in names, "by", rule, repr(by))
         return (by,)
     plain = isinstance(by, (list, tuple)) and len(by) > 0 and all(isinstance(each, str) for each in by)
-    return tuple(by) if plain and source is not None and set(by) <= set(source.names) else ()
+    if not plain or source is None:
+        return ()
+    known, distinct = set(by) <= set(source.names), len(set(by)) == len(by)
+    if known and distinct:
+        return tuple(by)
+    size = source.size
+    rule = f"distinct columns among {', '.join(source.names)}, or {size:,} labels, one per row"
+    some = ", ".join(map(repr, by[:_SHOWN])) + (f", ... ({len(by)} in all)" if len(by) > _SHOWN else "")
+    require(len(by) == size, "by", rule, some)
+    return ()
 
 
 def _read_target(target: Any, table: TableAtoms | None, missing: Missing) -> Atoms | None:
     if target is None:
         return None
     if isinstance(target, TableAtoms):
-        return target.atoms
+        return target
     source = None if table is None else find_table(target)
     if table is None or source is None:
         return as_atoms(target, "target")
     plan = EncodingPlan(missing=missing, like=table.columns, called="target")
-    return encode_source(source, plan).atoms
+    return encode_source(source, plan)
 
 
 def _note_scale(table: TableAtoms) -> TableAtoms:

@@ -26,7 +26,7 @@ def tell_herd(result: HerdResult, labels: RowLabels) -> Story:
         ("of", describe_atoms(result.fingerprint)),
         ("near by", result.space),
         ("measured on", result.reference),
-        *(() if result.table is None else result.table.notes),
+        *result.notes,
     )
     told = f"{len(result.ids):,} rows, {nearer} closer to all rows than a random subset" if known else ""
     return Story(

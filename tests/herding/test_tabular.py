@@ -1,0 +1,81 @@
+"""Tables as atoms, target and labels of herding: what is left out is said, what is meant is found."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from wolfhound import Missing, encode, herd, load
+
+N = 60
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    """Two numbers and two categories."""
+    rng = np.random.default_rng(6)
+    kinds = {
+        "c": np.array(["x", "y"])[np.arange(N) % 2],
+        "origin": np.array(["p", "q", "r"])[np.arange(N) % 3],
+    }
+    return pd.DataFrame({"a": rng.standard_normal(N), "b": rng.standard_normal(N), **kinds})
+
+
+def test_rows_of_a_target_that_are_left_out_are_said(frame: pd.DataFrame, tmp_path: Path) -> None:
+    target = frame.iloc[:30].assign(a=[np.nan if i < 20 else float(i) for i in range(30)])
+    weights = np.arange(30.0)
+    result = herd(frame, 5, target=target, row_weights=weights)
+    kept = herd(frame, 5, target=target.iloc[20:], row_weights=weights[20:])
+    np.testing.assert_array_equal(result.ids, kept.ids)
+    assert result.table is not None
+    assert result.target_table is not None
+    assert result.target_table.dropped == 20
+    assert ("target", "20 of 30 rows left out for missing values: a (20)") in result.notes
+    assert "20 of 30 rows left out" in repr(result)
+    encoded = herd(frame, 5, target=encode(target), row_weights=weights)
+    np.testing.assert_array_equal(encoded.ids, kept.ids)
+    result.save(tmp_path / "run")
+    loaded = load(tmp_path / "run")
+    assert loaded.target_table == result.target_table
+    more = loaded.extend(7, atoms=frame, target=target, row_weights=weights)
+    np.testing.assert_array_equal(more.ids, result.extend(7).ids)
+
+
+def test_row_weights_of_a_target_are_of_its_own_length(frame: pd.DataFrame) -> None:
+    target = frame.assign(a=[np.nan if i == 3 else 1.0 for i in range(N)])
+    with pytest.raises(
+        ValueError, match=r"`row_weights` must be 60 values, one per row of the table\. Got 59"
+    ):
+        herd(frame, 5, target=target, row_weights=np.ones(N - 1))
+
+
+def test_names_of_columns_that_are_misspelt_are_named(frame: pd.DataFrame) -> None:
+    for by in (["c", "orign"], ["c", "c"]):
+        with pytest.raises(
+            ValueError, match=r"`by` must be distinct columns among a, b, c, origin, or 60 labels"
+        ):
+            herd(frame, 5, by=by)
+
+
+def test_labels_may_be_names_of_columns(frame: pd.DataFrame) -> None:
+    labels = ["a", "c"] * (N // 2)
+    result = herd(frame, 6, by=labels)
+    assert result.labels is not None
+    assert result.labels.tolist() == [labels[i] for i in result.ids]
+
+
+def test_options_that_coded_rows_do_not_follow_are_refused(frame: pd.DataFrame) -> None:
+    holes = frame.assign(a=[np.nan if i == 3 else 1.0 * i for i in range(N)])
+    rule = "must be left out, or as `encode` had it: these rows are coded already"
+    with pytest.raises(ValueError, match=f"`columns` and `numeric_only` {rule}"):
+        herd(encode(frame), 5, columns=["a"], numeric_only=True)
+    with pytest.raises(ValueError, match=f"`missing` {rule}"):
+        herd(encode(holes), 5, missing=Missing.MEAN)
+    with pytest.raises(ValueError, match=f"`missing` {rule}"):
+        herd(encode(holes), 5, missing=Missing.ERROR)
+    same = herd(encode(frame, columns=["a"]), 5, columns=["a"], numeric_only=True)
+    np.testing.assert_array_equal(same.ids, herd(frame, 5, columns=["a"]).ids)
