@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
 from wolfhound._columns import TRUTHS, ColumnCells, ColumnSource, Kind
+from wolfhound._csv import CsvTable
 from wolfhound._files import widen
 from wolfhound._spool import spool
 from wolfhound.core import Atoms, Ints, Matrix, Vector
@@ -177,6 +178,8 @@ def store_columns(
 ) -> StoredColumns:
     """Read a table once; what is large and in files goes to a temporary file, coded."""
     marks = {name: Coder(name, Kind.NUMBER) for name in labels}
+    if isinstance(source, CsvTable):
+        source = source.keep_texts([name for name in labels if name not in {each.name for each in coders}])
 
     def read() -> Iterator[Matrix]:
         names = dict.fromkeys([each.name for each in coders] + list(labels))

@@ -49,11 +49,14 @@ class ColumnCells(NamedTuple):
         Cells without a value; what `values` has there means nothing.
     levels : sequence of str
         Distinct texts, in any order; there may be some that no cell has.
+    truths : bool
+        Whether these are truths, and not texts that look like them.
     """
 
     values: NDArray[Any]
     missing: Mask
     levels: Sequence[str] = ()
+    truths: bool = False
 
 
 class ColumnSource(Protocol):
@@ -100,7 +103,8 @@ def code_texts(values: Sequence[Any] | NDArray[Any], missing: Mask) -> ColumnCel
 
 def code_truths(values: NDArray[Any], missing: Mask) -> ColumnCells:
     """Return truths as 0 and 1, two levels."""
-    return ColumnCells(np.where(missing, False, values).astype(np.bool_).astype(np.int64), missing, TRUTHS)
+    places = np.where(missing, False, values).astype(np.bool_).astype(np.int64)
+    return ColumnCells(places, missing, TRUTHS, truths=True)
 
 
 def clean_numbers(values: NDArray[Any], missing: Mask) -> ColumnCells:

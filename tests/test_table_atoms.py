@@ -1,0 +1,76 @@
+"""Labels that tables hold, and what is said of scales."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from wolfhound import _csv, encode
+from wolfhound._columns import BATCH
+from wolfhound.encoding import find_table, read_column
+
+
+def write(path: Path, labels: Sequence[str]) -> Path:
+    """A .csv file with a column x that counts and a column g of labels."""
+    lines = [f"{i / 4},{label}" for i, label in enumerate(labels)]
+    (path / "t.csv").write_text("\n".join(["x,g", *lines]) + "\n")
+    return path / "t.csv"
+
+
+def read(table: Any, name: str = "g") -> list[Any]:
+    """The labels of all rows."""
+    source = find_table(table)
+    assert source is not None
+    return read_column(source, name)[0].tolist()  # type: ignore[no-any-return]
+
+
+# ---------------------------------------------------------------- labels
+
+
+def test_texts_that_look_like_truths_stay_texts() -> None:
+    texts = np.resize(["Unknown", "False", "True"], BATCH + 2)
+    texts[BATCH:] = ["False", "True"]
+    assert set(read(pd.DataFrame({"g": texts}))) == {"Unknown", "False", "True"}
+    assert read(pd.DataFrame({"g": ["False", "True"]})) == ["False", "True"]
+    assert read(pd.DataFrame({"g": [False, True]})) == [False, True]
+
+
+BIG = [9007199254740992, 9007199254740993, 9007199254740994, 9007199254740995]
+
+
+@pytest.mark.parametrize("reader", [_csv._read_arrow, lambda *_: None], ids=["arrow", "plain"])
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["1", "2", "1", "4"], [1, 2, 1, 4]),
+        (["1.0", "2", "1", "007"], [1, 2, 1, 7]),
+        (["0.5", "2", "1e3", "-1"], [0.5, 2.0, 1000.0, -1.0]),
+        (list(map(str, BIG)), BIG),
+        (["1", "2", "3", "K"], ["1", "2", "3", "K"]),
+        (["9007199254740992", "9007199254740993", "0.5", "1"],) * 2,
+        (["1e300", "inf", "0.5", "1"], [1e300, np.inf, 0.5, 1.0]),
+        (["123456789012345678901", "123456789012345678902", "1", "2"],) * 2,
+    ],
+)
+def test_labels_of_a_csv_file_are_kept_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: list[str], expected: list[Any], reader: Any
+) -> None:
+    path = write(tmp_path, texts)
+    monkeypatch.setattr(_csv, "_read_arrow", reader)
+    found = read(path)
+    assert found == expected
+    assert list(map(type, found)) == list(map(type, expected))
+    assert encode(path, labels=["g"]).read_labels(["g"]).tolist() == expected
+
+
+def test_blank_labels_of_a_csv_file_are_missing(tmp_path: Path) -> None:
+    path = write(tmp_path, ["1", "NA", " ", "NAN", "", "3"])
+    found = encode(path, labels=["g"])
+    assert found.report.missing == (("g", 4),)
+    assert found.read_labels(["g"]).tolist() == [1, 3]
