@@ -68,10 +68,12 @@ class Coder:
         return len(self._places) > MOST_LEVELS and not self._fixed
 
     def read(self, cells: ColumnCells) -> Matrix:
-        """(r, w) of some rows, nan where a value is missing."""
-        r = len(cells.missing)
+        """(r, w) of some rows, nan where a value is missing; w = 0 if no vector is there."""
         self.note(cells)
-        values = self._read_texts(cells) if self.is_text else cells.values.reshape(r, -1)
+        values = self._read_texts(cells) if self.is_text else cells.values
+        values = values[:, None] if values.ndim == 1 else values
+        if not values.shape[1]:
+            return np.zeros((len(values), 0), self.dtype)
         self.width = self.width or values.shape[1]
         require(values.shape[1] == self.width, self.name, f"vectors of length {self.width}", values.shape[1])
         self.dtype = np.result_type(self.dtype, widen(values.dtype, self.name))
@@ -181,12 +183,19 @@ def store_columns(
     if isinstance(source, CsvTable):
         source = source.keep_texts([name for name in labels if name not in {each.name for each in coders}])
 
+    held: list[list[Matrix]] = []  # until the length of every vector is known
+
     def read() -> Iterator[Matrix]:
         names = dict.fromkeys([each.name for each in coders] + list(labels))
         for batch in source.batches(list(names)):
             for name, mark in marks.items():
                 mark.note(batch[name])
-            yield np.concatenate([each.read(batch[each.name]) for each in coders], axis=1)
+            held.append([each.read(batch[each.name]) for each in coders])
+            if all(each.width for each in coders):
+                yield from (_join(parts, coders) for parts in held)
+                held.clear()
+        empty = ", ".join(each.name for each in coders if not each.width)
+        require(not held, called, "one with a value in every column that counts", f"none in {empty}")
 
     blocks = read()
     first = next(blocks, None)
@@ -204,6 +213,14 @@ def store_columns(
     return StoredColumns(
         atoms, rows, unlabelled, {name: mark.first_gone for name, mark in marks.items()}, gone
     )
+
+
+def _join(parts: Sequence[Matrix], coders: Sequence[Coder]) -> Matrix:
+    """(r, w) columns side by side; nan for vectors of which there were none."""
+    r = len(parts[0])
+    pairs = zip(parts, coders, strict=True)
+    wide = [part if part.shape[1] else np.full((r, each.width), np.nan, each.dtype) for part, each in pairs]
+    return np.concatenate(wide, axis=1)
 
 
 def _keep(source: ColumnSource, first: Matrix, blocks: Iterator[Matrix]) -> Atoms:

@@ -44,7 +44,7 @@ class ColumnCells(NamedTuple):
     Attributes
     ----------
     values : (r,) or (r, w)
-        Numbers or vectors; of texts and truths their places among `levels`.
+        Numbers or vectors, w = 0 if all are missing; of texts and truths their places among `levels`.
     missing : (r,) bool
         Cells without a value; what `values` has there means nothing.
     levels : sequence of str
@@ -116,8 +116,10 @@ def clean_numbers(values: NDArray[Any], missing: Mask) -> ColumnCells:
 def stack_vectors(values: NDArray[Any], missing: Mask, name: str) -> ColumnCells:
     """Return a column of lists or arrays as a matrix."""
     there = [np.asarray(value) for value in values[~missing]]
+    if not there:
+        return ColumnCells(np.zeros((len(values), 0), np.int8), missing)
     widths = {value.shape for value in there}
-    one = len(widths) == 1 and len(next(iter(widths))) == 1
+    one = len(widths) == 1 and len(next(iter(widths))) == 1 and there[0].size > 0
     require(one, name, "a column of vectors of one length", f"shapes {sorted(widths)[:3]}")
     out = np.zeros((len(values), len(there[0])), np.result_type(*{value.dtype for value in there}))
     require(out.dtype.kind in "fiub", name, "a column of vectors of numbers", out.dtype)
@@ -126,8 +128,10 @@ def stack_vectors(values: NDArray[Any], missing: Mask, name: str) -> ColumnCells
 
 
 def _holds_vectors(values: NDArray[Any], missing: Mask) -> bool:
-    first = next(iter(values[~missing]), None)
-    return isinstance(first, (np.ndarray, list, tuple)) and np.ndim(np.asarray(first)) == 1
+    there = [value for value in values[~missing] if isinstance(value, (np.ndarray, list, tuple))]
+    first = next((value for value in there if len(value)), None)
+    plain = None if first is None else np.asarray(first)
+    return plain is not None and plain.ndim == 1 and plain.dtype.kind in "fiub"
 
 
 def _name_columns(keys: Sequence[Any]) -> tuple[str, ...]:
@@ -166,6 +170,9 @@ class PandasSource:
         types, dtype = self._types, series.dtype
         if isinstance(dtype, sys.modules["pandas"].CategoricalDtype):
             return Kind.TEXT
+        if hasattr(dtype, "pyarrow_dtype"):
+            found: Kind = importlib.import_module("wolfhound._arrow").find_kind(dtype.pyarrow_dtype)
+            return found
         if types.is_bool_dtype(dtype):
             return Kind.TRUTH
         if types.is_complex_dtype(dtype):
@@ -198,6 +205,10 @@ class PandasSource:
 
 
 def _read_series(series: Any, kind: Kind, name: str) -> ColumnCells:
+    if hasattr(series.dtype, "pyarrow_dtype"):
+        arrow = importlib.import_module("wolfhound._arrow")
+        cells: ColumnCells = arrow.read_chunks(series.array, kind, name)
+        return cells
     missing = series.isna().to_numpy(bool)
     if kind is Kind.NUMBER:
         if isinstance(series.dtype, np.dtype) and series.dtype.kind != "O":
@@ -313,18 +324,20 @@ class RecordSource:
             yield {name: self._read(self._records[name][first : first + BATCH]) for name in names}
 
     def _read(self, values: NDArray[Any]) -> ColumnCells:
-        none = np.zeros(len(values), np.bool_)
+        masked = np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1)
+        values = np.ma.getdata(values)
         if values.dtype.kind == "b" and values.ndim == 1:
-            return code_truths(values, none)
+            return code_truths(values, masked)
         if values.dtype.kind in "fiub":
-            return clean_numbers(values, none)
+            return clean_numbers(values, masked)
         blank = np.array([value is None or value in ("", b"") for value in values.tolist()], np.bool_)
-        return code_texts([_decode(value) for value in values.tolist()], blank)
+        return code_texts([_decode(value) for value in values.tolist()], blank | masked)
 
     def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
         """Return a structured array of rows, with fields added."""
         fields = [(name, self._records.dtype[name]) for name in self.names]
-        out = np.empty(len(ids), fields + [(name, values.dtype) for name, values in added.items()])
+        make = np.ma.empty if isinstance(self._records, np.ma.MaskedArray) else np.empty
+        out = make(len(ids), fields + [(name, values.dtype) for name, values in added.items()])
         for name in self.names:
             out[name] = self._records[name][ids]
         for name, values in added.items():

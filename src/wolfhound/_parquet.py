@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
-from wolfhound._arrow import find_kinds, read_cells
+from wolfhound._arrow import find_dtype, find_kinds, read_cells
 from wolfhound._columns import ColumnCells, Kind
 from wolfhound._csv import check_columns
 from wolfhound._files import widen
@@ -82,16 +82,44 @@ class ParquetTable:
     def find_kinds(self) -> dict[str, Kind]:
         """What each column holds; a data frame's index is none."""
         index = _find_index(self._schema)
-        return {name: kind for name, kind in find_kinds(self._schema).items() if name not in index}
+        return {name: kind for name, kind in self._find_kinds().items() if name not in index}
+
+    def _find_kinds(self) -> dict[str, Kind]:
+        """As the first file has it; of columns without any value there, the first that has some."""
+        out = find_kinds(self._schema)
+        empty = {field.name for field in self._schema if self._arrow.types.is_null(field.type)}
+        for path in self._files[1:] if empty else ():
+            with self._open(path) as file:
+                schema = file.schema_arrow
+            some = {field.name for field in schema if not self._arrow.types.is_null(field.type)}
+            out |= {name: kind for name, kind in find_kinds(schema).items() if name in empty & some}
+            empty -= some
+        return out
 
     def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
         """Yield these columns of some rows at a time, of all files."""
-        kinds = find_kinds(self._schema)
+        kinds, dtypes = self._unite(names)
         for path in self._files:
             with self._open(path) as file, _name_file(self._arrow, path):
-                check_columns(names, file.schema_arrow.names)
                 for batch in file.iter_batches(_BATCH, columns=list(names)):
-                    yield {name: read_cells(batch.column(name), kinds[name], name) for name in names}
+                    cells = {name: read_cells(batch.column(name), kinds[name], name) for name in names}
+                    yield {name: _widen(each, dtypes.get(name)) for name, each in cells.items()}
+
+    def _unite(self, names: Sequence[str]) -> tuple[dict[str, Kind], dict[str, np.dtype[Any]]]:
+        """Return the kinds of columns, one for all files, and the widest types of numbers."""
+        kinds = self._find_kinds()
+        types: dict[str, list[np.dtype[Any]]] = {name: [] for name in names}
+        for path in self._files:
+            with self._open(path) as file:
+                schema = file.schema_arrow
+            check_columns(names, schema.names)
+            for field in schema:
+                if field.name in types and not self._arrow.types.is_null(field.type):
+                    kind, wanted = find_kinds([field])[field.name], kinds[field.name]
+                    rule = f"files whose {field.name} holds {wanted.value}, as {self._files[0]}"
+                    require(kind is wanted, "path", rule, f"{kind.value} in {path}")
+                    types[field.name] += find_dtype(field.type, kind)
+        return kinds, {name: np.result_type(*found) for name, found in types.items() if found}
 
     def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
         """Return rows, with columns added, as a frame of pandas."""
@@ -238,6 +266,10 @@ def _read_blocks(path: str, file: Any, chosen: Sequence[str], rows: int = _BATCH
             parts.append(values.reshape(len(batch), -1).astype(widen(values.dtype, where), copy=False))
         yield np.ascontiguousarray(np.concatenate(parts, axis=1))
         first += len(batch)
+
+
+def _widen(cells: ColumnCells, dtype: np.dtype[Any] | None) -> ColumnCells:
+    return cells if dtype is None else cells._replace(values=cells.values.astype(dtype, copy=False))
 
 
 def _simplify(values: NDArray[Any]) -> NDArray[Any]:
