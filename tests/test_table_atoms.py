@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 from wolfhound import _csv, encode
@@ -74,3 +76,39 @@ def test_blank_labels_of_a_csv_file_are_missing(tmp_path: Path) -> None:
     found = encode(path, labels=["g"])
     assert found.report.missing == (("g", 4),)
     assert found.read_labels(["g"]).tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pa.array([{"a": 1}, {"a": 2}]), pl.Series([["a"], ["b", "c"]]), pd.Series([["a"], ["b", "c"]])],
+    ids=["arrow", "polars", "pandas"],
+)
+def test_labels_that_are_nested_are_refused(values: Any) -> None:
+    make = {"pyarrow.lib": pa.table, "polars.series.series": pl.DataFrame}
+    frame = make.get(type(values).__module__, pd.DataFrame)({"x": [1.0, 2.0], "g": values})
+    with pytest.raises(
+        ValueError, match=r"`by` must be columns of numbers, texts, truths or dates. Got .* in g"
+    ):
+        encode(frame, labels=["g"])
+
+
+def test_the_index_of_a_parquet_file_may_be_a_label(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "g": ["b", "a", "b"]}).set_index("g")
+    frame.to_parquet(tmp_path / "t.parquet")
+    found = encode(tmp_path / "t.parquet", labels=["g"])
+    assert found.names == ("x",)
+    assert found.read_labels(["g"]).tolist() == ["b", "a", "b"]
+
+
+# ---------------------------------------------------------------- scales
+
+
+def test_constant_columns_make_no_alarm() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(100, 3)) * [1.0, 1.0, 1e3]
+    table = encode(pd.DataFrame(rows))
+    assert table.find_swamping(rows) == ("2", pytest.approx(1.0, abs=1e-4))
+    rows[:, :2] = 0.1
+    assert encode(pd.DataFrame(rows)).find_swamping(rows) is None
+    rows[:, 0] = 900.0 * rng.normal(size=100)
+    assert encode(pd.DataFrame(rows)).find_swamping(rows) is None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._columns import BATCH, ColumnCells, Kind, clean_numbers, code_truths
+from wolfhound._columns import BATCH, LABELS, ColumnCells, Kind, clean_numbers, code_truths
 from wolfhound.core import Ids
 from wolfhound.validate import require
 
@@ -21,6 +21,13 @@ def import_pyarrow() -> Any:
         return importlib.import_module("pyarrow")
     except ImportError:
         raise ImportError('Arrow tables need pyarrow: pip install "wolfhound[data]"') from None
+
+
+def unwrap(values: Any) -> Any:
+    """Return a column of a library as an array of numpy; anything else as it is."""
+    if type(values).__module__ == "pyarrow.lib" and not hasattr(values, "chunks"):
+        return values.to_numpy(zero_copy_only=False)
+    return values.to_numpy() if hasattr(values, "to_numpy") else values
 
 
 class ArrowSource:
@@ -110,6 +117,7 @@ def read_cells(column: Any, kind: Kind, name: str) -> ColumnCells:
         return code_truths(column.fill_null(False).to_numpy(zero_copy_only=False), missing)
     if kind is Kind.VECTOR:
         return _read_vectors(column, missing, name)
+    require(not arrow.types.is_nested(column.type), "by", LABELS, f"{column.type} in {name}")
     coded = column if hasattr(column, "dictionary") else column.dictionary_encode()
     levels = tuple(map(str, coded.dictionary.to_pylist()))
     # A null may be a place of the dictionary, too.

@@ -26,6 +26,8 @@ BATCH = 65_536
 
 TRUTHS = ("False", "True")
 
+LABELS = "columns of numbers, texts, truths or dates"
+
 
 class Kind(enum.Enum):
     """What the cells of a column are; the value says it in a report."""
@@ -35,6 +37,7 @@ class Kind(enum.Enum):
     TEXT = "texts"
     VECTOR = "vectors"
     TIME = "dates or times: make numbers of them to count"
+    UNNAMED = "a column without a name"
     OTHER = "neither numbers nor texts"
 
 
@@ -222,7 +225,11 @@ def _read_series(series: Any, kind: Kind, name: str) -> ColumnCells:
     values = series.to_numpy(object)
     if kind is Kind.VECTOR:
         return stack_vectors(values, missing, name)
-    return code_truths(values, missing) if kind is Kind.TRUTH else code_texts(values, missing)
+    if kind is Kind.TRUTH:
+        return code_truths(values, missing)
+    nested = [type(value).__name__ for value in values if isinstance(value, (list, tuple, dict, np.ndarray))]
+    require(not nested, "by", LABELS, f"{nested[:1]} in {name}")
+    return code_texts(values, missing)
 
 
 # ---------------------------------------------------------------- polars
@@ -282,6 +289,8 @@ class PolarsSource:
             return stack_vectors(values, missing, series.name)
         if kind is Kind.TRUTH:
             return code_truths(series.fill_null(False).to_numpy(), missing)
+        told = f"{series.dtype} in {series.name}"
+        require(kind is not Kind.OTHER or series.dtype == library.Null, "by", LABELS, told)
         return code_texts(series.cast(library.String).to_list(), missing)
 
     def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:

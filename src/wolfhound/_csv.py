@@ -37,6 +37,7 @@ class Layout(NamedTuple):
     names: tuple[str, ...]
     header: int  # lines before the first row of data
     numeric: tuple[int, ...]
+    unnamed: tuple[str, ...] = ()
 
     def rows(self, path: str) -> Iterator[tuple[int, list[str]]]:
         """Yield (line it ends on, cells) of every row of data."""
@@ -77,9 +78,10 @@ class CsvTable:
         return sum(1 for _ in self._cells())
 
     def find_kinds(self) -> dict[str, Kind]:
-        """Numbers or texts."""
+        """Numbers or texts; what has no name is mostly the index of a data frame."""
         numbers = set(self.numbers) - self._as_texts
-        return {name: Kind.NUMBER if name in numbers else Kind.TEXT for name in self.names}
+        kinds = {name: Kind.NUMBER if name in numbers else Kind.TEXT for name in self.names}
+        return kinds | dict.fromkeys(self._layout.unnamed, Kind.UNNAMED)
 
     def keep_texts(self, names: Sequence[str]) -> CsvTable:
         """Return the same table, of which these columns are read as they stand, numbers or not."""
@@ -209,11 +211,14 @@ def find_layout(path: str) -> Layout:
     if not header:
         below.add(first)
     require(below.rows > 0, "path", "a .csv file with at least one row of numbers", path)
-    names = tuple(first) if header else tuple(f"column {i}" for i in range(1, len(first) + 1))
+    named = [bool(cell.strip()) for cell in first]
+    pairs = enumerate(zip(first, named, strict=True), 1)
+    names = tuple(cell if header and good else f"column {i}" for i, (cell, good) in pairs)
+    unnamed = tuple(name for name, good in zip(names, named, strict=True) if header and not good)
     twice = sorted({name for name in names if names.count(name) > 1})
     require(not twice, "path", "a .csv file whose names are distinct", f"{', '.join(twice)} twice in {path}")
-    numeric = tuple(i for i, is_numeric in enumerate(below.numeric) if is_numeric)
-    return Layout(names, line if header else 0, numeric)
+    numeric = tuple(i for i, good in enumerate(below.numeric) if good and names[i] not in unnamed)
+    return Layout(names, line if header else 0, numeric, unnamed)
 
 
 def _counts(numbers: list[float]) -> bool:
@@ -307,7 +312,7 @@ def read_cells(path: str, layout: Layout, place: int, kind: Kind) -> ColumnCells
                 raise ValueError(told + _remedy(cells[place], first=line == 1))
         values.append(cell)
     missing = np.array([value is None for value in values], np.bool_)
-    if kind is Kind.TEXT:
+    if kind is not Kind.NUMBER:
         return code_texts(values, missing)
     return clean_numbers(np.array([0.0 if value is None else value for value in values]), missing)
 

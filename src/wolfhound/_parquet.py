@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
-from wolfhound._arrow import find_dtype, find_kinds, read_cells
+from wolfhound._arrow import find_dtype, find_kind, find_kinds, read_cells
 from wolfhound._columns import ColumnCells, Kind
 from wolfhound._csv import check_columns
 from wolfhound._files import widen
@@ -176,7 +176,8 @@ class ParquetTable:
         table = self._take(ids)
         if ending == ".parquet":
             return table
-        return {name: _simplify(table[name].to_numpy()) for name in table.column_names}
+        types = self._arrow.types
+        return {name: _simplify(types, table[name], ending) for name in table.column_names}
 
     def _take(self, ids: Ids) -> Any:
         order = np.argsort(ids)
@@ -272,17 +273,45 @@ def _widen(cells: ColumnCells, dtype: np.dtype[Any] | None) -> ColumnCells:
     return cells if dtype is None else cells._replace(values=cells.values.astype(dtype, copy=False))
 
 
-def _simplify(values: NDArray[Any]) -> NDArray[Any]:
-    """Numbers, text, or vectors of one length: what every format can hold."""
+def _simplify(types: Any, column: Any, ending: str) -> NDArray[Any]:
+    """Numbers, text, or vectors of one length: what every format can hold; None for a null."""
+    values: NDArray[Any] = column.to_numpy()
     if values.dtype.kind in "Mm":
-        return values.astype(np.str_)
-    if values.dtype.kind != "O":
+        texts = values.astype(np.str_)
+        return np.where(np.isnat(values), None, texts.astype(object)) if column.null_count else texts
+    if values.dtype.kind != "O" and not column.null_count:
         return values
-    if all(isinstance(value, np.ndarray) and value.dtype.kind in "fiu" for value in values):
-        if len({len(value) for value in values}) == 1:
-            return np.stack(list(values))
+    if types.is_nested(column.type):
+        vectors = _stack(column)
+        return (
+            _as_objects([_as_json(each, ending) for each in column.to_pylist()])
+            if vectors is None
+            else vectors
+        )
     simple = (str, bool, int, float, type(None))
-    simplified = [value if isinstance(value, simple) else str(value) for value in values]
-    out = np.empty(len(simplified), object)
-    out[:] = simplified
+    return _as_objects([each if isinstance(each, simple) else str(each) for each in column.to_pylist()])
+
+
+def _as_objects(values: Sequence[Any]) -> NDArray[Any]:
+    out = np.empty(len(values), object)
+    out[:] = values
     return out
+
+
+def _stack(column: Any) -> NDArray[Any] | None:
+    """(r, w) of lists of numbers of one length, all there; None for any other column."""
+    if find_kind(column.type) is not Kind.VECTOR or column.null_count:
+        return None
+    values = list(column.to_numpy())
+    whole = len({len(value) for value in values}) == 1 and not any(
+        chunk.flatten().null_count for chunk in column.chunks
+    )
+    return np.stack(values) if whole else None
+
+
+def _as_json(value: Any, ending: str) -> Any:
+    """Return a list or a struct as text of JSON; as it is, in plain types, where JSON is written."""
+    if value is None:
+        return None
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return json.loads(text) if ending == ".json" else text

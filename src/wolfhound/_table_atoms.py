@@ -16,6 +16,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from wolfhound._arrow import unwrap
 from wolfhound._coding import EncodedColumn, Expansion
 from wolfhound._columns import ColumnSource
 from wolfhound._csv import CsvTable, number
@@ -231,7 +232,7 @@ class TableAtoms:
         """Return of one value per row of the table those of kept rows."""
         if values is None or self.ids is None:
             return values
-        given = values.to_numpy() if hasattr(values, "to_numpy") else values
+        given = unwrap(values)
         n = self.report.rows
         require(len(given) == n, name, f"{n:,} values, one per row of the table", f"{len(given):,}")
         if isinstance(given, np.ndarray):
@@ -264,12 +265,14 @@ class TableAtoms:
         """Return the column beside which half of the others hardly count in distances, and its share."""
         with np.errstate(over="ignore", invalid="ignore"):
             spread = np.var(rows, axis=0, dtype=np.float64)
+        spread[(rows == rows[:1]).all(axis=0)] = 0.0  # not what rounding leaves of a constant
         owners = np.repeat(np.arange(len(self.columns)), [len(column.names) for column in self.columns])
         each = np.bincount(owners, weights=spread, minlength=len(self.columns))
-        if len(each) < 2 or not 0.0 < each.sum() < np.inf:
+        varying = np.sort(each[each > 0.0])
+        if len(varying) < 2 or not each.sum() < np.inf:
             return None
         most = int(each.argmax())
-        middle = float(np.sort(each)[(len(each) - 1) // 2])
+        middle = float(varying[(len(varying) - 1) // 2])
         share = float(each[most] / each.sum())
         return (self.columns[most].name, share) if each[most] > SWAMPS * middle else None
 
