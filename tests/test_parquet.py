@@ -36,7 +36,7 @@ def test_the_widest_type_of_all_files_is_kept(
     monkeypatch.setattr(_files, "IN_MEMORY", limit)
     monkeypatch.setattr("wolfhound.encoding.KEPT", limit)
     kinds = [(pa.float32(), pa.float64()), (pa.list_(pa.float32()), pa.list_(pa.float64()))][vectors]
-    cells = [[[1.5, 2.5], [1e300, 3.0]], [[[1.5], [2.5]], [[1e300], [3.0]]]][vectors]
+    cells: Any = [[[1.5, 2.5], [1e300, 3.0]], [[[1.5], [2.5]], [[1e300], [3.0]]]][vectors]
     path = write(tmp_path, *map(pa.array, cells, kinds))
     found = encode(path)
     assert found.dtype == np.float64

@@ -333,7 +333,7 @@ class RecordSource:
             yield {name: self._read(self._records[name][first : first + BATCH]) for name in names}
 
     def _read(self, values: NDArray[Any]) -> ColumnCells:
-        masked = np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1)
+        masked: Mask = np.asarray(np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1))
         values = np.ma.getdata(values)
         if values.dtype.kind == "b" and values.ndim == 1:
             return code_truths(values, masked)

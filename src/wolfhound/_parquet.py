@@ -277,8 +277,9 @@ def _simplify(types: Any, column: Any, ending: str) -> NDArray[Any]:
     """Numbers, text, or vectors of one length: what every format can hold; None for a null."""
     values: NDArray[Any] = column.to_numpy()
     if values.dtype.kind in "Mm":
-        texts = values.astype(np.str_)
-        return np.where(np.isnat(values), None, texts.astype(object)) if column.null_count else texts
+        texts = values.astype(np.str_).astype(object if column.null_count else np.str_)
+        texts[np.isnat(values)] = None
+        return texts
     if values.dtype.kind != "O" and not column.null_count:
         return values
     if types.is_nested(column.type):
