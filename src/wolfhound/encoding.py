@@ -85,8 +85,8 @@ def encode(
 
     Numbers count as they are. Texts, categories and truths are one-hot: a column of 0 and 1 for
     each level of the rows that are kept, in sorted order. A column of vectors, if there is one, is what
-    counts, and nothing else. Texts with more than 64 levels, or none twice, are names, and dates are no numbers:
-    they are carried, which means that they do not count, and `report` says so.
+    counts, and nothing else. Texts with more than 64 levels, or none twice, are names, and dates are no
+    numbers: they are carried, which means that they do not count, and `report` says so.
 
     Parameters
     ----------
