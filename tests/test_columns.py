@@ -57,6 +57,8 @@ def test_lists_of_texts_are_carried() -> None:
         assert encode(frame).report.carried == (("tags", "neither numbers nor texts"),)
     empty_first = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "tags": tags[2:] + tags[:2]})
     assert encode(empty_first).names == ("x",)
+    nested = pd.DataFrame({"x": [1.0, 2.0], "tags": [[[1], [1, 2]], [[3], [4]]]})
+    assert encode(nested).names == ("x",)
 
 
 def test_types_of_arrow_in_pandas() -> None:

@@ -131,10 +131,10 @@ def stack_vectors(values: NDArray[Any], missing: Mask, name: str) -> ColumnCells
 
 
 def _holds_vectors(values: NDArray[Any], missing: Mask) -> bool:
-    there = [value for value in values[~missing] if isinstance(value, (np.ndarray, list, tuple))]
-    first = next((value for value in there if len(value)), None)
-    plain = None if first is None else np.asarray(first)
-    return plain is not None and plain.ndim == 1 and plain.dtype.kind in "fiub"
+    lists = (np.ndarray, list, tuple)
+    there = (each for each in values[~missing] if isinstance(each, lists) and getattr(each, "ndim", 1))
+    first = next((each for each in there if len(each)), [""])
+    return not any(isinstance(each, lists) for each in first) and np.asarray(first).dtype.kind in "fiub"
 
 
 def _name_columns(keys: Sequence[Any]) -> tuple[str, ...]:
