@@ -132,7 +132,7 @@ def stack_vectors(values: NDArray[Any], missing: Mask, name: str) -> ColumnCells
 
 def _holds_vectors(values: NDArray[Any], missing: Mask) -> bool:
     lists = (np.ndarray, list, tuple)
-    there = (each for each in values[~missing] if isinstance(each, lists) and getattr(each, "ndim", 1))
+    there = (each for each in values[~missing] if isinstance(each, lists) and getattr(each, "ndim", True))
     first = next((each for each in there if len(each)), [""])
     return not any(isinstance(each, lists) for each in first) and np.asarray(first).dtype.kind in "fiub"
 
