@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._columns import BATCH, ColumnCells, Kind, clean_numbers, code_truths
+from wolfhound._columns import BATCH, LABELS, ColumnCells, Kind, clean_numbers, code_truths
 from wolfhound.core import Ids
 from wolfhound.validate import require
 
@@ -21,6 +21,13 @@ def import_pyarrow() -> Any:
         return importlib.import_module("pyarrow")
     except ImportError:
         raise ImportError('Arrow tables need pyarrow: pip install "wolfhound[data]"') from None
+
+
+def unwrap(values: Any) -> Any:
+    """Return a column of a library as an array of numpy; anything else as it is."""
+    if type(values).__module__ == "pyarrow.lib" and not hasattr(values, "chunks"):
+        return values.to_numpy(zero_copy_only=False)
+    return values.to_numpy() if hasattr(values, "to_numpy") else values
 
 
 class ArrowSource:
@@ -64,11 +71,12 @@ class ArrowSource:
 
 def find_kinds(schema: Any) -> dict[str, Kind]:
     """Return what each column of a schema holds."""
+    return {field.name: find_kind(field.type) for field in schema}
+
+
+def find_kind(kind: Any) -> Kind:
+    """Return what a type of Arrow is."""
     types = import_pyarrow().types
-    return {field.name: _find_kind(types, field.type) for field in schema}
-
-
-def _find_kind(types: Any, kind: Any) -> Kind:
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return Kind.NUMBER
     if types.is_boolean(kind):
@@ -85,17 +93,31 @@ def _find_kind(types: Any, kind: Any) -> Kind:
     return Kind.OTHER
 
 
+def find_dtype(kind: Any, holds: Kind) -> list[np.dtype[Any]]:
+    """Return the type that numbers or vectors of an Arrow type are read as; none for other columns."""
+    if holds not in (Kind.NUMBER, Kind.VECTOR):
+        return []
+    plain = kind.value_type if holds is Kind.VECTOR else kind
+    decimal = import_pyarrow().types.is_decimal(plain)
+    return [np.dtype(np.float64 if decimal else plain.to_pandas_dtype())]
+
+
 def read_cells(column: Any, kind: Kind, name: str) -> ColumnCells:
     """Read one array, not chunked, of a column of this kind."""
     missing = column.is_null().to_numpy(zero_copy_only=False)
+    arrow = import_pyarrow()
+    if arrow.types.is_null(column.type):
+        return ColumnCells(
+            np.zeros((len(column), 0) if kind is Kind.VECTOR else len(column), np.int8), missing
+        )
     if kind is Kind.NUMBER:
-        arrow = import_pyarrow()
         plain = column.cast(arrow.float64()) if arrow.types.is_decimal(column.type) else column
         return clean_numbers(plain.fill_null(0).to_numpy(zero_copy_only=False), missing)
     if kind is Kind.TRUTH:
         return code_truths(column.fill_null(False).to_numpy(zero_copy_only=False), missing)
     if kind is Kind.VECTOR:
         return _read_vectors(column, missing, name)
+    require(not arrow.types.is_nested(column.type), "by", LABELS, f"{column.type} in {name}")
     coded = column if hasattr(column, "dictionary") else column.dictionary_encode()
     levels = tuple(map(str, coded.dictionary.to_pylist()))
     # A null may be a place of the dictionary, too.
@@ -104,10 +126,20 @@ def read_cells(column: Any, kind: Kind, name: str) -> ColumnCells:
     return ColumnCells(codes, missing | gone[codes], levels)
 
 
+def read_chunks(values: Any, kind: Kind, name: str) -> ColumnCells:
+    """Read a column in whatever gives an array of Arrow, in chunks or not."""
+    arrow = import_pyarrow()
+    column = arrow.array(values)
+    whole = column.combine_chunks() if isinstance(column, arrow.ChunkedArray) else column
+    return read_cells(whole, kind, name)
+
+
 def _read_vectors(column: Any, missing: NDArray[np.bool_], name: str) -> ColumnCells:
     lengths = importlib.import_module("pyarrow.compute").list_value_length(column)
     sizes = lengths.fill_null(-1).to_numpy(zero_copy_only=False)[~missing]
-    equal = len(sizes) > 0 and sizes[0] > 0 and bool((sizes == sizes[0]).all())
+    if not len(sizes):
+        return ColumnCells(np.zeros((len(column), 0), np.int8), missing)
+    equal = sizes[0] > 0 and bool((sizes == sizes[0]).all())
     got = f"lengths {sizes.min(initial=0)} to {sizes.max(initial=0)}"
     require(equal, name, "a column of lists of one length", got)
     flat = column.flatten()  # without the lists that are null

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
-from wolfhound._columns import TRUTHS, ColumnCells, ColumnSource, Kind
+from wolfhound._columns import BATCH, TRUTHS, ColumnCells, ColumnSource, Kind
+from wolfhound._csv import CsvTable
 from wolfhound._files import widen
 from wolfhound._spool import spool
-from wolfhound.core import Atoms, Ints, Matrix, Vector
+from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.pulse import pulse
 from wolfhound.validate import require
 
@@ -47,7 +48,8 @@ class Coder:
 
     def __init__(self, name: str, kind: Kind, levels: Sequence[str] = ()) -> None:
         self.name, self.is_text = name, kind in (Kind.TEXT, Kind.TRUTH)
-        self._named, levels = kind is Kind.TEXT, TRUTHS if kind is Kind.TRUTH else levels
+        self._named, self._given = kind is Kind.TEXT, bool(levels)
+        levels = TRUTHS if kind is Kind.TRUTH and not levels else levels
         self._places = {level: place for place, level in enumerate(levels)}
         self._fixed, self.width = bool(levels), 0
         self.gone, self.first_gone, self.rows = 0, -1, 0
@@ -67,10 +69,12 @@ class Coder:
         return len(self._places) > MOST_LEVELS and not self._fixed
 
     def read(self, cells: ColumnCells) -> Matrix:
-        """(r, w) of some rows, nan where a value is missing."""
-        r = len(cells.missing)
+        """(r, w) of some rows, nan where a value is missing; w = 0 if no vector is there."""
         self.note(cells)
-        values = self._read_texts(cells) if self.is_text else cells.values.reshape(r, -1)
+        values = self._read_texts(cells) if self.is_text else cells.values
+        values = values[:, None] if values.ndim == 1 else values
+        if not values.shape[1]:
+            return np.zeros((len(values), 0), self.dtype)
         self.width = self.width or values.shape[1]
         require(values.shape[1] == self.width, self.name, f"vectors of length {self.width}", values.shape[1])
         self.dtype = np.result_type(self.dtype, widen(values.dtype, self.name))
@@ -127,6 +131,11 @@ class Coder:
                 sums = there.sum(axis=0, dtype=np.float64)
             self.sums = sums if not len(self.sums) else self.sums + sums
 
+    def find_levels(self) -> Ints:
+        """Return the places of the levels that rows have, or that were given, in sorted order."""
+        every = range(len(self.levels)) if self._given else np.flatnonzero(self.sums).tolist()
+        return np.array(sorted(every, key=self.levels.__getitem__), np.int64)
+
     def find_reason(self, names: bool) -> str:
         """Return why a text is no category; "" if it is one, or no text."""
         if self.too_many:
@@ -171,19 +180,39 @@ class StoredColumns(NamedTuple):
             out |= each.find_gone()
         return out
 
+    def recount(self, coders: Sequence[Coder], keep: Ids) -> None:
+        """Count the levels of these rows alone; there is none without a value."""
+        texts = [each for each in coders if each.is_text]
+        for each in texts:
+            each.sums = np.zeros(len(each.levels))
+        for first, block in self.atoms.blocks(BATCH) if texts else ():
+            low, high = np.searchsorted(keep, (first, first + len(block)))
+            rows = block[keep[low:high] - first]
+            for each in texts:
+                each.sums += np.bincount(rows[:, each.at].astype(np.int64), minlength=len(each.levels))
+
 
 def store_columns(
     source: ColumnSource, coders: Sequence[Coder], labels: Sequence[str], called: str
 ) -> StoredColumns:
     """Read a table once; what is large and in files goes to a temporary file, coded."""
     marks = {name: Coder(name, Kind.NUMBER) for name in labels}
+    if isinstance(source, CsvTable):
+        source = source.keep_texts([name for name in labels if name not in {each.name for each in coders}])
+
+    held: list[list[Matrix]] = []  # until the length of every vector is known
 
     def read() -> Iterator[Matrix]:
         names = dict.fromkeys([each.name for each in coders] + list(labels))
         for batch in source.batches(list(names)):
             for name, mark in marks.items():
                 mark.note(batch[name])
-            yield np.concatenate([each.read(batch[each.name]) for each in coders], axis=1)
+            held.append([each.read(batch[each.name]) for each in coders])
+            if all(each.width for each in coders):
+                yield from (_join(parts, coders) for parts in held)
+                held.clear()
+        empty = ", ".join(each.name for each in coders if not each.width)
+        require(not held, called, "one with a value in every column that counts", f"none in {empty}")
 
     blocks = read()
     first = next(blocks, None)
@@ -201,6 +230,14 @@ def store_columns(
     return StoredColumns(
         atoms, rows, unlabelled, {name: mark.first_gone for name, mark in marks.items()}, gone
     )
+
+
+def _join(parts: Sequence[Matrix], coders: Sequence[Coder]) -> Matrix:
+    """(r, w) columns side by side; nan for vectors of which there were none."""
+    r = len(parts[0])
+    pairs = zip(parts, coders, strict=True)
+    wide = [part if part.shape[1] else np.full((r, each.width), np.nan, each.dtype) for part, each in pairs]
+    return np.concatenate(wide, axis=1)
 
 
 def _keep(source: ColumnSource, first: Matrix, blocks: Iterator[Matrix]) -> Atoms:
@@ -237,10 +274,11 @@ class Expansion:
         self._steps: list[tuple[int, int, Ints | None]] = []
         self._one_hot, columns, means = one_hot, [], []
         for each in coders:
-            order = np.array(sorted(range(len(each.levels)), key=each.levels.__getitem__), np.int64)
+            order = each.find_levels() if each.is_text else np.zeros(0, np.int64)
             levels = tuple(each.levels[place] for place in order)
-            ranks = np.argsort(order) if each.is_text else None
-            self._steps.append((each.at, each.width, ranks))
+            ranks = np.zeros(len(each.levels), np.int64)
+            ranks[order] = np.arange(len(order))
+            self._steps.append((each.at, each.width, ranks if each.is_text else None))
             columns.append(EncodedColumn(each.name, levels, self._name(each, levels)))
             means.append((each.sums[order] if each.is_text else each.sums) / max(each.rows - each.gone, 1))
         self.columns = tuple(columns)
@@ -268,18 +306,18 @@ class Expansion:
         for (at, width, ranks), column in zip(self._steps, self.columns, strict=True):
             wide = len(column.names)
             here = out[:, first : first + wide]
-            here[:] = rows[:, at : at + width] if ranks is None else self._code(rows[:, at], ranks)
+            here[:] = rows[:, at : at + width] if ranks is None else self._code(rows[:, at], ranks, wide)
             first += wide
         if self._fill is not None:
             holes = np.isnan(out)
             out[holes] = np.broadcast_to(self._fill, out.shape)[holes]
         return out
 
-    def _code(self, stored: Matrix, ranks: Ints) -> Any:
+    def _code(self, stored: Matrix, ranks: Ints, wide: int) -> Any:
         gone = np.isnan(stored)
         places = ranks[np.where(gone, 0, stored).astype(np.int64)]
         if not self._one_hot:
             return np.where(gone, np.nan, places)[:, None]
-        coded = np.eye(len(ranks), dtype=stored.dtype)[places]
+        coded = np.eye(wide, dtype=stored.dtype)[places]
         coded[gone] = np.nan
         return coded

@@ -26,6 +26,8 @@ BATCH = 65_536
 
 TRUTHS = ("False", "True")
 
+LABELS = "columns of numbers, texts, truths or dates"
+
 
 class Kind(enum.Enum):
     """What the cells of a column are; the value says it in a report."""
@@ -35,6 +37,7 @@ class Kind(enum.Enum):
     TEXT = "texts"
     VECTOR = "vectors"
     TIME = "dates or times: make numbers of them to count"
+    UNNAMED = "a column without a name"
     OTHER = "neither numbers nor texts"
 
 
@@ -44,16 +47,19 @@ class ColumnCells(NamedTuple):
     Attributes
     ----------
     values : (r,) or (r, w)
-        Numbers or vectors; of texts and truths their places among `levels`.
+        Numbers or vectors, w = 0 if all are missing; of texts and truths their places among `levels`.
     missing : (r,) bool
         Cells without a value; what `values` has there means nothing.
     levels : sequence of str
         Distinct texts, in any order; there may be some that no cell has.
+    truths : bool
+        Whether these are truths, and not texts that look like them.
     """
 
     values: NDArray[Any]
     missing: Mask
     levels: Sequence[str] = ()
+    truths: bool = False
 
 
 class ColumnSource(Protocol):
@@ -100,7 +106,8 @@ def code_texts(values: Sequence[Any] | NDArray[Any], missing: Mask) -> ColumnCel
 
 def code_truths(values: NDArray[Any], missing: Mask) -> ColumnCells:
     """Return truths as 0 and 1, two levels."""
-    return ColumnCells(np.where(missing, False, values).astype(np.bool_).astype(np.int64), missing, TRUTHS)
+    places = np.where(missing, False, values).astype(np.bool_).astype(np.int64)
+    return ColumnCells(places, missing, TRUTHS, truths=True)
 
 
 def clean_numbers(values: NDArray[Any], missing: Mask) -> ColumnCells:
@@ -112,8 +119,10 @@ def clean_numbers(values: NDArray[Any], missing: Mask) -> ColumnCells:
 def stack_vectors(values: NDArray[Any], missing: Mask, name: str) -> ColumnCells:
     """Return a column of lists or arrays as a matrix."""
     there = [np.asarray(value) for value in values[~missing]]
+    if not there:
+        return ColumnCells(np.zeros((len(values), 0), np.int8), missing)
     widths = {value.shape for value in there}
-    one = len(widths) == 1 and len(next(iter(widths))) == 1
+    one = len(widths) == 1 and len(next(iter(widths))) == 1 and there[0].size > 0
     require(one, name, "a column of vectors of one length", f"shapes {sorted(widths)[:3]}")
     out = np.zeros((len(values), len(there[0])), np.result_type(*{value.dtype for value in there}))
     require(out.dtype.kind in "fiub", name, "a column of vectors of numbers", out.dtype)
@@ -122,8 +131,10 @@ def stack_vectors(values: NDArray[Any], missing: Mask, name: str) -> ColumnCells
 
 
 def _holds_vectors(values: NDArray[Any], missing: Mask) -> bool:
-    first = next(iter(values[~missing]), None)
-    return isinstance(first, (np.ndarray, list, tuple)) and np.ndim(np.asarray(first)) == 1
+    lists = (np.ndarray, list, tuple)
+    there = (each for each in values[~missing] if isinstance(each, lists) and getattr(each, "ndim", True))
+    first = next((each for each in there if len(each)), [""])
+    return not any(isinstance(each, lists) for each in first) and np.asarray(first).dtype.kind in "fiub"
 
 
 def _name_columns(keys: Sequence[Any]) -> tuple[str, ...]:
@@ -162,6 +173,9 @@ class PandasSource:
         types, dtype = self._types, series.dtype
         if isinstance(dtype, sys.modules["pandas"].CategoricalDtype):
             return Kind.TEXT
+        if hasattr(dtype, "pyarrow_dtype"):
+            found: Kind = importlib.import_module("wolfhound._arrow").find_kind(dtype.pyarrow_dtype)
+            return found
         if types.is_bool_dtype(dtype):
             return Kind.TRUTH
         if types.is_complex_dtype(dtype):
@@ -194,6 +208,10 @@ class PandasSource:
 
 
 def _read_series(series: Any, kind: Kind, name: str) -> ColumnCells:
+    if hasattr(series.dtype, "pyarrow_dtype"):
+        arrow = importlib.import_module("wolfhound._arrow")
+        cells: ColumnCells = arrow.read_chunks(series.array, kind, name)
+        return cells
     missing = series.isna().to_numpy(bool)
     if kind is Kind.NUMBER:
         if isinstance(series.dtype, np.dtype) and series.dtype.kind != "O":
@@ -207,7 +225,11 @@ def _read_series(series: Any, kind: Kind, name: str) -> ColumnCells:
     values = series.to_numpy(object)
     if kind is Kind.VECTOR:
         return stack_vectors(values, missing, name)
-    return code_truths(values, missing) if kind is Kind.TRUTH else code_texts(values, missing)
+    if kind is Kind.TRUTH:
+        return code_truths(values, missing)
+    nested = [type(value).__name__ for value in values if isinstance(value, (list, tuple, dict, np.ndarray))]
+    require(not nested, "by", LABELS, f"{nested[:1]} in {name}")
+    return code_texts(values, missing)
 
 
 # ---------------------------------------------------------------- polars
@@ -267,6 +289,8 @@ class PolarsSource:
             return stack_vectors(values, missing, series.name)
         if kind is Kind.TRUTH:
             return code_truths(series.fill_null(False).to_numpy(), missing)
+        told = f"{series.dtype} in {series.name}"
+        require(kind is not Kind.OTHER or series.dtype == library.Null, "by", LABELS, told)
         return code_texts(series.cast(library.String).to_list(), missing)
 
     def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
@@ -309,18 +333,20 @@ class RecordSource:
             yield {name: self._read(self._records[name][first : first + BATCH]) for name in names}
 
     def _read(self, values: NDArray[Any]) -> ColumnCells:
-        none = np.zeros(len(values), np.bool_)
+        masked: Mask = np.asarray(np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1))
+        values = np.ma.getdata(values)
         if values.dtype.kind == "b" and values.ndim == 1:
-            return code_truths(values, none)
+            return code_truths(values, masked)
         if values.dtype.kind in "fiub":
-            return clean_numbers(values, none)
+            return clean_numbers(values, masked)
         blank = np.array([value is None or value in ("", b"") for value in values.tolist()], np.bool_)
-        return code_texts([_decode(value) for value in values.tolist()], blank)
+        return code_texts([_decode(value) for value in values.tolist()], blank | masked)
 
     def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
         """Return a structured array of rows, with fields added."""
         fields = [(name, self._records.dtype[name]) for name in self.names]
-        out = np.empty(len(ids), fields + [(name, values.dtype) for name, values in added.items()])
+        make = np.ma.empty if isinstance(self._records, np.ma.MaskedArray) else np.empty
+        out = make(len(ids), fields + [(name, values.dtype) for name, values in added.items()])
         for name in self.names:
             out[name] = self._records[name][ids]
         for name, values in added.items():

@@ -7,9 +7,11 @@ Uses pyarrow when it is there, for speed.
 from __future__ import annotations
 
 import array
+import copy
 import csv
 import importlib
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -35,6 +37,7 @@ class Layout(NamedTuple):
     names: tuple[str, ...]
     header: int  # lines before the first row of data
     numeric: tuple[int, ...]
+    unnamed: tuple[str, ...] = ()
 
     def rows(self, path: str) -> Iterator[tuple[int, list[str]]]:
         """Yield (line it ends on, cells) of every row of data."""
@@ -47,6 +50,7 @@ class CsvTable:
     def __init__(self, files: Sequence[str]) -> None:
         self._layouts = [(file, find_layout(file)) for file in files]
         self._layout = self._layouts[0][1]
+        self._as_texts: frozenset[str] = frozenset()
         for file, layout in self._layouts:  # cells are found by their place
             same = layout.names == self._layout.names
             require(same, "path", f"files with the columns of {files[0]}", f"other columns in {file}")
@@ -74,23 +78,34 @@ class CsvTable:
         return sum(1 for _ in self._cells())
 
     def find_kinds(self) -> dict[str, Kind]:
-        """Numbers or texts."""
-        numbers = self.numbers
-        return {name: Kind.NUMBER if name in numbers else Kind.TEXT for name in self.names}
+        """Numbers or texts; what has no name is mostly the index of a data frame."""
+        numbers = set(self.numbers) - self._as_texts
+        kinds = {name: Kind.NUMBER if name in numbers else Kind.TEXT for name in self.names}
+        return kinds | dict.fromkeys(self._layout.unnamed, Kind.UNNAMED)
+
+    def keep_texts(self, names: Sequence[str]) -> CsvTable:
+        """Return the same table, of which these columns are read as they stand, numbers or not."""
+        out = copy.copy(self)
+        out._as_texts = frozenset(names)
+        return out
 
     def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
         """Yield these columns, of one file or less at a time; blank cells and NA are missing."""
         kinds = self.find_kinds()
         places = {name: self.names.index(name) for name in names}
         types = {at: "float64" if kinds[name] is Kind.NUMBER else "string" for name, at in places.items()}
+        loose = self._as_texts & set(self.numbers)
         for file, layout in self._layouts:
             table = _read_arrow(file, layout, types, BLANKS)
             if table is None:
-                yield {name: read_cells(file, layout, at, kinds[name]) for name, at in places.items()}
+                read_all = {name: read_cells(file, layout, at, kinds[name]) for name, at in places.items()}
+                yield _drop_blanks(read_all, loose)
                 continue
             read = importlib.import_module("wolfhound._arrow").read_cells
             for batch in table.to_batches():
-                yield {name: read(batch.column(str(at)), kinds[name], name) for name, at in places.items()}
+                columns = {name: batch.column(str(at)) for name, at in places.items()}
+                found = {name: read(column, kinds[name], name) for name, column in columns.items()}
+                yield _drop_blanks(found, loose)
 
     def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
         """Return rows, with columns added, as a frame of pandas."""
@@ -196,11 +211,14 @@ def find_layout(path: str) -> Layout:
     if not header:
         below.add(first)
     require(below.rows > 0, "path", "a .csv file with at least one row of numbers", path)
-    names = tuple(first) if header else tuple(f"column {i}" for i in range(1, len(first) + 1))
+    named = [bool(cell.strip()) for cell in first]
+    pairs = enumerate(zip(first, named, strict=True), 1)
+    names = tuple(cell if header and good else f"column {i}" for i, (cell, good) in pairs)
+    unnamed = tuple(name for name, good in zip(names, named, strict=True) if header and not good)
     twice = sorted({name for name in names if names.count(name) > 1})
     require(not twice, "path", "a .csv file whose names are distinct", f"{', '.join(twice)} twice in {path}")
-    numeric = tuple(i for i, is_numeric in enumerate(below.numeric) if is_numeric)
-    return Layout(names, line if header else 0, numeric)
+    numeric = tuple(i for i, good in enumerate(below.numeric) if good and names[i] not in unnamed)
+    return Layout(names, line if header else 0, numeric, unnamed)
 
 
 def _counts(numbers: list[float]) -> bool:
@@ -294,9 +312,19 @@ def read_cells(path: str, layout: Layout, place: int, kind: Kind) -> ColumnCells
                 raise ValueError(told + _remedy(cells[place], first=line == 1))
         values.append(cell)
     missing = np.array([value is None for value in values], np.bool_)
-    if kind is Kind.TEXT:
+    if kind is not Kind.NUMBER:
         return code_texts(values, missing)
     return clean_numbers(np.array([0.0 if value is None else value for value in values]), missing)
+
+
+def _drop_blanks(batch: dict[str, ColumnCells], names: frozenset[str]) -> dict[str, ColumnCells]:
+    """Return cells where those of numbers read as text are missing wherever they would be as numbers."""
+    for name in names & batch.keys():
+        cells = batch[name]
+        blank = [level.strip() in BLANKS or math.isnan(number(level) or 0.0) for level in cells.levels]
+        gone = np.array(blank or [False], np.bool_)
+        batch[name] = cells._replace(missing=cells.missing | gone[cells.values])
+    return batch
 
 
 def import_pandas(what: str) -> Any:

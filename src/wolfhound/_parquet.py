@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
-from wolfhound._arrow import find_kinds, read_cells
+from wolfhound._arrow import find_dtype, find_kind, find_kinds, read_cells
 from wolfhound._columns import ColumnCells, Kind
 from wolfhound._csv import check_columns
 from wolfhound._files import widen
@@ -82,16 +82,44 @@ class ParquetTable:
     def find_kinds(self) -> dict[str, Kind]:
         """What each column holds; a data frame's index is none."""
         index = _find_index(self._schema)
-        return {name: kind for name, kind in find_kinds(self._schema).items() if name not in index}
+        return {name: kind for name, kind in self._find_kinds().items() if name not in index}
+
+    def _find_kinds(self) -> dict[str, Kind]:
+        """As the first file has it; of columns without any value there, the first that has some."""
+        out = find_kinds(self._schema)
+        empty = {field.name for field in self._schema if self._arrow.types.is_null(field.type)}
+        for path in self._files[1:] if empty else ():
+            with self._open(path) as file:
+                schema = file.schema_arrow
+            some = {field.name for field in schema if not self._arrow.types.is_null(field.type)}
+            out |= {name: kind for name, kind in find_kinds(schema).items() if name in empty & some}
+            empty -= some
+        return out
 
     def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
         """Yield these columns of some rows at a time, of all files."""
-        kinds = find_kinds(self._schema)
+        kinds, dtypes = self._unite(names)
         for path in self._files:
             with self._open(path) as file, _name_file(self._arrow, path):
-                check_columns(names, file.schema_arrow.names)
                 for batch in file.iter_batches(_BATCH, columns=list(names)):
-                    yield {name: read_cells(batch.column(name), kinds[name], name) for name in names}
+                    cells = {name: read_cells(batch.column(name), kinds[name], name) for name in names}
+                    yield {name: _widen(each, dtypes.get(name)) for name, each in cells.items()}
+
+    def _unite(self, names: Sequence[str]) -> tuple[dict[str, Kind], dict[str, np.dtype[Any]]]:
+        """Return the kinds of columns, one for all files, and the widest types of numbers."""
+        kinds = self._find_kinds()
+        types: dict[str, list[np.dtype[Any]]] = {name: [] for name in names}
+        for path in self._files:
+            with self._open(path) as file:
+                schema = file.schema_arrow
+            check_columns(names, schema.names)
+            for field in schema:
+                if field.name in types and not self._arrow.types.is_null(field.type):
+                    kind, wanted = find_kinds([field])[field.name], kinds[field.name]
+                    rule = f"files whose {field.name} holds {wanted.value}, as {self._files[0]}"
+                    require(kind is wanted, "path", rule, f"{kind.value} in {path}")
+                    types[field.name] += find_dtype(field.type, kind)
+        return kinds, {name: np.result_type(*found) for name, found in types.items() if found}
 
     def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
         """Return rows, with columns added, as a frame of pandas."""
@@ -148,7 +176,8 @@ class ParquetTable:
         table = self._take(ids)
         if ending == ".parquet":
             return table
-        return {name: _simplify(table[name].to_numpy()) for name in table.column_names}
+        types = self._arrow.types
+        return {name: _simplify(types, table[name], ending) for name in table.column_names}
 
     def _take(self, ids: Ids) -> Any:
         order = np.argsort(ids)
@@ -240,17 +269,50 @@ def _read_blocks(path: str, file: Any, chosen: Sequence[str], rows: int = _BATCH
         first += len(batch)
 
 
-def _simplify(values: NDArray[Any]) -> NDArray[Any]:
-    """Numbers, text, or vectors of one length: what every format can hold."""
+def _widen(cells: ColumnCells, dtype: np.dtype[Any] | None) -> ColumnCells:
+    return cells if dtype is None else cells._replace(values=cells.values.astype(dtype, copy=False))
+
+
+def _simplify(types: Any, column: Any, ending: str) -> NDArray[Any]:
+    """Numbers, text, or vectors of one length: what every format can hold; None for a null."""
+    values: NDArray[Any] = column.to_numpy()
     if values.dtype.kind in "Mm":
-        return values.astype(np.str_)
-    if values.dtype.kind != "O":
+        texts = values.astype(np.str_).astype(object if column.null_count else np.str_)
+        texts[np.isnat(values)] = None
+        return texts
+    if values.dtype.kind != "O" and not column.null_count:
         return values
-    if all(isinstance(value, np.ndarray) and value.dtype.kind in "fiu" for value in values):
-        if len({len(value) for value in values}) == 1:
-            return np.stack(list(values))
+    if types.is_nested(column.type):
+        vectors = _stack(column)
+        return (
+            _as_objects([_as_json(each, ending) for each in column.to_pylist()])
+            if vectors is None
+            else vectors
+        )
     simple = (str, bool, int, float, type(None))
-    simplified = [value if isinstance(value, simple) else str(value) for value in values]
-    out = np.empty(len(simplified), object)
-    out[:] = simplified
+    return _as_objects([each if isinstance(each, simple) else str(each) for each in column.to_pylist()])
+
+
+def _as_objects(values: Sequence[Any]) -> NDArray[Any]:
+    out = np.empty(len(values), object)
+    out[:] = values
     return out
+
+
+def _stack(column: Any) -> NDArray[Any] | None:
+    """(r, w) of lists of numbers of one length, all there; None for any other column."""
+    if find_kind(column.type) is not Kind.VECTOR or column.null_count:
+        return None
+    values = list(column.to_numpy())
+    whole = len({len(value) for value in values}) == 1 and not any(
+        chunk.flatten().null_count for chunk in column.chunks
+    )
+    return np.stack(values) if whole else None
+
+
+def _as_json(value: Any, ending: str) -> Any:
+    """Return a list or a struct as text of JSON; as it is, in plain types, where JSON is written."""
+    if value is None:
+        return None
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return json.loads(text) if ending == ".json" else text

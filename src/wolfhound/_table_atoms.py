@@ -6,16 +6,20 @@ Private: import the names from `wolfhound.encoding`, which makes them.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from wolfhound._arrow import unwrap
 from wolfhound._coding import EncodedColumn, Expansion
-from wolfhound._columns import TRUTHS, ColumnSource
+from wolfhound._columns import ColumnSource
+from wolfhound._csv import CsvTable, number
 from wolfhound._files import lock, valid_ids
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import array, count, require
@@ -228,7 +232,7 @@ class TableAtoms:
         """Return of one value per row of the table those of kept rows."""
         if values is None or self.ids is None:
             return values
-        given = values.to_numpy() if hasattr(values, "to_numpy") else values
+        given = unwrap(values)
         n = self.report.rows
         require(len(given) == n, name, f"{n:,} values, one per row of the table", f"{len(given):,}")
         if isinstance(given, np.ndarray):
@@ -261,12 +265,14 @@ class TableAtoms:
         """Return the column beside which half of the others hardly count in distances, and its share."""
         with np.errstate(over="ignore", invalid="ignore"):
             spread = np.var(rows, axis=0, dtype=np.float64)
+        spread[(rows == rows[:1]).all(axis=0)] = 0.0  # not what rounding leaves of a constant
         owners = np.repeat(np.arange(len(self.columns)), [len(column.names) for column in self.columns])
         each = np.bincount(owners, weights=spread, minlength=len(self.columns))
-        if len(each) < 2 or not 0.0 < each.sum() < np.inf:
+        varying = np.sort(each[each > 0.0])
+        if len(varying) < 2 or not each.sum() < np.inf:
             return None
         most = int(each.argmax())
-        middle = float(np.sort(each)[(len(each) - 1) // 2])
+        middle = float(varying[(len(varying) - 1) // 2])
         share = float(each[most] / each.sum())
         return (self.columns[most].name, share) if each[most] > SWAMPS * middle else None
 
@@ -310,18 +316,52 @@ def join_labels(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 def read_column(source: ColumnSource, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """(rows,) values of a column of labels, and where there are none: what stands there means nothing."""
+    read = source.keep_texts([name]) if isinstance(source, CsvTable) else source
     found, gone, truths = [], [], False
-    for batch in source.batches([name]):
+    for batch in read.batches([name]):
         cells = batch[name]
         texts = np.array(cells.levels or ("",), np.str_)
         found.append(texts[cells.values] if len(cells.levels) else cells.values)
         gone.append(cells.missing)
-        truths = tuple(cells.levels) == TRUTHS
+        truths = cells.truths
     labels: NDArray[Any] = np.concatenate(found)
     missing = np.concatenate(gone)
     require(labels.ndim == 1, "by", "columns of numbers or texts", f"vectors in {name}")
+    if isinstance(source, CsvTable) and name in source.numbers:
+        labels = _make_numbers(labels, missing)
     if labels.dtype.kind == "f":  # a whole number beside missing ones, or in text, is still one
         there = labels[~missing]
         whole = bool((np.isfinite(there) & (there == np.floor(there)) & (np.abs(there) < 2.0**53)).all())
         return np.where(missing, 0.0, labels).astype(np.int64) if whole else labels, missing
     return labels == "True" if truths else labels, missing
+
+
+def _make_numbers(labels: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return texts as numbers, unless one is none or two that differ would become one."""
+    distinct, places = np.unique(labels[~missing], return_inverse=True)
+    values = _parse_exactly(distinct.tolist())
+    if values is None:
+        return labels
+    out = np.zeros(len(labels), values.dtype)
+    out[~missing] = values[places.reshape(-1)]
+    return out
+
+
+def _parse_exactly(texts: Sequence[str]) -> NDArray[Any] | None:
+    """Numbers of distinct texts: float64 if that keeps them apart, else int64; None if neither does.
+
+    Examples
+    --------
+    >>> _parse_exactly(["0.5", "2"]), _parse_exactly(["9007199254740993"]), _parse_exactly(["1", "K"])
+    (array([0.5, 2. ]), array([9007199254740993]), None)
+    """
+    floats = [value for text in texts if (value := number(text)) is not None]
+    if len(floats) < len(texts):
+        return None
+    if max(map(abs, floats), default=0.0) >= 2.0**53:
+        with contextlib.suppress(ValueError, OverflowError):
+            return np.array([int(text) for text in texts], np.int64)
+    with contextlib.suppress(ArithmeticError):
+        if len({Decimal(text) for text in texts}) == len(set(floats)):
+            return np.array(floats, np.float64)
+    return None

@@ -84,9 +84,9 @@ def encode(
     """Make the rows of a table atoms.
 
     Numbers count as they are. Texts, categories and truths are one-hot: a column of 0 and 1 for
-    each level, in sorted order. A column of vectors, if there is one, is what counts, and
-    nothing else. Texts with more than 64 levels, or none twice, are names, and dates are no numbers:
-    they are carried, which means that they do not count, and `report` says so.
+    each level of the rows that are kept, in sorted order. A column of vectors, if there is one, is what
+    counts, and nothing else. Texts with more than 64 levels, or none twice, are names, and dates are no
+    numbers: they are carried, which means that they do not count, and `report` says so.
 
     Parameters
     ----------
@@ -115,7 +115,10 @@ def encode(
     source = find_table(table)
     if source is None:
         raise TypeError(f"`table` must be a frame, or a .csv or .parquet file. Got {describe(table)}.")
-    plan = EncodingPlan(missing=missing, numeric_only=numeric_only, labels=tuple(labels))
+    for names, called in ((columns, "columns"), (labels, "labels")):
+        if isinstance(names, str):
+            raise TypeError(f"`{called}` must be a list of names. Got {names!r}.")
+    plan = EncodingPlan(missing=missing, numeric_only=numeric_only, labels=tuple(map(str, labels)))
     return encode_source(source, plan, columns)
 
 
@@ -161,10 +164,11 @@ def encode_source(
 ) -> TableAtoms:
     """As `encode`, of an open table; columns in this order, if one is given."""
     kinds = source.find_kinds()
+    columns = None if columns is None else list(map(str, columns))
     wanted = [column.name for column in plan.like] or columns
     chosen, carried = choose_columns(kinds, wanted, plan)
     for name in plan.labels:
-        require(name in kinds, "by", f"a column among {', '.join(source.names)}", name)
+        require(name in source.names, "by", f"a column among {', '.join(source.names)}", name)
     chosen = chosen if order is None else sorted(chosen, key=order.__getitem__)
     require(bool(chosen), plan.called, "one with columns that can count", _list_carried(carried))
     coders = [Coder(name, kinds[name], _find_levels(name, plan)) for name in chosen]
@@ -177,6 +181,9 @@ def encode_source(
     carried = {**carried, **names}
     require(bool(kept_coders), plan.called, "one with columns that can count", _list_carried(carried))
     keep = _find_kept(stored, kept_coders, plan)
+    if keep is not None:
+        stored.recount(kept_coders, keep)
+    expand = Expansion(kept_coders, one_hot=not plan.places, fill=plan.missing is Missing.MEAN)
     counts = [(each.name, each.gone) for each in kept_coders if each.gone]
     counts += [(name, gone) for name, gone in stored.unlabelled.items() if gone and name not in chosen]
     report = TableReport(
@@ -184,10 +191,9 @@ def encode_source(
         dropped=0 if keep is None else stored.rows - len(keep),
         missing=tuple(counts),
         counted=tuple(each.name for each in kept_coders),
-        coded=tuple((each.name, len(each.levels)) for each in kept_coders if each.is_text),
+        coded=tuple((column.name, len(column.levels)) for column in expand.columns if column.levels),
         carried=tuple((name, carried[name]) for name in source.names if name in carried),
     )
-    expand = Expansion(kept_coders, one_hot=not plan.places, fill=plan.missing is Missing.MEAN)
     return TableAtoms(_build(stored, expand, keep), expand.columns, report, source, keep)
 
 
@@ -206,7 +212,7 @@ def choose_columns(
             require(have, plan.called, "a table with the columns that count", f"no {name}")
             require(name in kinds, "columns", f"among {', '.join(kinds)}", name)
             _check_like(name, kinds[name], plan)
-            usual = kinds[name] not in (Kind.TIME, Kind.OTHER)
+            usual = kinds[name] not in (Kind.TIME, Kind.UNNAMED, Kind.OTHER)
             require(usual, "columns", "of numbers, texts, truths or vectors", f"{name}: {kinds[name].value}")
         require(len(set(columns)) == len(columns), "columns", "distinct", ", ".join(columns))
         return list(columns), {}
@@ -250,21 +256,18 @@ def _find_kept(stored: StoredColumns, coders: Sequence[Coder], plan: EncodingPla
     bad = gone + labels if plan.missing is Missing.ERROR else labels + (texts if plan.places else [])
     if plan.missing is not Missing.DROP and bad:
         first = min(row for _, _, row in bad)
-        listed = list_some(f"{name} ({count:,})" for name, count, _ in dict.fromkeys(bad))
+        listed = ", ".join(f"{name} ({count:,})" for name, count, _ in dict.fromkeys(bad))
         more = "" if fills else ", or fill them with means (mean)"
-        remedy = f"; leave such rows out (drop){more}"
-        require(False, plan.called, f"free of missing values{remedy}", f"{listed}; the first in row {first}")
+        rule = f"`{plan.called}` must be free of missing values; leave such rows out (drop){more}"
+        raise ValueError(f"{rule}. Got some, the first in row {first}: {listed}.")  # all, however many
     if fills or not (gone or labels):
         for each in coders if fills else ():
             require(each.gone < stored.rows, each.name, "a column with at least one value", "none")
         return None
     keep = np.flatnonzero(~stored.find_gone(coders)).astype(np.int64)
-    require(len(keep) > 0, plan.called, "one with a row that has no missing value", _list_missing(coders))
+    listed = list_some(f"{name} ({count:,} missing)" for name, count, _ in dict.fromkeys(gone + labels))
+    require(len(keep) > 0, plan.called, "one with a row that has no missing value", listed)
     return keep
-
-
-def _list_missing(coders: Sequence[Coder]) -> str:
-    return list_some(f"{each.name} ({each.gone:,} missing)" for each in coders if each.gone)
 
 
 def _build(stored: StoredColumns, expand: Expansion, keep: Ids | None) -> Atoms:

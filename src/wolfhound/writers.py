@@ -142,12 +142,20 @@ def _npy(columns: Columns) -> bytes:
     fixed = dict(columns)
     for name, values in columns.items():
         if values.dtype.kind == "O":
-            fixed[name] = np.array(["" if value is None else str(value) for value in values])
+            fixed[name] = _fix_objects(values.tolist())
     layout = np.dtype([(name, values.dtype, values.shape[1:]) for name, values in fixed.items()])
     table = np.empty(len(next(iter(fixed.values()))), layout)
     for name, values in fixed.items():
         table[name] = values
     return npy_bytes(table)
+
+
+def _fix_objects(values: list[Any]) -> NDArray[Any]:
+    """Numbers with nan where there is none, if that changes none of them, else texts."""
+    there = [value for value in values if value is not None]
+    if there and all(type(each) is float or (type(each) is int and float(each) == each) for each in there):
+        return np.array([math.nan if value is None else value for value in values], np.float64)
+    return np.array(["" if value is None else str(value) for value in values])
 
 
 def npy_bytes(array: NDArray[Any]) -> bytes:

@@ -147,7 +147,7 @@ def test_what_is_to_be_done_with_missing_values(run: Run, here: Path) -> None:
     ran = run("herd", "flights.csv", "-m", 5, "--missing", "error")
     assert ran.code == 2
     assert "ATOMS must be free of missing values" in ran.err
-    assert "dep_time (54), dep_delay (54), arr_delay (63), air_time (63); the first in row 11" in ran.err
+    assert "the first in row 11: dep_time (54), dep_delay (54), arr_delay (63), air_time (63)." in ran.err
     ran = run("herd", "flights.csv", "-m", 5, "--missing", "mean", "--numeric-only", "-o", "core.csv")
     assert "234 values filled with means" in ran.out
     assert "one-hot" not in ran.out
@@ -206,7 +206,7 @@ def test_npmle_keeps_every_row_in_its_place(run: Run, here: Path) -> None:
     assert written["posterior_mean"].isna().tolist() == [False, True, True, False, False]
     ran = run("npmle", "data.csv", "--x", "z", "--se", "s", "--missing", "error")
     assert ran.code == 2
-    assert "z (1), s (1); the first in row 1" in ran.err
+    assert "the first in row 1: z (1), s (1)." in ran.err
     assert (
         "a mean is no observation"
         in run("npmle", "data.csv", "--x", "z", "--se", "1", "--missing", "mean").err

@@ -173,7 +173,7 @@ FILES = [
     Wrong("unmix hole.npy --library atoms.npy", "--skip"),
     Wrong("unmix other.npy --library no.npy", "no.npy"),
     Wrong("unmix other.npy --library hole.npy", "--library"),
-    Wrong("herd blank.csv -m 1 --missing error", "Got a (1); the first in row 0"),
+    Wrong("herd blank.csv -m 1 --missing error", "the first in row 0: a (1)."),
     Wrong("herd twice.csv -m 1", "distinct"),
     Wrong("herd words.csv -m 1 --numeric-only", "can count"),
     Wrong("herd latin.csv -m 1", "UTF-8"),

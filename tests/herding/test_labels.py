@@ -6,12 +6,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from wolfhound import ArrayAtoms
+from wolfhound import ArrayAtoms, encode
 from wolfhound.herding import Gaussian, mmd
 from wolfhound.herding.herd import herd
 from wolfhound.herding.labels import LabelAtoms, Labels, allot, next_label
@@ -47,6 +50,18 @@ def test_labels_of_objects_become_plain() -> None:
 
 
 @pytest.mark.parametrize(
+    "by",
+    [pa.array(["b", "a", "b"]), pa.chunked_array([["b"], ["a", "b"]]), pl.Series(["b", "a", "b"])],
+    ids=type,
+)
+def test_labels_of_any_library(by: Any) -> None:
+    assert [ids.tolist() for ids in Labels.of(by, 3).members] == [[1], [0, 2]]
+    assert Labels.of(pa.array([True, False, True]), 3).values.tolist() == [True, False, True]
+    holed = encode(pd.DataFrame({"x": [1.0, None, 2.0]}))
+    assert list(holed.pick(by, "by")) == ["b", "b"]
+
+
+@pytest.mark.parametrize(
     ("by", "error", "words"),
     [
         ([0, 1], ValueError, r"`by` must be 3 labels, one per row. Got shape \(2,\)."),
@@ -54,6 +69,14 @@ def test_labels_of_objects_become_plain() -> None:
         ([0.0, np.nan, 1.0], ValueError, "no missing labels"),
         (np.array(["a", None, "b"], object), ValueError, "no missing labels"),
         (np.array(["a", 1, "b"], object), TypeError, "labels of one kind"),
+        (pd.Series(["a", None, "b"], dtype="string"), ValueError, "no missing labels"),
+        (pa.array(["a", None, "b"]), ValueError, "no missing labels"),
+        (pa.array([{"a": 1}] * 3), TypeError, "numbers, strings or dates. Got a column of dict"),
+        (
+            pl.Series([["a"], ["b", "c"], ["a"]]),
+            TypeError,
+            "numbers, strings or dates. Got a column of ndarray",
+        ),
     ],
 )
 def test_bad_labels(by: Any, error: type[Exception], words: str) -> None:

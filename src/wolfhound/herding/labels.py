@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import simplex
+from wolfhound._arrow import unwrap
 from wolfhound._files import lock
 from wolfhound.atoms import finite_rows
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
@@ -51,7 +52,7 @@ class Labels:
         >>> Labels.of(["b", "a", "b"], 3).members
         [array([1]), array([0, 2])]
         """
-        values = _plain(array(by.to_numpy() if hasattr(by, "to_numpy") else by, "by", "labels, one per row"))
+        values = _plain(array(unwrap(by), "by", "labels, one per row"))
         require(values.shape == (n,), "by", f"{n} labels, one per row", f"shape {values.shape}")
         distinct, codes = np.unique(values, return_inverse=True)
         names, codes = len(distinct), codes.reshape(-1)
@@ -75,14 +76,26 @@ class Labels:
         return out
 
 
+def _is_missing(value: Any) -> bool:
+    """Whether it is None, nan, or what pandas has instead, which is not even false."""
+    try:
+        return value is None or bool(value != value)  # noqa: PLR0124 - only nan differs from itself
+    except TypeError:
+        return True
+    except ValueError:  # an array
+        return False
+
+
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
     """Labels of a plain dtype, none missing."""
     if values.dtype.kind == "O":
-        bad = [v for v in values.flat if v is None or v != v]  # noqa: PLR0124 - only nan differs from itself
+        bad = [value for value in values.flat if _is_missing(value)]
         require(not bad, "by", _NONE_MISSING, bad[:1])
         kinds = sorted({type(value).__name__ for value in values.flat})
         if len(kinds) > 1:
             raise TypeError(f"`by` must be labels of one kind. Got {', '.join(kinds)}.")
+        if kinds and kinds[0] in ("dict", "list", "ndarray", "set", "tuple"):
+            raise TypeError(f"`by` must be numbers, strings or dates. Got a column of {kinds[0]}.")
         values = np.array(values.tolist())
     if values.dtype.kind not in "biufUSM":
         raise TypeError(f"`by` must be numbers, strings or dates. Got dtype {values.dtype}.")
