@@ -79,3 +79,8 @@ def test_options_that_coded_rows_do_not_follow_are_refused(frame: pd.DataFrame) 
         herd(encode(holes), 5, missing=Missing.ERROR)
     same = herd(encode(frame, columns=["a"]), 5, columns=["a"], numeric_only=True)
     np.testing.assert_array_equal(same.ids, herd(frame, 5, columns=["a"]).ids)
+
+
+def test_a_column_may_be_called_by_its_number() -> None:
+    frame = pd.DataFrame({0: np.arange(8.0), 1: np.arange(8.0)[::-1], 2: ["u", "v"] * 4})
+    assert sorted(set(herd(frame, 4, by=2, evaluate=False).labels.tolist())) == ["u", "v"]

@@ -145,7 +145,8 @@ def _check_encoded(table: TableAtoms, options: TableOptions) -> None:
 
 
 def _find_names(by: Any, source: ColumnSource | None) -> tuple[str, ...]:
-    """Return the columns that `by` names; none if it is labels."""
+    """Return the columns that `by` names; none if it is labels. A column may be called by a number."""
+    by = str(by) if isinstance(by, int) and not isinstance(by, bool) else by
     if isinstance(by, str):
         names = () if source is None else source.names
         rule = (
