@@ -40,6 +40,10 @@ def policy() -> object:
     return fwpo(random_acmdp(6, 40, 4, seed=0), rtol=1e-2)
 
 
+def unknown_policy() -> object:
+    return fwpo(random_acmdp(6, 40, 4, seed=0), max_seconds=0.0)
+
+
 def comparison() -> Comparison:
     steps, returns = np.array([10.0, 20.0]), np.array([[1.0, 2.0], [1.5, 2.5]])
     learner = Standing(name=HOSTILE, steps=steps, returns=returns, ms_per_update=1.0, scored=100.0)
@@ -84,6 +88,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "ManyResult": many,
     "HerdResult": herd,
     "TabularResult": policy,
+    "TabularResult before a query": unknown_policy,
     "Comparison": comparison,
     "Design": design,
     "Design of one factor": line_design,

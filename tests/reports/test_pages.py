@@ -68,6 +68,12 @@ def make_page(result: object, **told: Any) -> str:
     return report.make_page(result, told.get("title"), labels, told.get("plan"), told.get("command"))
 
 
+def test_a_policy_before_any_query_says_what_is_not_known() -> None:
+    text = re.sub(r"<(script|style).*?</\1>", "", make_page(make("TabularResult before a query")), flags=re.S)
+    assert "not known" in text
+    assert re.search(r"\b(nan|inf)\b", text) is None
+
+
 def test_the_table_is_of_all_results() -> None:
     assert set(TELLERS) <= set(CASES)
 
