@@ -26,6 +26,16 @@ def run() -> wh.Result:
     return wh.minimize(wh.SquaredDistance(np.full(6, 2.0)), normal(2000, 6), names=names)
 
 
+def trusted() -> wh.Result:
+    f = wh.Custom(lambda x: (0.5 * float((x - 2.0) @ (x - 2.0)), x - 2.0), convex=True)
+    return wh.minimize(f, normal(200, 3))
+
+
+def unbounded() -> wh.Result:
+    f = wh.Custom(lambda x: (0.5 * float((x - 2.0) @ (x - 2.0)), x - 2.0), convex=False)
+    return wh.minimize(f, normal(200, 3), max_passes=2)
+
+
 def many() -> wh.ManyResult:
     return wh.minimize_many(normal(60, 5, 1).reshape(6, 10, 5), normal(30, 5))
 
@@ -59,6 +69,10 @@ def line_design() -> wh.Design:
     return wh.design(wh.Factors({"x": np.linspace(-1.0, 1.0, 21)}), model=wh.Quadratic())
 
 
+def level_design() -> wh.Design:
+    return wh.design(wh.Factors({"catalyst": ["none", "zinc", HOSTILE]}), model=wh.LinearModel())
+
+
 def runs() -> object:
     return design().round(6)
 
@@ -85,6 +99,8 @@ def choice() -> object:
 
 CASES: dict[str, Callable[[], Any]] = {
     "Result": run,
+    "Result that is trusted": trusted,
+    "Result without a bound": unbounded,
     "ManyResult": many,
     "HerdResult": herd,
     "TabularResult": policy,
@@ -92,6 +108,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "Comparison": comparison,
     "Design": design,
     "Design of one factor": line_design,
+    "Design of one factor with levels": level_design,
     "ExactDesign": runs,
     "Ellipsoid": ellipsoid,
     "MixtureFit": mixture,
