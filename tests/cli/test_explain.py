@@ -138,6 +138,13 @@ def test_text_is_shown_as_it_stands_whatever_follows(text: str) -> None:
     assert Text.from_markup(f"[bold]{shown}[/]", emoji=False).plain == text
 
 
+@pytest.mark.parametrize("seconds", ["-1", "nan"])
+def test_a_limit_of_time_is_not_negative(run: Run, folder: Path, seconds: str) -> None:
+    ran = run("explain", "atoms.npy", "--target", "1", "--max-seconds", seconds)
+    assert ran.code == 2
+    assert "`--max-seconds` must be a number >= 0. Got" in ran.err
+
+
 def _from_csv(path: Path) -> list[tuple[str, int, str, float]]:
     with open(path, newline="") as file:
         return [(r["target"], int(r["id"]), r["name"], float(r["weight"])) for r in csv.DictReader(file)]

@@ -76,7 +76,13 @@ def test_files_of_an_index_that_is_read_are_not_written_over(
     before, file = _read_files("codes"), next(Path("codes").glob(wild))
     Path("soft.npy").symlink_to(file)
     Path("hard.npy").hardlink_to(file)
-    for name in (file, Path("codes/new.npy"), Path("soft.npy"), Path("hard.npy"), Path("codes/../codes/x.npy")):
+    for name in (
+        file,
+        Path("codes/new.npy"),
+        Path("soft.npy"),
+        Path("hard.npy"),
+        Path("codes/../codes/x.npy"),
+    ):
         ran = run("index", *command, option, name)
         assert (ran.code, ran.err) == (2, f"error: `{option}` must not be what FOLDER reads. Got {name}.\n")
     assert _read_files("codes") == before

@@ -159,7 +159,9 @@ class TabularResult(Shown):
         """Return the largest gap of a state and the root of their squares, in words."""
         if not np.isfinite(self.gaps).all():
             return "not known"
-        return f"largest {self.gaps.max():.3g}, root of squares {float(np.sqrt(np.square(self.gaps).sum())):.3g}"
+        return (
+            f"largest {self.gaps.max():.3g}, root of squares {float(np.sqrt(np.square(self.gaps).sum())):.3g}"
+        )
 
     def summary(self) -> Summary:
         """Return J, what is proved, and the cost."""
