@@ -109,11 +109,10 @@ def test_levels_of_one_factor_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["$x_{$", "a $ b", "_hidden"])
 def test_names_are_drawn_as_they_stand(tmp_path: Path, name: str) -> None:
     found = design(Factors({name: [name, f"{name} 2", "c"], "x": [-1.0, 1.0]}), model=LinearModel())
-    figure = found.plot(tmp_path / "a.svg")
-    assert [text.get_text().lstrip("\u200b") for text in figure.axes[1].get_legend().get_texts()] == [
-        name.replace("$", r"\$"),
-        "x",
-    ]
+    legend = found.plot(tmp_path / "a.svg").axes[1].get_legend()
+    assert legend is not None
+    shown = [text.get_text().lstrip("\u200b") for text in legend.get_texts()]
+    assert shown == [name.replace("$", r"\$"), "x"]
 
 
 def test_pictures(tmp_path: Path) -> None:
