@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +112,50 @@ def test_the_ending_chooses_the_format(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "a.svg").read_text()
     with pytest.raises(ValueError, match="nonsense"):
         plot.save(figure, tmp_path / "a.nonsense")
+
+
+@pytest.mark.parametrize("name", ["a", "a.nonsense", "none/a.png", "folder.png", "b.svg/a.png"])
+def test_places_that_cannot_be_written_are_refused_by_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "b.svg").write_text("old")
+    figure = plot.draw_gaps({"a": plot.Run(PASSES, SECONDS, VALUE)})
+    with pytest.raises(ValueError, match=r"`path` must be (a file|in a folder).* Got .*/") as raised:
+        plot.save(figure, tmp_path / name)
+    assert ".tmp" not in str(raised.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.svg", "folder.png"]
+
+
+def test_a_picture_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real.png").write_text("old")
+    (tmp_path / "a.PNG").symlink_to("real.png")
+    figure = plot.draw_gaps({"a": plot.Run(PASSES, SECONDS, VALUE)})
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", _fail)
+        with pytest.raises(OSError, match="No space"):
+            plot.save(figure, tmp_path / "a.PNG")
+    assert (tmp_path / "real.png").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 2
+    plot.save(figure, tmp_path / "a.PNG")
+    assert (tmp_path / "a.PNG").is_symlink() and (tmp_path / "real.png").read_bytes().startswith(b"\x89PNG")
+
+
+def _fail(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+ODD = ("$x_{$", "a $ b", r"\$5 $", "_hidden", "$$", "__", "\udcff")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_texts_of_users_are_drawn_as_they_stand(tmp_path: Path, name: str) -> None:
+    run, ones = plot.Run(PASSES, SECONDS, VALUE), np.ones(3)
+    figure = plot.draw_gaps({name: run, "other": run}, title=name)
+    assert len(figure.legends[0].get_texts()) == 2
+    plot.save(figure, tmp_path / "a.svg")
+    weighed = {"sizes": ones, "scored": {name: ones}, "n": 1.0, "ratios": ones, "seconds": {name: ones}}
+    plot.save(plot.draw_tradeoff(**weighed, levels={name: 1.0}, ratio=1.0), tmp_path / "a.png")  # type: ignore[arg-type]
+    plot.save(plot.draw_totals({name: 1.0, "other": 2.0}, marked=name), tmp_path / "a.png")
+    plot.save(plot.draw_weights(ones, ones, x=name, title=name), tmp_path / "a.png")
 
 
 @pytest.mark.slow

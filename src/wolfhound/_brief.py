@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,17 @@ def span(values: NDArray[Any]) -> str:
     """
     low, high = int(values.min()), int(values.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def known(value: float, form: str = ".3g", *, unknown: str = "not known") -> str:
+    """Return a number as text, or a word for one that is infinite or nan.
+
+    Examples
+    --------
+    >>> known(0.12345), known(float("inf")), known(float("-inf"), unknown="none")
+    ('0.123', 'not known', 'none')
+    """
+    return f"{value:{form}}" if math.isfinite(value) else unknown
 
 
 def _text(value: Any) -> str:

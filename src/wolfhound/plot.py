@@ -8,6 +8,7 @@ global and no display is needed.
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Collection, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wolfhound.core import Vector
-from wolfhound.validate import path as checked_path
-from wolfhound.validate import require
+from wolfhound.store import write_atomically
+from wolfhound.validate import file_path, require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -178,7 +179,7 @@ def draw_tradeoff(
     for i, (label, times) in enumerate(seconds.items()):
         draw_curve(right, ratios, hide_nonpositive(times), i, label)
     for i, (label, level) in enumerate(levels.items(), len(seconds)):
-        right.axhline(level, color=COLOURS[i % len(COLOURS)], linestyle="--", linewidth=1.4, label=label)
+        right.axhline(level, color=COLOURS[i % len(COLOURS)], ls="--", lw=1.4, label=verbatim(label))
     finish_axes(left, "atoms n", "atoms scored per query")
     finish_axes(right, "gap ratio c", "seconds in all")
     left.set_xscale("log")
@@ -234,7 +235,10 @@ def draw_totals(
     times = hide_nonpositive(np.array(list(seconds.values())))
     looks = {each: ("", COLOURS[0]) for each in seconds}
     looks |= {each: (" (will not do)", "#B9C2CC") for each in faint} | {marked: (" (chosen)", COLOURS[1])}
-    names, colours = [each + looks[each][0] for each in seconds], [looks[each][1] for each in seconds]
+    names, colours = (
+        [verbatim(each + looks[each][0]) for each in seconds],
+        [looks[each][1] for each in seconds],
+    )
     axes.barh(names, np.nan_to_num(times), color=colours)
     axes.invert_yaxis()
     use_log(axes.set_xscale, times)
@@ -296,9 +300,10 @@ def render(figure: Figure, kind: str) -> bytes:
 
 
 def save(figure: Figure, path: str | PathLike[str]) -> None:
-    """Write a figure; the ending of the path chooses the format."""
-    where = checked_path(path, "path")
-    where.write_bytes(render(figure, where.suffix[1:]))
+    """Write a figure, all or nothing; the ending of the path chooses the format."""
+    where = file_path(path, "path", [f".{kind}" for kind in figure.canvas.get_supported_filetypes()])
+    content = render(figure, where.suffix[1:].lower())
+    write_atomically(os.path.realpath(where), lambda stream: stream.write(content))
 
 
 def keep(figure: Figure, path: str | PathLike[str] | None) -> Figure:
@@ -308,13 +313,19 @@ def keep(figure: Figure, path: str | PathLike[str] | None) -> Figure:
     return figure
 
 
+def verbatim(text: str) -> str:
+    """Return text that matplotlib shows as it stands: no mathematics, nothing left out of a legend."""
+    shown = text.encode("utf-8", "replace").decode().replace("$", r"\$")
+    return f"\u200b{shown}" if shown.startswith("_") else shown  # a space without width
+
+
 def make_figure(width: float, height: float, title: str) -> Figure:
     """Return an empty figure; its size is in inches."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - 0.3 s, only for those who plot
 
     figure = Figure(figsize=(width, height), layout="constrained")
     if title:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+        figure.suptitle(verbatim(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
     return figure
 
 
@@ -343,7 +354,7 @@ def draw_curve(axes: Axes, cost: Vector, height: Vector, i: int, label: str, *, 
     height = np.where(np.isfinite(height), height, np.nan)
     line, (lap, place) = DASHES[i % len(DASHES)], divmod(i, len(COLOURS))
     marker = MARKERS[(place + lap) % len(MARKERS)] if len(cost) <= _FEW else ""
-    shown: dict[str, Any] = {"marker": marker, "markersize": 4.5, "linewidth": 1.8, "label": label}
+    shown: dict[str, Any] = {"marker": marker, "markersize": 4.5, "linewidth": 1.8, "label": verbatim(label)}
     shown |= {"drawstyle": "steps-post"} if steps else {}
     axes.plot(cost, height, linestyle=line, color=COLOURS[place], **shown)
 
@@ -372,7 +383,7 @@ def use_log(set_scale: Callable[[str], None], *values: Vector) -> None:
 
 def finish_axes(axes: Axes, x: str = "", y: str = "", *, legend: bool = False) -> None:
     """Name the axes and give them the look that all figures have."""
-    axes.set(xlabel=x, ylabel=y)
+    axes.set(xlabel=verbatim(x), ylabel=verbatim(y))
     axes.grid(visible=True, which="major", color="#E6E6E6", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -10,6 +10,7 @@ import contextlib
 import math
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -210,6 +211,24 @@ def path(value: Any, name: str) -> Path:
     text = os.fspath(value)
     require(text != "" and "\0" not in text, name, "a path", repr(text))
     return Path(text)
+
+
+def file_path(value: Any, name: str, endings: Collection[str]) -> Path:
+    """Return the path of a file that can be written: of a known ending, in a folder that exists.
+
+    Examples
+    --------
+    >>> file_path("run.txt", "path", [".png", ".svg"])
+    Traceback (most recent call last):
+    ...
+    ValueError: `path` must be a file that ends in .png or .svg. Got run.txt.
+    """
+    where = path(value, name)
+    require(where.suffix.lower() in endings, name, f"a file that ends in {' or '.join(endings)}", where)
+    target = Path(os.path.realpath(where))  # as it will be written: links stay
+    require(target.parent.is_dir(), name, "in a folder that exists", where)
+    require(not target.is_dir(), name, "a file", f"{where}, a folder")
+    return where
 
 
 def rng(seed: int | np.random.Generator, name: str = "seed") -> np.random.Generator:

@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
 from scipy.optimize import nnls
 
 import wolfhound as wh
 from tests.cli.conftest import NAMES, Run, words
+from wolfhound.cli import _output as output
 from wolfhound.cli._progress import Meter
 from wolfhound.many.run import ManyState
 
@@ -115,6 +119,30 @@ def test_a_target_may_hold_brackets(run: Run, folder: Path) -> None:
     Path("odd.txt").write_text("\n".join(f"[red]{i}[/red]" for i in range(60)))
     ran = run("explain", "atoms.npy", "--names", "odd.txt", "--target", "[red]4[/red]")
     assert ran.out.startswith("[red]4[/red]\n[red]4[/red]")
+
+
+@pytest.mark.parametrize("name", [r"x\[/b]", r"\[red]z", "a\\", r"b\\", r"\\[/]", r"c\[5", ":cat:", "[/]"])
+def test_a_name_is_printed_as_it_stands(run: Run, folder: Path, name: str) -> None:
+    Path("odd.txt").write_text("\n".join([name, *(f"atom-{i}" for i in range(1, 60))]))
+    ran = run("explain", "atoms.npy", "--names", "odd.txt", "--target", name, "--exclude-self")
+    assert (ran.code, ran.out.splitlines()[0]) == (0, name)
+    ran = run("explain", "atoms.npy", "--names", "odd.txt", "--target", name)
+    assert ran.out.splitlines()[1].startswith(f"{name} ")
+
+
+@given(st.text(r"\[]/ab#@= ", max_size=12))
+def test_text_is_shown_as_it_stands_whatever_follows(text: str) -> None:
+    shown = output.plain(text)
+    for markup in (shown, f"[bold]{shown}[/]", f"{shown}[dim]x[/]", f"{shown} x"):
+        assert Text.from_markup(markup, emoji=False).plain.startswith(text)
+    assert Text.from_markup(f"[bold]{shown}[/]", emoji=False).plain == text
+
+
+@pytest.mark.parametrize("seconds", ["-1", "nan"])
+def test_a_limit_of_time_is_not_negative(run: Run, folder: Path, seconds: str) -> None:
+    ran = run("explain", "atoms.npy", "--target", "1", "--max-seconds", seconds)
+    assert ran.code == 2
+    assert "`--max-seconds` must be a number >= 0. Got" in ran.err
 
 
 def _from_csv(path: Path) -> list[tuple[str, int, str, float]]:

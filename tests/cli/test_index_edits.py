@@ -57,6 +57,43 @@ def test_answers_are_those_of_the_index(run: Run) -> None:
     assert table["rank"][:4].tolist() == [1, 2, 3, 1]
 
 
+def _read_files(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+@pytest.mark.parametrize("wild", ["codes_blocks-*.npy", "manifest.json"])
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (("query", "codes", "atoms.npy", "queries.npy"), "--out"),
+        (("append", "codes", "atoms.npy", "more.npy", "-o", "other"), "--write-atoms"),
+        (("remove", "codes", "atoms.npy", "--ids", "3"), "--write-atoms"),
+    ],
+)
+def test_files_of_an_index_that_is_read_are_not_written_over(
+    run: Run, command: tuple[str, ...], option: str, wild: str
+) -> None:
+    before, file = _read_files("codes"), next(Path("codes").glob(wild))
+    Path("soft.npy").symlink_to(file)
+    Path("hard.npy").hardlink_to(file)
+    for name in (
+        file,
+        Path("codes/new.npy"),
+        Path("soft.npy"),
+        Path("hard.npy"),
+        Path("codes/../codes/x.npy"),
+    ):
+        ran = run("index", *command, option, name)
+        assert (ran.code, ran.err) == (2, f"error: `{option}` must not be what FOLDER reads. Got {name}.\n")
+    assert _read_files("codes") == before
+    assert not Path("other").exists()
+
+
+def test_an_index_may_be_edited_in_place_by_its_name(run: Run) -> None:
+    assert run("index", "append", "codes", "atoms.npy", "more.npy", "-o", "codes").code == 0
+    assert run("index", "check", "codes", "atoms.npy,more.npy").code == 0
+
+
 def test_the_first_answers_are_printed(run: Run) -> None:
     ran = run("index", "query", "codes", "atoms.npy", "queries.npy")
     best = Int8Scan.build(ROWS).query(QUERIES[0])

@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -46,6 +48,25 @@ def test_names_of_atoms_are_on_the_page(run: Run, folder: Path) -> None:
     run(*COMMANDS["explain"].split(), "--report", "page.html")
     best = run(*COMMANDS["explain"].split(), "--top", 1).out.split()[1]
     assert f'<th scope="row" class="left">{best}</th>' in (folder / "page.html").read_text()
+
+
+def test_targets_that_share_a_name_are_all_told(run: Run, folder: Path) -> None:
+    (folder / "twins.txt").write_text("\n".join(["twin", "twin", "twin (#1)", *map(str, range(3, 60))]))
+    typed = (
+        "explain atoms.npy --names twins.txt --target twin --target 1 --target 2 --target twin --exclude-self"
+    )
+    assert run(*typed.split(), "--report", "page.html", "--plot", "a.svg").code == 0
+    text = (folder / "page.html").read_text()
+    headings = re.findall(r"<h2[^>]*>(twin[^<]*)</h2>", text)
+    assert [name.rstrip() for name in headings] == ["twin (#0)", "twin (#1)", "twin (#1)"]
+
+
+def test_names_that_are_no_utf8_do_not_end_the_work(run: Run, folder: Path) -> None:
+    name = os.fsdecode(b"at\xffoms.npy")
+    (folder / name).write_bytes((folder / "atoms.npy").read_bytes())
+    ran = run("explain", name, "--target", "3", "--exclude-self", "--report", "page.html")
+    assert ran.code == 0
+    assert "at?oms.npy" in (folder / "page.html").read_text()
 
 
 def test_what_is_read_is_not_written_over(run: Run, folder: Path) -> None:

@@ -77,6 +77,7 @@ def test_shadow_and_skip(run: Run, cube: Array) -> None:
     ran = run("unmix", "bad.npy", "--library", "atoms.npy", "--skip", "--shadow", "--json")
     assert ran.code == 0
     assert json.loads(ran.out)["status"] == {"GAP_REACHED": 11, "SKIPPED": 1}
+    assert json.loads(ran.out)["success"] is True
 
 
 def test_a_run_is_saved_and_goes_on(run: Run, cube: Array, rows: Array) -> None:

@@ -99,6 +99,22 @@ def test_threads_do_not_matter() -> None:
     assert answers[0].efficiency == answers[1].efficiency
 
 
+def test_levels_of_one_factor_are_named(tmp_path: Path) -> None:
+    figure = design(Factors({"catalyst": ["none", "zinc", "iron"]}), model=LinearModel()).plot(
+        tmp_path / "a.svg"
+    )
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["none", "zinc", "iron"]
+
+
+@pytest.mark.parametrize("name", ["$x_{$", "a $ b", "_hidden"])
+def test_names_are_drawn_as_they_stand(tmp_path: Path, name: str) -> None:
+    found = design(Factors({name: [name, f"{name} 2", "c"], "x": [-1.0, 1.0]}), model=LinearModel())
+    legend = found.plot(tmp_path / "a.svg").axes[1].get_legend()
+    assert legend is not None
+    shown = [text.get_text().lstrip("\u200b") for text in legend.get_texts()]
+    assert shown == [name.replace("$", r"\$"), "x"]
+
+
 def test_pictures(tmp_path: Path) -> None:
     design(GRID, model=Interactions()).plot(tmp_path / "a.png")
     design(Factors({"x": [-1.0, 0.0, 1.0]}), model=Quadratic()).plot(tmp_path / "b.svg", title="one factor")

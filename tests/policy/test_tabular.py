@@ -351,6 +351,14 @@ def test_the_trace_tells_j_and_the_gaps() -> None:
 
 
 @pytest.mark.slow
+def test_a_run_that_was_never_asked_is_saved_and_says_what_is_not_known(tmp_path: Path) -> None:
+    result = fwpo(random_acmdp(5, 100, 4), max_steps=0, max_seconds=0.0)
+    result.save(tmp_path / "run")
+    same = TabularResult.load(tmp_path / "run")
+    assert np.isposinf(same.gaps).all() and np.isposinf(same.bounds).all()
+    assert "not known" in repr(same) and "nan" not in repr(same) and "inf" not in repr(same)
+
+
 def test_results_are_saved_drawn_and_told(tmp_path: Path) -> None:
     acmdp = random_acmdp(10, 100, 5)
     result = fwpo(acmdp)

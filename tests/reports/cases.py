@@ -26,6 +26,16 @@ def run() -> wh.Result:
     return wh.minimize(wh.SquaredDistance(np.full(6, 2.0)), normal(2000, 6), names=names)
 
 
+def trusted() -> wh.Result:
+    f = wh.Custom(lambda x: (0.5 * float((x - 2.0) @ (x - 2.0)), x - 2.0), convex=True)
+    return wh.minimize(f, normal(200, 3))
+
+
+def unbounded() -> wh.Result:
+    f = wh.Custom(lambda x: (0.5 * float((x - 2.0) @ (x - 2.0)), x - 2.0), convex=False)
+    return wh.minimize(f, normal(200, 3), max_passes=2)
+
+
 def many() -> wh.ManyResult:
     return wh.minimize_many(normal(60, 5, 1).reshape(6, 10, 5), normal(30, 5))
 
@@ -38,6 +48,10 @@ def herd() -> wh.HerdResult:
 
 def policy() -> object:
     return fwpo(random_acmdp(6, 40, 4, seed=0), rtol=1e-2)
+
+
+def unknown_policy() -> object:
+    return fwpo(random_acmdp(6, 40, 4, seed=0), max_seconds=0.0)
 
 
 def comparison() -> Comparison:
@@ -53,6 +67,10 @@ def design() -> wh.Design:
 
 def line_design() -> wh.Design:
     return wh.design(wh.Factors({"x": np.linspace(-1.0, 1.0, 21)}), model=wh.Quadratic())
+
+
+def level_design() -> wh.Design:
+    return wh.design(wh.Factors({"catalyst": ["none", "zinc", HOSTILE]}), model=wh.LinearModel())
 
 
 def runs() -> object:
@@ -81,12 +99,16 @@ def choice() -> object:
 
 CASES: dict[str, Callable[[], Any]] = {
     "Result": run,
+    "Result that is trusted": trusted,
+    "Result without a bound": unbounded,
     "ManyResult": many,
     "HerdResult": herd,
     "TabularResult": policy,
+    "TabularResult before a query": unknown_policy,
     "Comparison": comparison,
     "Design": design,
     "Design of one factor": line_design,
+    "Design of one factor with levels": level_design,
     "ExactDesign": runs,
     "Ellipsoid": ellipsoid,
     "MixtureFit": mixture,

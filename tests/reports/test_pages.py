@@ -68,6 +68,37 @@ def make_page(result: object, **told: Any) -> str:
     return report.make_page(result, told.get("title"), labels, told.get("plan"), told.get("command"))
 
 
+def test_a_policy_before_any_query_says_what_is_not_known() -> None:
+    text = re.sub(r"<(script|style).*?</\1>", "", make_page(make("TabularResult before a query")), flags=re.S)
+    assert "not known" in text
+    assert re.search(r"\b(nan|inf)\b", text) is None
+
+
+def test_levels_of_one_factor_are_named() -> None:
+    assert re.search(
+        r'"ticktext":\s*\["none",\s*"zinc",', make_page(make("Design of one factor with levels"))
+    )
+
+
+def show_text(result: object) -> str:
+    """What is read on a page: no scripts, styles or tags; the names of curves."""
+    return re.sub(r"<style.*?</style>|<[^>]*>", " ", make_page(result), flags=re.S)
+
+
+def test_of_a_function_of_the_user_nothing_is_said_to_be_proved() -> None:
+    text = show_text(make("Result that is trusted"))
+    assert "trusted, not proved" in text
+    claims = text.replace("trusted, not proved", "")
+    assert "a proved" not in claims and "rounding included" not in claims
+    assert "proved gap" not in claims and "proved band" not in claims and "(proved)" not in claims
+
+
+def test_a_bound_that_is_not_there_is_none() -> None:
+    text = show_text(make("Result without a bound"))
+    assert re.search(r"lower\s+none\s", text) and re.search(r"gap\s+none\s", text)
+    assert re.search(r"[^\w]-?inf\b", text.split("To repeat it")[0]) is None
+
+
 def test_the_table_is_of_all_results() -> None:
     assert set(TELLERS) <= set(CASES)
 
@@ -127,6 +158,33 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
         wh.report({}, tmp_path / "page.html")
     with pytest.raises(TypeError, match=r"`title` must be a string"):
         wh.report(make("MixtureFit"), tmp_path / "page.html", title=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ({"plan": 5}, "`plan` must be a plan or a choice of an oracle. Got 5"),
+        ({"plan": "auto"}, "`plan` must be a plan or a choice of an oracle. Got 'auto'"),
+        ({"names": 5}, "`names` must be names by id: a sequence or a dict. Got 5"),
+        ({"names": "abc"}, "`names` must be names by id: a sequence or a dict. Got 'abc'"),
+        ({"thumbnails": 5}, "`thumbnails` must be pictures by id: a sequence, a dict or a function. Got 5"),
+        ({"thumbnails": b"abc"}, "`thumbnails` must be pictures by id: a sequence, a dict or a function"),
+    ],
+)
+def test_wrong_options_are_named(tmp_path: Path, told: dict[str, Any], text: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(text)):
+        wh.report(make("Result"), tmp_path / "a.html", **told)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"`path` must be in a folder that exists. Got .*none/a.html"):
+        wh.report(make("Result"), tmp_path / "none" / "a.html")
+
+
+def test_names_that_are_no_utf8_are_told_as_far_as_they_go(tmp_path: Path) -> None:
+    page = wh.report(make("Result"), tmp_path / "a.html", names=["a\udcffb"] * 2000)
+    assert "a?b" in page.read_text()
 
 
 def test_without_plotly_one_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

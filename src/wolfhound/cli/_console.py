@@ -33,7 +33,7 @@ def stderr() -> Console:
 
 
 def _console(file: StandardStream) -> Console:
-    console = _Console(file=cast("IO[str]", file), highlight=False)
+    console = _Console(file=cast("IO[str]", file), highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = _PIPED_WIDTH  # a pipe has no width: lines must not be folded for it
     return console

@@ -104,4 +104,10 @@ def exit_code(result: ManyResult, *, skip: bool = False) -> int:
     found = {STATUSES[code] for code in np.unique(result.codes)}
     if Status.INTERRUPTED in found:
         return 130
-    return 0 if all(status.success or (skip and status is Status.SKIPPED) for status in found) else 1
+    return 0 if is_done(result, skip=skip) else 1
+
+
+def is_done(result: ManyResult, *, skip: bool = False) -> bool:
+    """Whether all was done as asked: with `skip`, also what was to be passed over."""
+    found = {STATUSES[code] for code in np.unique(result.codes)}
+    return all(status.success or (skip and status is Status.SKIPPED) for status in found)

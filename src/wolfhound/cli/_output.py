@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -31,6 +32,7 @@ PICTURES = (".png", ".svg", ".pdf")
 PAGES = (".html", ".htm")
 
 _BAR = 24
+_BRACKET = re.compile(r"(\\*)\[([a-z#/@][^[]*?\])?")  # the second group: what rich takes for a tag
 
 
 # ---------------------------------------------------------------- results
@@ -107,8 +109,17 @@ def seconds_text(seconds: float) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text in which rich sees no markup."""
-    return text.replace("[", r"\[")
+    """Return text in which rich sees no markup, whatever comes after it."""
+    escaped = _BRACKET.sub(_escape, text)
+    body = escaped.rstrip("\\")
+    # At the end backslashes would escape the tag that comes next: one that does nothing takes them.
+    return escaped if body == escaped else f"{body}{2 * escaped[len(body) :]}[none][/none]"
+
+
+def _escape(found: re.Match[str]) -> str:
+    """Rich halves backslashes before a tag, and takes one from those before any other bracket."""
+    slashes, tag = found.groups()
+    return f"{slashes * (2 if tag else 1)}\\[{tag or ''}"
 
 
 def print_plain(text: str) -> None:

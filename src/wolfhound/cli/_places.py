@@ -27,7 +27,8 @@ def spell(param: Any) -> str:
 def check_reads(ctx: Any) -> None:
     """Refuse to write where the command reads, or twice to one place.
 
-    Outputs are the options that are paths; texts may be files to read.
+    Outputs are the options that are paths; texts may be files to read, and arguments that are
+    paths are saved folders: edited in place by some commands, but nothing else is put into them.
 
     Parameters
     ----------
@@ -39,7 +40,8 @@ def check_reads(ctx: Any) -> None:
     outputs = [(spell(param), value) for param, value in options if isinstance(value, Path)]
     for i, (option, path) in enumerate(outputs):
         for param, value in given:
-            if any(_same(path, file) for file in _files(value)):
+            is_folder = param.param_type_name == "argument" and isinstance(value, Path)
+            if any(_same(path, file) for file in _files(value)) or (is_folder and _is_inside(path, value)):
                 raise ValueError(f"`{option}` must not be what {spell(param)} reads. Got {path}.")
         for other, taken in outputs[:i]:
             if os.path.realpath(taken) == os.path.realpath(path):
@@ -65,7 +67,18 @@ def _same(output: Path, file: str) -> bool:
     """Whether writing to a path, a file or a folder, may change a file."""
     if output.exists() and os.path.samefile(output, file):  # links, hard ones too
         return True
-    return Path(os.path.realpath(file)).is_relative_to(os.path.realpath(output))
+    within = Path(os.path.realpath(file)).is_relative_to(os.path.realpath(output))
+    return within or (Path(file).suffix == ".zarr" and _is_inside(output, file))  # files that are folders
+
+
+def _is_inside(output: Path, folder: str | Path) -> bool:
+    """Whether a path lies in a folder and is not the folder itself; hard links into it do too."""
+    inner, outer = Path(os.path.realpath(output)), Path(os.path.realpath(folder))
+    if not outer.is_dir() or inner == outer:
+        return False
+    return inner.is_relative_to(outer) or (
+        output.is_file() and any(each.samefile(output) for each in outer.iterdir() if each.exists())
+    )
 
 
 # ---------------------------------------------------------------- what can be written

@@ -83,7 +83,7 @@ def _print(console: Console, report: Benchmark, saved: Path | None) -> None:
     console.print("\npays from: so many queries, one at a time, cost as much as with Scan, building included")
     for each in report.oracles:
         for fault in each.faults:
-            console.print(f"[bold red]WRONG[/] {each.title}: {fault}")
+            console.print(f"[bold red]WRONG[/] {output.plain(f'{each.title}: {fault}')}")
     if report.right:
         console.print("All answers are right: the exact oracles agree, and no score exceeds a bound.")
     if saved is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -27,7 +28,7 @@ from wolfhound.cli.solve import weigh_oracles
 from wolfhound.core import Status, Vector
 from wolfhound.many.result import RUN
 from wolfhound.result import Result
-from wolfhound.validate import require
+from wolfhound.validate import number, require
 from wolfhound.writers import TABLES, Columns, write_table
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Target(NamedTuple):
     name: str
     point: Vector
     atom: int | None
+    id: int
 
 
 class Explanation(NamedTuple):
@@ -47,6 +49,7 @@ class Explanation(NamedTuple):
 
     target: str
     result: Result
+    id: int = 0
 
     @property
     def distance(self) -> float:
@@ -110,7 +113,8 @@ def explain(
     notes = [] if rows.table is None else rows.table.report.notes
     for subject, text in notes:
         output.notify(f"{subject}: {text}")
-    goal: dict[str, Any] = {"rtol": rtol, "max_seconds": max_seconds, "seed": seed}
+    limit = number(max_seconds, "max_seconds", low=0.0)
+    goal: dict[str, Any] = {"rtol": rtol, "max_seconds": limit, "seed": seed}
     if targets is not None:
         require(checkpoint is None, "--checkpoint", "given with one `--target`", "`--targets`; see --save")
         found = explain_many(rows, targets, exclude_self=exclude_self, skip=skip, out=save, **goal)
@@ -168,7 +172,7 @@ def _targets(rows: opt.NamedRows, given: Sequence[str], exclude_self: bool) -> l
     places = [rows.find_place(i) for i in ids]
     points = rows.atoms.take(np.array(places, np.int64)).astype(np.float64)
     return [
-        Target(names[i] if names else str(i), point, place if exclude_self else None)
+        Target(names[i] if names else str(i), point, place if exclude_self else None, i)
         for i, place, point in zip(ids, places, points, strict=True)
     ]
 
@@ -200,7 +204,7 @@ def _explain_all(
                 checkpoint=checkpoint,
                 seed=seed,
             )
-        yield Explanation(target.name, rows.name_rows(result))
+        yield Explanation(target.name, rows.name_rows(result), target.id)
         if result.status in (Status.INTERRUPTED, Status.MAX_SECONDS, Status.LOST):
             return
 
@@ -245,16 +249,30 @@ def _join_weights(done: Sequence[Explanation]) -> Columns:
 
 def _told(done: Sequence[Explanation]) -> Any:
     """One result, or several by the names of their targets; who asks twice is told once."""
-    return done[0].result if len(done) == 1 else {each.target: each.result for each in done}
+    return done[0].result if len(done) == 1 else {name: each.result for name, each in _by_name(done).items()}
+
+
+def _by_name(done: Sequence[Explanation]) -> dict[str, Explanation]:
+    """Each target once, by a name of its own: atoms that share one have their ids behind it."""
+    targets = {each.id: each for each in done}
+    shared = Counter(each.target for each in targets.values())
+    named: dict[str, Explanation] = {}
+    for i, each in targets.items():
+        name = each.target if shared[each.target] == 1 else f"{each.target} (#{i})"
+        while name in named:  # another atom is called so
+            name += " "
+        named[name] = each
+    return named
 
 
 def _draw(done: Sequence[Explanation]) -> Figure:
     if len(done) == 1:
         return done[0].result.plot(title=done[0].target)
-    shown = done[: len(plot.COLOURS)]
-    number = f"all {len(done)}" if len(shown) == len(done) else f"the first {len(shown)} of {len(done)}"
-    curves = {each.target: trace_gap(each.result) for each in shown}
-    return plot.draw_gaps(curves, title=f"proved gaps of {number} targets")
+    named = _by_name(done)
+    shown = list(named)[: len(plot.COLOURS)]
+    count = f"all {len(named)}" if len(shown) == len(named) else f"the first {len(shown)} of {len(named)}"
+    curves = {name: trace_gap(named[name].result) for name in shown}
+    return plot.draw_gaps(curves, title=f"proved gaps of {count} targets")
 
 
 def trace_gap(result: Result) -> plot.Run:

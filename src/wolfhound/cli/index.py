@@ -280,7 +280,7 @@ def _print_checked(found: Checked, size: int) -> None:
     ]
     output.print_fields(console, fields)
     for fault in found.faults:
-        console.print(f"[bold red]WRONG[/] {fault}")
+        console.print(f"[bold red]WRONG[/] {output.plain(fault)}")
     if not found.faults:
         right = "answers are" if found.exact else "scores are"
         console.print(f"Intact, made from these atoms, and all {right} right.")

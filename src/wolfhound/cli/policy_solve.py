@@ -12,6 +12,7 @@ from rich.console import Console
 from typer import Argument, Exit
 
 from wolfhound import readers
+from wolfhound._brief import known
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
@@ -219,12 +220,12 @@ def _list_weights(result: TabularResult) -> Columns:
 
 def _print(console: Console, result: TabularResult) -> None:
     output.print_status(console, result, result.status.value)
-    largest, atoms = result.gaps.max(), (result.weights > 0.0).sum(axis=1)
+    atoms = (result.weights > 0.0).sum(axis=1)
     fields = [
         ("J", f"{result.score:.9g} (at the start {float(result.scores[0]):.6g})"),
-        ("upper", f"{result.upper:.9g}"),
-        ("gap", f"{result.gap:.3g} (goal {result.goal:.3g})"),
-        ("states' gaps", f"largest {largest:.3g}, root of squares {_norm(result.gaps):.3g}"),
+        ("upper", known(result.upper, ".9g")),
+        ("gap", f"{known(result.gap)} (goal {known(result.goal)})"),
+        ("states' gaps", result.gaps_text()),
         ("steps", f"{result.steps:,}"),
         ("passes", f"{result.passes:.3g} ({result.scored:,} atoms scored)"),
         ("time", output.seconds_text(result.seconds)),

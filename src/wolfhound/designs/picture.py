@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -62,16 +62,23 @@ def _place_runs(axes: Axes, columns: Sequence[Column], settings: Vector, weights
     """The first two factors, areas for weights; one factor against its weights."""
     if len(columns) == 1:
         plot.draw_stems(axes, settings[:, 0], weights, x=columns[0].name, y="weight")
+        _name_levels(columns, axes.set_xticks)
         return
     points, owner = np.unique(settings[:, :2], axis=0, return_inverse=True)
     sums = np.bincount(owner.reshape(-1), weights, minlength=len(points))
     area = 900.0 * sums / sums.max()
     axes.scatter(points[:, 0], points[:, 1], s=area, color=plot.COLOURS[0], alpha=0.55, edgecolor="white")
-    for column, ticks, turn in zip(columns, (axes.set_xticks, axes.set_yticks), (30, 0), strict=False):
-        if column.levels:
-            ticks(range(len(column.levels)), labels=list(column.levels), rotation=turn)
+    _name_levels(columns, axes.set_xticks, axes.set_yticks)
     axes.margins(0.15)
     plot.finish_axes(axes, columns[0].name, f"{columns[1].name} (areas: weights)")
+
+
+def _name_levels(columns: Sequence[Column], *ticks: Callable[..., object]) -> None:
+    """Write the names of levels to the axes of the first factors, those below aslant."""
+    for column, set_ticks, turn in zip(columns, ticks, (30, 0), strict=False):
+        if column.levels:
+            names = [plot.verbatim(level) for level in column.levels]
+            set_ticks(range(len(names)), labels=names, rotation=turn)
 
 
 def _follow_variance(
@@ -98,6 +105,5 @@ def _follow_variance(
         rows[:, j] = values
         where = (values - low) / (high - low)
         style = "o:" if column.levels else _STYLES[j % len(_STYLES)]  # curves may coincide
-        axes.plot(
-            where, variance(rows), style, color=plot.COLOURS[j], label=column.name, markersize=4, alpha=0.8
-        )
+        look: dict[str, Any] = {"color": plot.COLOURS[j], "markersize": 4, "alpha": 0.8}
+        axes.plot(where, variance(rows), style, label=plot.verbatim(column.name), **look)

@@ -117,8 +117,10 @@ def _projection(
     areas = np.full(len(dots), _AREA) if weights is None else _AREA * weights * len(weights)
     axes.scatter(others[:, 0], others[:, 1], s=5.0, color="#BBBBBB", linewidths=0.0, label="rows (a sample)")
     for i, (label, which) in enumerate(group_labels(labels, len(dots)).items()):
-        look: dict[str, Any] = {"color": plot.COLOURS[i], "marker": plot.MARKERS[i], "label": label}
+        look: dict[str, Any] = {"color": plot.COLOURS[i], "marker": plot.MARKERS[i]}
         edge: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.4, "alpha": 0.9}
-        axes.scatter(dots[which, 0], dots[which, 1], s=areas[which], **look, **edge)
+        axes.scatter(
+            dots[which, 0], dots[which, 1], s=areas[which], label=plot.verbatim(label), **look, **edge
+        )
     plot.finish_axes(axes, "first principal axis", "second principal axis", legend=True)
     plot.limit_axes(axes, np.concatenate([others, dots]), "rows")

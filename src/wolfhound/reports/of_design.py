@@ -3,10 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from wolfhound.designs.ellipsoid import Ellipsoid
 from wolfhound.designs.exact import ExactDesign, show_efficiency
+from wolfhound.designs.factors import Column
 from wolfhound.designs.result import Design
 from wolfhound.markup import list_weights
 from wolfhound.planning.text import seconds_text
@@ -66,6 +69,7 @@ def _draw_support(result: Design) -> Chart:
         dots = figures.draw_dots("weight", result.settings[:, 0], result.weights, 0)
         bars |= {"width": [0.004 * (float(np.ptp(result.settings[:, 0])) or 1.0)] * result.support}
         figure = figures.lay_out([bars, dots], x=first.name, y="weight", showlegend=False)
+        _name_levels(figure, result.columns, "xaxis")
         return Chart("The weights", label, (("weights", figure),), grid)
     points, owner = np.unique(result.settings[:, :2], axis=0, return_inverse=True)
     sums = np.bincount(owner.reshape(-1), result.weights, minlength=len(points))
@@ -73,12 +77,17 @@ def _draw_support(result: Design) -> Chart:
     marker = {"size": (8.0 + 32.0 * np.sqrt(sums / sums.max())).tolist(), "opacity": 0.7, "symbol": "circle"}
     dots = figures.draw_dots("weight", points[:, 0], points[:, 1], 0, marker=marker, text=texts)
     figure = figures.lay_out([dots], x=first.name, y=more[0].name, showlegend=False)
-    for axis, column in zip(("xaxis", "yaxis"), result.columns, strict=False):
+    _name_levels(figure, result.columns, "xaxis", "yaxis")
+    title = f"Where the weight is: {first.name} and {more[0].name}, summed over all other factors"
+    return Chart(title, label, (("weights", figure),), grid)
+
+
+def _name_levels(figure: figures.Figure, columns: Sequence[Column], *axes: str) -> None:
+    """Write the names of levels to the axes of the first factors."""
+    for axis, column in zip(axes, columns, strict=False):
         if column.levels:
             names = [figures.plain(level) for level in column.levels]
             figure["layout"][axis] |= {"tickvals": list(range(len(names))), "ticktext": names}
-    title = f"Where the weight is: {first.name} and {more[0].name}, summed over all other factors"
-    return Chart(title, label, (("weights", figure),), grid)
 
 
 def tell_runs(result: ExactDesign, labels: RowLabels) -> Story:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wolfhound._brief import known
 from wolfhound.markup import Grid
 from wolfhound.planning.text import seconds_text
 from wolfhound.policy.feed.compare import HEADINGS, Comparison, Standing
@@ -23,13 +24,14 @@ def tell_policy(result: TabularResult, labels: RowLabels) -> Story:
         ("maximise", f"J of {result.problem}"),
         ("by", result.method),
         ("actions are mixtures of", describe_atoms(result.fingerprint)),
-        ("to a gap of", f"{result.goal:.3g}"),
+        ("to a gap of", known(result.goal)),
     )
-    root = float(np.sqrt(np.square(result.gaps).sum()))
+    upper = f"{result.upper:.9g}, a proved upper bound on the best J of all policies"
+    upper = upper if np.isfinite(result.upper) else "not known"
     answer = (
         ("J", f"{result.score:.9g}, a proved lower bound on the worth of the policy"),
-        ("upper", f"{result.upper:.9g}, a proved upper bound on the best J of all policies"),
-        ("gaps of the states", f"largest {result.gaps.max():.3g}, root of squares {root:.3g}"),
+        ("upper", upper),
+        ("gaps of the states", result.gaps_text()),
     )
     proof = tell_proof(result.trace, goal=result.goal, names=("J", "upper bound"), sign=-1.0)
     return Story(
@@ -39,7 +41,7 @@ def tell_policy(result: TabularResult, labels: RowLabels) -> Story:
         sentence=result.status.value,
         tiles=(
             ("J", f"{result.score:.6g}"),
-            ("proved gap", f"{result.gap:.3g}"),
+            ("proved gap", known(result.gap)),
             ("states", f"{len(result.policy):,}"),
             ("passes", f"{result.passes:.3g}"),
             ("time", seconds_text(result.seconds)),
@@ -58,7 +60,7 @@ def _list_states(result: TabularResult, labels: RowLabels) -> Grid:
     for state in range(min(len(result.policy), _LISTED)):
         held = result.ids[state] >= 0
         pairs = list(zip(result.ids[state, held].tolist(), result.weights[state, held].tolist(), strict=True))
-        numbers = f"{result.values[state]:.6g}", f"{result.gaps[state]:.2g}", f"{int(held.sum())}"
+        numbers = f"{result.values[state]:.6g}", known(result.gaps[state], ".2g"), f"{int(held.sum())}"
         rows.append((f"{state}", *numbers, labels.names_of(pairs[:_TOP])))
     headings = ("state", "V(s)", "gap", "atoms", "largest weights")
     return Grid(f"The first {len(rows):,} of {len(result.policy):,} states", headings, rows, (0, 4))

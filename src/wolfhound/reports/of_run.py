@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from wolfhound._brief import known
 from wolfhound.atoms import Fingerprint
 from wolfhound.core import Vector
 from wolfhound.markup import Grid, list_weights
@@ -15,6 +16,9 @@ from wolfhound.planning.text import seconds_text
 from wolfhound.reports import figures
 from wolfhound.reports.story import Chart, RowLabels, Section, Story
 from wolfhound.result import Result, Trace
+
+TRUSTED = "trusted, not proved"
+"""As `Custom` says of itself, and what is told of its bounds."""
 
 LISTED = 50
 """Atoms that a table holds."""
@@ -46,31 +50,50 @@ def tell_result(result: Result, labels: RowLabels) -> Story:
         ("minimise", result.objective or "f"),
         ("by", result.method),
         ("over the hull of", describe_atoms(result.fingerprint)),
-        ("to a gap of", f"{result.goal:.3g}"),
+        ("to a gap of", known(result.goal)),
     )
-    answer = (
-        ("value", f"{result.value:.9g}, a proved upper bound on f at the point"),
-        ("lower", f"{result.lower:.9g}, a proved lower bound on the minimum"),
-        ("gap", f"{result.gap:.3g}: no point of the hull is better by more"),
-    )
+    trusted = is_trusted(result)
     return Story(
         title="Minimum over a hull",
         status=result.status.name,
         good=result.success,
-        sentence=result.status.value,
+        sentence=result.status.value.replace("proved gap", "trusted gap" if trusted else "proved gap"),
         tiles=(
             ("value", f"{result.value:.6g}"),
-            ("proved gap", f"{result.gap:.3g}"),
+            ("gap, trusted" if trusted else "proved gap", known(result.gap, unknown="none")),
             ("atoms with weight", f"{result.support:,}"),
             ("passes", f"{result.passes:.3g}"),
             ("time", seconds_text(result.seconds)),
         ),
         sections=(
             Section("What was asked", facts=asked),
-            Section("The answer", facts=answer, grids=(list_weights(shown, top, show=labels.cell),)),
-            tell_proof(result.trace, goal=result.goal),
+            Section(
+                "The answer", facts=_tell_bounds(result), grids=(list_weights(shown, top, show=labels.cell),)
+            ),
+            tell_proof(result.trace, goal=result.goal, trusted=trusted),
             tell_oracle(result.trace, result.seconds),
         ),
+    )
+
+
+def is_trusted(result: Result) -> bool:
+    """Whether f is a function of the user's, of which nothing can be proved: it says so itself."""
+    return TRUSTED in result.objective
+
+
+def _tell_bounds(result: Result) -> tuple[tuple[str, str], ...]:
+    """Value, bound and gap: how much of each is proved."""
+    upper, lower = "a proved upper bound on f at the point", "a proved lower bound on the minimum"
+    rest = ""
+    if is_trusted(result):
+        upper = f"as the function gives it, rounding not known: {TRUSTED}"
+        lower = f"a lower bound on the minimum if value and gradient are right: {TRUSTED}"
+        rest = ", if value and gradient are right"
+    has_gap = math.isfinite(result.gap)
+    return (
+        ("value", f"{result.value:.9g}, {upper}" if math.isfinite(result.value) else "none"),
+        ("lower", f"{result.lower:.9g}, {lower}" if math.isfinite(result.lower) else "none"),
+        ("gap", f"{result.gap:.3g}: no point of the hull is better by more{rest}" if has_gap else "none"),
     )
 
 
@@ -87,7 +110,12 @@ def describe_atoms(source: Fingerprint) -> str:
 
 
 def tell_proof(
-    trace: Trace, *, goal: float, names: Sequence[str] = ("value", "lower bound"), sign: float = 1.0
+    trace: Trace,
+    *,
+    goal: float,
+    names: Sequence[str] = ("value", "lower bound"),
+    sign: float = 1.0,
+    trusted: bool = False,
 ) -> Section:
     """Tell how value and bound came together.
 
@@ -101,34 +129,42 @@ def tell_proof(
         Of the value and of the bound.
     sign
         -1: the trace minimises what the user maximises.
+    trusted
+        Whether the bounds rest on a function that nothing is proved of.
     """
+    word = "trusted" if trusted else "proved"
     some = figures.choose_points(len(trace))
     costs = {"passes": trace.passes[some], "seconds": trace.seconds[some]}
     value, bound, gap = sign * trace.value[some], sign * trace.lower[some], trace.gap[some]
     columns = {**costs, names[0]: value, names[1]: bound, "gap": gap}
     grid = figures.list_columns("States of the run", columns)
     band = Chart(
-        f"The proved band between {names[0]} and {names[1]}",
+        f"The {word} band between {names[0]} and {names[1]}",
         _say_band(value, bound, names),
-        tuple((axis, _draw_band(costs[axis], value, bound, names, _AXES[axis])) for axis in AXES),
+        tuple((axis, _draw_band(costs[axis], value, bound, names, _AXES[axis], word=word)) for axis in AXES),
         grid,
     )
     closing = Chart(
-        "The proved gap",
+        f"The {word} gap",
         f"A falling line: the gap ends at {gap[-1]:.3g}, and {goal:.3g} was wanted."
         if len(gap)
         else "No states.",
-        tuple((axis, _draw_gap(costs[axis], gap, goal, _AXES[axis])) for axis in AXES),
+        tuple((axis, _draw_gap(costs[axis], gap, goal, _AXES[axis], word)) for axis in AXES),
         grid,
     )
-    text = (
-        f"The optimum lies between the {names[1]} and the {names[0]} of every state, rounding included. "
-        "Time in which kernels were compiled or loaded is left out of the seconds.",
+    if not np.isfinite(trace.gap).any():
+        none = ("Nothing was proved in this run: there is no finite bound.",)
+        return Section("The proof", none, charts=(band,))
+    return Section(
+        "The bounds" if trusted else "The proof", _say_proof(names, trusted=trusted), charts=(band, closing)
     )
-    proved = bool(np.isfinite(trace.gap).any())
-    none = ("Nothing was proved in this run: there is no finite bound.",)
-    charts = (band, closing) if proved else (band,)
-    return Section("The proof", text if proved else none, charts=charts)
+
+
+def _say_proof(names: Sequence[str], *, trusted: bool) -> tuple[str, str]:
+    told = f"The optimum lies between the {names[1]} and the {names[0]} of every state"
+    rest = f", if the value and the gradient of the function are right: {TRUSTED}." if trusted else ""
+    seconds = "Time in which kernels were compiled or loaded is left out of the seconds."
+    return told + (rest or ", rounding included."), seconds
 
 
 def _say_band(value: Vector, bound: Vector, names: Sequence[str]) -> str:
@@ -139,8 +175,10 @@ def _say_band(value: Vector, bound: Vector, names: Sequence[str]) -> str:
     return f"{told}, the {names[1]} from {known[0]:.6g} to {known[-1]:.6g}." if len(known) else f"{told}."
 
 
-def _draw_band(cost: Vector, value: Vector, bound: Vector, names: Sequence[str], axis: str) -> figures.Figure:
-    lower = figures.draw_steps(f"{names[1]} (proved)", cost, bound, 1)
+def _draw_band(
+    cost: Vector, value: Vector, bound: Vector, names: Sequence[str], axis: str, *, word: str
+) -> figures.Figure:
+    lower = figures.draw_steps(f"{names[1]} ({word})", cost, bound, 1)
     upper = figures.draw_steps(names[0], cost, value, 0)
     # Only where both ends are known is there a band.
     both = np.isfinite(bound) & np.isfinite(value)
@@ -150,12 +188,12 @@ def _draw_band(cost: Vector, value: Vector, bound: Vector, names: Sequence[str],
     return figures.lay_out([floor, band, lower, upper], x=axis, y="f" if names[0] == "value" else names[0])
 
 
-def _draw_gap(cost: Vector, gap: Vector, goal: float, axis: str) -> figures.Figure:
+def _draw_gap(cost: Vector, gap: Vector, goal: float, axis: str, word: str) -> figures.Figure:
     positive = np.where(gap > 0.0, gap, np.nan)
-    data = [figures.draw_steps("proved gap", cost, positive, 2)]
+    data = [figures.draw_steps(f"{word} gap", cost, positive, 2)]
     if goal > 0.0 and math.isfinite(goal) and len(cost):
         data.append(figures.draw_level("goal", goal, (float(cost[0]), float(cost[-1])), -1))
-    return figures.lay_out(data, x=axis, y="proved gap", y_log=bool(np.isfinite(positive).any()))
+    return figures.lay_out(data, x=axis, y=f"{word} gap", y_log=bool(np.isfinite(positive).any()))
 
 
 # ---------------------------------------------------------------- the cost

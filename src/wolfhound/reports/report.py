@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from wolfhound.planning.choose import Choice
+from wolfhound.planning.report import Plan
 from wolfhound.reports.kinds import find_teller
 from wolfhound.reports.page import fill_page, import_plotly
 from wolfhound.reports.render import Renderer
 from wolfhound.reports.story import Names, RowLabels, Section, Story, Thumbnails
 from wolfhound.threads import get_threads
-from wolfhound.validate import kind, require
-from wolfhound.validate import path as checked_path
+from wolfhound.validate import describe, file_path, kind, require
 from wolfhound.writers import write_file
 
 ENDINGS = (".html", ".htm")
@@ -76,14 +77,27 @@ def report(
     >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
     ...     page = wh.report(run, f"{folder}/run.html", names=["none", "left", "right"])
     """
-    where = checked_path(path, "path")
-    require(where.suffix.lower() in ENDINGS, "path", f"a file that ends in {' or '.join(ENDINGS)}", where)
+    where = file_path(path, "path", ENDINGS)
+    if plan is not None:
+        kind(plan, "plan", "a plan or a choice of an oracle", Plan, Choice)
+    _check_table(names, "names", "names by id: a sequence or a dict")
+    if not callable(thumbnails):
+        _check_table(thumbnails, "thumbnails", "pictures by id: a sequence, a dict or a function")
     for name, text in {"title": title, "command": command}.items():
         if text is not None:
             kind(text, name, "a string", str)
     import_plotly()  # says what to install before anything else is done
-    write_file(where, make_page(result, title, RowLabels(names, thumbnails), plan, command).encode())
+    page = make_page(result, title, RowLabels(names, thumbnails), plan, command)
+    write_file(where, page.encode("utf-8", "replace"))  # names of files may be no UTF-8
     return where
+
+
+def _check_table(value: object, name: str, rule: str) -> None:
+    """Refuse what is not looked up by id; a text would be taken as its letters."""
+    if isinstance(value, str | bytes):
+        raise TypeError(f"`{name}` must be {rule}. Got {describe(value)}.")
+    if value is not None:
+        kind(value, name, rule, "__getitem__", "__len__")
 
 
 def make_page(

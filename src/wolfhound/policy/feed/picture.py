@@ -56,7 +56,8 @@ def draw_learning(curves: Mapping[str, Learning], *, levels: Mapping[str, float]
         extent = curve.returns.min(axis=0), curve.returns.max(axis=0)
         axes.fill_between(curve.steps, *extent, color=plot.COLOURS[place], alpha=0.12, linewidth=0.0)
     for i, (label, level) in enumerate(levels.items()):
-        axes.axhline(level, color=plot.GREY, linestyle=((i, (1 + 3 * i, 2))), linewidth=1.2, label=label)
+        dashes = (i, (1 + 3 * i, 2))
+        axes.axhline(level, color=plot.GREY, linestyle=dashes, linewidth=1.2, label=plot.verbatim(label))
     plot.finish_axes(axes, "steps of the environment", "return of an episode")
     plot.put_legend_below(figure, axes, 4)
     return figure

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wolfhound import plot
+from wolfhound._brief import known
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Scalar
 from wolfhound.core import AtomsLike, Ids, Status, Vector
@@ -38,7 +39,7 @@ class TabularResult(Shown):
     upper : float
         Proved upper bound on the best J of all policies, inf if none.
     gaps : (S,)
-        What the oracle found in each state, ``max(ghat, 0)``.
+        What the oracle found in each state, ``max(ghat, 0)``; inf before the first query.
     bounds : (S,)
         Proved upper bounds on the gaps, inf where there are none.
     status : Status
@@ -154,18 +155,24 @@ class TabularResult(Shown):
         passes = f"{self.passes:.3g} {'pass' if self.passes == 1 else 'passes'}"
         return f"{passes}, {self.scored:,} atoms scored, {self.seconds:.3g} s"
 
+    def gaps_text(self) -> str:
+        """Return the largest gap of a state and the root of their squares, in words."""
+        if not np.isfinite(self.gaps).all():
+            return "not known"
+        return (
+            f"largest {self.gaps.max():.3g}, root of squares {float(np.sqrt(np.square(self.gaps).sum())):.3g}"
+        )
+
     def summary(self) -> Summary:
         """Return J, what is proved, and the cost."""
         states, dim = self.policy.shape
         support = int((self.weights > 0.0).sum(axis=1).max())
         proved = f"{int(np.isfinite(self.bounds).sum()):,} of {states:,} states proved"
-        root = float(np.sqrt(np.square(self.gaps).sum()))
-        gaps = f"largest {self.gaps.max():.3g}, root of squares {root:.3g} (goal {self.atol:.3g}), {proved}"
         lines = (
             ("J", f"{self.score:.9g}"),
-            ("upper", f"{self.upper:.9g}"),
-            ("gap", f"{self.gap:.3g} (goal {self.goal:.3g})"),
-            ("gaps", gaps),
+            ("upper", known(self.upper, ".9g")),
+            ("gap", f"{known(self.gap)} (goal {known(self.goal)})"),
+            ("gaps", f"{self.gaps_text()} (goal {known(self.atol)}), {proved}"),
             ("cost", f"{self._cost()}, {self.steps:,} steps"),
             ("policy", f"{states:,} states, actions of {dim} entries, at most {support} atoms each"),
             ("of", f"{self.problem} by {self.method}"),

@@ -32,7 +32,7 @@ class PolicyState:
     here : Evaluation
         The policy and its worth.
     gaps : (S,)
-        ghat of the last query, at this policy; nan before the first.
+        ghat of the last query, at this policy; inf before the first.
     bounds : (S,)
         Proved upper bounds on the gaps g, inf where there are none.
     measure : float
@@ -200,8 +200,8 @@ class PolicySearch:
     def states(self, shares: Shares) -> Iterator[PolicyState]:
         """Yield the start, then the state of every policy once it was measured."""
         here = self.acmdp.evaluate(shares.policy)
-        unknown = np.full(self.acmdp.states, np.nan)
-        yield PolicyState(t=0, here=here, gaps=unknown, bounds=np.full_like(unknown, np.inf))
+        unknown = np.full(self.acmdp.states, np.inf)
+        yield PolicyState(t=0, here=here, gaps=unknown, bounds=unknown)
         estimate, lower = 0.0, -math.inf
         for t in itertools.count():
             answer, kind = self._find_move(here)
