@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
-from wolfhound._given import find_rows
+from wolfhound._given import find_rows, take_by_rows
 from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Objective, Oracle
-from wolfhound.encoding import RowAtoms
 from wolfhound.gram._small import build_small
 from wolfhound.many._given import Excluded, Targets, find_excluded, read_exclude, read_targets
 from wolfhound.many._objectives import (
@@ -124,9 +123,8 @@ def minimize_many(
     began = time.perf_counter()
     table = find_rows(atoms)
     if table is not None:
-        validate.require(
-            out is None or table.ids is None, "out", "None where rows of a table are left out", out
-        )
+        rule = "None where rows of a table are left out; leave them out before the call"
+        validate.require(out is None or table.ids is None, "out", rule, out)
         options: dict[str, Any] = {
             "rtol": rtol,
             "atol": atol,
@@ -136,8 +134,8 @@ def minimize_many(
         options |= {"max_memory": max_memory, "max_seconds": max_seconds, "skip": skip, "out": out}
         options |= {"callback": callback, "seed": seed, "exclude": find_excluded(table, exclude)}
         solved = minimize_many(targets, table.atoms, **options)
-        rows = solved.atoms if table.ids is None else RowAtoms(table)
-        return replace(solved, ids=table.name_rows(solved.ids), fingerprint=fingerprint(table), atoms=rows)
+        ids, rows = table.name_rows(solved.ids), take_by_rows(table)
+        return replace(solved, ids=ids, fingerprint=fingerprint(table), atoms=rows)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
     clock = Clock(began + validate.number(max_seconds, "max_seconds", low=0.0))
     memory = MEMORY if max_memory is None else validate.memory(max_memory, "max_memory")
