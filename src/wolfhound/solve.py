@@ -272,6 +272,8 @@ def minimize(
     began = time.perf_counter()
     table = find_rows(atoms)
     if table is not None:
+        rule = "None where rows of a table are left out; leave them out before the call"
+        validate.require(checkpoint is None or table.ids is None, "checkpoint", rule, checkpoint)
         options: dict[str, Any] = {
             "method": method,
             "rtol": rtol,
