@@ -43,6 +43,12 @@ def take_by_rows(table: TableAtoms) -> Atoms:
     return table.atoms if table.ids is None else RowAtoms(table)
 
 
+def refuse_gaps(table: TableAtoms, value: object, name: str) -> None:
+    """Refuse what is written during a run, by places, where rows of the table are left out."""
+    rule = "None where rows of a table are left out; leave them out before the call"
+    validate.require(value is None or table.ids is None, name, rule, value)
+
+
 def call_by_places(table: TableAtoms, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a run over the rows that are kept: ids become places."""
     start, callback = options["start"], options["callback"]

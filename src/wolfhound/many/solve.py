@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
-from wolfhound._given import find_rows, take_by_rows
+from wolfhound._given import find_rows, refuse_gaps, take_by_rows
 from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Objective, Oracle
 from wolfhound.gram._small import build_small
@@ -123,8 +123,7 @@ def minimize_many(
     began = time.perf_counter()
     table = find_rows(atoms)
     if table is not None:
-        rule = "None where rows of a table are left out; leave them out before the call"
-        validate.require(out is None or table.ids is None, "out", rule, out)
+        refuse_gaps(table, out, "out")
         options: dict[str, Any] = {
             "rtol": rtol,
             "atol": atol,
