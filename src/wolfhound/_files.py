@@ -222,6 +222,11 @@ class FileAtoms:
         """float32 or float64."""
         return widen(self._rows.dtype, "path")
 
+    @property
+    def stored(self) -> np.dtype[Any]:
+        """Type of the numbers in the file."""
+        return self._rows.dtype
+
     def take(self, ids: Ids) -> Matrix:
         """Return the rows of these ids; those that are near each other are read together."""
         wanted, back = np.unique(valid_ids(ids, self.shape[0]), return_inverse=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import wolfhound as wh
@@ -152,6 +153,29 @@ def test_a_table_keeps_its_columns(run: Run) -> None:
     ]
     kept = [line.split(",") for line in Path("kept.csv").read_text().splitlines()]
     assert [kept[0], kept[1][0], kept[2][0]] == [["name", "x", "y"], "a", "c"]
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u1", "f2", ">i4", "?"])
+def test_kept_rows_are_of_the_stored_type(dtype: str, run: Run) -> None:
+    rows = np.array([[0, 1], [1, 1], [0, 1]], dtype)
+    np.save("rows.npy", rows)
+    assert run("dedup", "rows.npy", "-o", "kept.npy").code == 0
+    kept = np.load("kept.npy")
+    assert kept.dtype == np.dtype(dtype).newbyteorder("=")
+    np.testing.assert_array_equal(kept, rows[:2])
+
+
+def test_integers_that_float64_merges_are_refused(run: Run) -> None:
+    rows = np.array([[1, 2**53], [1, 2**53 + 1]])
+    np.save("rows.npy", rows)
+    pd.DataFrame(rows, columns=["a", "b"]).to_csv("rows.csv", index=False)
+    pd.DataFrame(rows, columns=["a", "b"]).to_parquet("rows.parquet")
+    for file, column in {"rows.npy": "column 1", "rows.csv": "column b", "rows.parquet": "column b"}.items():
+        ran = run("dedup", file, "-o", "kept.npy")
+        assert ran.code == 2
+        assert "ATOMS must be integers below 2^53" in words(ran.err)
+        assert column in words(ran.err)
+        assert not Path("kept.npy").exists()
 
 
 def test_wrong_use_of_dedup(run: Run) -> None:
