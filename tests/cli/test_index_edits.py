@@ -126,6 +126,44 @@ def test_wrong_use_is_told_and_nothing_is_written(run: Run, command: str, text: 
     assert {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()} == before
 
 
+def test_atoms_that_do_not_open_together_must_be_written(run: Run) -> None:
+    np.save("a,b.npy", MORE)
+    np.savetxt("more.csv", np.round(MORE), delimiter=",", fmt="%.9g")
+    np.save("exact.npy", np.round(MORE).astype(np.float64))
+    before = Path("codes/manifest.json").read_bytes()
+    for rows in ("a,b.npy", "more.csv", "exact.npy"):
+        ran = run("index", "append", "codes", "atoms.npy", rows)
+        assert ran.code == 2
+        assert f"`--write-atoms` must be given: atoms.npy,{rows} does not open" in words(ran.err)
+    assert Path("codes/manifest.json").read_bytes() == before
+    command = "index", "append", "codes", "atoms.npy", "a,b.npy", "--write-atoms", "all.npy"
+    assert run(*command).code == 0
+    assert run("index", "query", "codes", "all.npy", "queries.npy").code == 0
+
+
+def test_parts_of_two_types_open_together(run: Run) -> None:
+    np.save("wide.npy", ROWS.astype(np.float64))
+    Int8Scan.build(ROWS.astype(np.float64)).save("wide")
+    assert run("index", "append", "wide", "wide.npy", "more.npy").code == 0
+    assert run("index", "query", "wide", "wide.npy,more.npy", "queries.npy").code == 0
+
+
+def test_columns_in_another_order_are_refused(run: Run) -> None:
+    frame = pd.DataFrame(ROWS[:30].astype(np.float64), columns=list("abcd"))
+    frame.to_csv("abcd.csv", index=False)
+    frame[list("dcba")].to_csv("dcba.csv", index=False)
+    Int8Scan.build("abcd.csv").save("table")
+    for command, name in {
+        "index append table abcd.csv dcba.csv --write-atoms all.npy": "ROWS",
+        "index query table abcd.csv dcba.csv": "QUERIES",
+        "unmix dcba.csv --library abcd.csv": "CUBE",
+    }.items():
+        ran = run(*command.split())
+        assert ran.code == 2
+        assert f"`{name}` must be a table with the columns of the atoms in their order" in words(ran.err)
+    assert not Path("all.npy").exists()
+
+
 # ---------------------------------------------------------------- dedup
 
 

@@ -35,3 +35,14 @@ def test_a_loaded_result_of_a_whole_frame(tmp_path: Path) -> None:
     solved.save(tmp_path / "saved")
     np.testing.assert_array_equal(wh.load(tmp_path / "saved", whole).x(0), solved.x(0))
     np.testing.assert_array_equal(wh.load(tmp_path / "saved", whole.to_numpy()).x(0), solved.x(0))
+
+
+def test_targets_whose_columns_are_in_another_order_are_refused() -> None:
+    targets = pd.DataFrame(TARGETS, columns=list("abcd"))
+    text = r"`targets` must be a table with .* in their order, a, b, c, d\. Got d, c, b, a\."
+    with pytest.raises(ValueError, match=text):
+        wh.minimize_many(targets[list("dcba")], FRAME)
+    unnamed = targets.set_axis(range(4), axis=1)
+    np.testing.assert_array_equal(
+        wh.minimize_many(targets, FRAME).value, wh.minimize_many(unnamed, FRAME).value
+    )

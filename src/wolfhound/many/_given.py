@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import validate
+from wolfhound._columns import find_source
 from wolfhound.core import Ids, Ints, Vector
+from wolfhound.editing import check_order
 from wolfhound.encoding import TableAtoms
 from wolfhound.validate import LARGEST, require
 
@@ -156,6 +158,12 @@ def read_exclude(exclude: Any, m: int, n: int) -> Excluded:
     parts = [validate.ids(each, f"exclude[{i}]", n) for i, each in enumerate(exclude)]
     starts = np.cumsum([0, *map(len, parts)]).astype(np.int64)
     return Excluded(starts, np.concatenate(parts), False)
+
+
+def check_target_columns(table: TableAtoms, targets: Any) -> None:
+    """Refuse a table of targets that has columns of the atoms at other places."""
+    source = find_source(targets)
+    check_order(table.names, () if source is None else source.names, "targets")
 
 
 def find_excluded(table: TableAtoms, exclude: Any) -> Any:

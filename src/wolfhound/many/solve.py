@@ -17,8 +17,16 @@ from wolfhound import validate
 from wolfhound._given import find_rows, refuse_gaps, take_by_rows
 from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Objective, Oracle
+from wolfhound.encoding import TableAtoms
 from wolfhound.gram._small import build_small
-from wolfhound.many._given import Excluded, Targets, find_excluded, read_exclude, read_targets
+from wolfhound.many._given import (
+    Excluded,
+    Targets,
+    check_target_columns,
+    find_excluded,
+    read_exclude,
+    read_targets,
+)
 from wolfhound.many._objectives import (
     ObjectiveGoals,
     as_points,
@@ -123,7 +131,6 @@ def minimize_many(
     began = time.perf_counter()
     table = find_rows(atoms)
     if table is not None:
-        refuse_gaps(table, out, "out")
         options: dict[str, Any] = {
             "rtol": rtol,
             "atol": atol,
@@ -131,10 +138,8 @@ def minimize_many(
             "max_atoms": max_atoms,
         }
         options |= {"max_memory": max_memory, "max_seconds": max_seconds, "skip": skip, "out": out}
-        options |= {"callback": callback, "seed": seed, "exclude": find_excluded(table, exclude)}
-        solved = minimize_many(targets, table.atoms, **options)
-        ids, rows = table.name_rows(solved.ids), take_by_rows(table)
-        return replace(solved, ids=ids, fingerprint=fingerprint(table), atoms=rows)
+        options |= {"callback": callback, "seed": seed, "exclude": exclude}
+        return _minimize_table(targets, table, options)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
     clock = Clock(began + validate.number(max_seconds, "max_seconds", low=0.0))
     memory = MEMORY if max_memory is None else validate.memory(max_memory, "max_memory")
@@ -168,6 +173,16 @@ def minimize_many(
     portions = run(job, clock, callback)
     whole = join_portions(list(portions)) if stream is None else join_on_disk(stream.folder, portions)
     return _result(whole, given, source, identity, began, priced=most is not None)
+
+
+def _minimize_table(targets: Any, table: TableAtoms, options: dict[str, Any]) -> ManyResult:
+    """Rows of a table that are kept, by their places; ids of the answer are rows of the table."""
+    refuse_gaps(table, options["out"], "out")
+    check_target_columns(table, targets)
+    places = {"exclude": find_excluded(table, options["exclude"])}
+    solved = minimize_many(targets, table.atoms, **(options | places))
+    ids, rows = table.name_rows(solved.ids), take_by_rows(table)
+    return replace(solved, ids=ids, fingerprint=fingerprint(table), atoms=rows)
 
 
 def _minimize_list(
