@@ -43,7 +43,16 @@ from wolfhound.core import Atoms, AtomsLike
 from wolfhound.validate import path as checked_path
 
 __all__ = ["FORMAT", "MANIFEST", "VERSION", "ArrayWriter", "Draft", "StoreError", "Stored", "is_part"]
-__all__ += ["are_same", "check_fingerprint", "compose", "kind", "load", "save", "write_atomically"]
+__all__ += [
+    "are_same",
+    "check_fingerprint",
+    "check_free",
+    "compose",
+    "kind",
+    "load",
+    "save",
+    "write_atomically",
+]
 
 _MARK = re.compile(rf"\.{re.escape(MANIFEST)}\.([0-9a-f]{{16}})\.tmp")
 """While such a file is there, arrays of this number belong to a save that is under way or was cut off."""
@@ -111,9 +120,9 @@ def compose(folder: str | os.PathLike[str], kind: str) -> Iterator[Draft]:
     array([3, 1])
     """
     root, token = checked_path(folder, "folder"), secrets.token_hex(8)
-    if root.exists() and not root.is_dir():
-        raise StoreError(f"`folder` must be a folder. Got a file, {root}.")
     fresh = not root.exists()
+    if not fresh:
+        _check_folder(root)
     root.mkdir(parents=True, exist_ok=True)
     draft = Draft(root, token)
     try:
@@ -172,6 +181,19 @@ def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True, check:
             continue  # another save took its place, and its arrays away
         prints = tuple(PartPrint(*part) for part in manifest["fingerprint"])
         return Stored(folder=root, arrays=arrays, params=manifest["params"], fingerprint=prints)
+
+
+def check_free(folder: str | os.PathLike[str], kind: str) -> None:
+    """Raise StoreError if `save` would refuse the folder, which is left as it is."""
+    root = checked_path(folder, "folder")
+    if root.exists():
+        _check_folder(root)
+        _replaceable(root, kind)
+
+
+def _check_folder(root: Path) -> None:
+    if not root.is_dir():
+        raise StoreError(f"`folder` must be a folder. Got a file, {root}.")
 
 
 def kind(folder: str | os.PathLike[str]) -> str:

@@ -58,6 +58,15 @@ def test_answers_are_those_of_the_index(run: Run) -> None:
     assert table["rank"][:4].tolist() == [1, 2, 3, 1]
 
 
+def test_a_query_that_is_not_finite_is_named_by_its_row(run: Run) -> None:
+    queries = np.resize(QUERIES, (2000, 4))
+    queries[1500, 2] = np.nan
+    np.save("queries.npy", queries)
+    ran = run("index", "query", "codes", "atoms.npy", "queries.npy")
+    assert ran.code == 2
+    assert "`QUERIES` must be finite. Got nan in row 1500, column 2." in words(ran.err)
+
+
 def test_the_first_answers_are_printed(run: Run) -> None:
     ran = run("index", "query", "codes", "atoms.npy", "queries.npy")
     best = Int8Scan.build(ROWS).query(QUERIES[0])

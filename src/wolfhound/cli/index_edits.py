@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typer import Argument
 
+from wolfhound.atoms import check_finite
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
@@ -99,6 +100,7 @@ def _ask(index: Oracle, asked: Atoms, k: int) -> Hits:
     with show_texts() as show:
         for first, block in asked.blocks(_TOGETHER):
             show(first / m, f"answering, {first:,} of {m:,} queries")
+            check_finite(block, first, "QUERIES")
             parts.append(index.query(block, k=k))
     return join(parts)
 

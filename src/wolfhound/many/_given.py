@@ -149,7 +149,7 @@ def read_exclude(exclude: Any, m: int, n: int) -> Excluded:
     if exclude is None:
         return Excluded(np.zeros(2, np.int64), np.empty(0, np.int64), True)
     if isinstance(exclude, np.ndarray) and exclude.ndim == 2 and exclude.dtype.kind in "iu":
-        return _read_padded(exclude.astype(np.int64), m, n)
+        return _read_padded(_unmask(exclude).astype(np.int64), m, n)
     nested = isinstance(exclude, (list, tuple)) and any(np.ndim(each) for each in exclude)
     if not nested:
         ids = validate.ids(exclude, "exclude", n)
@@ -171,10 +171,15 @@ def find_excluded(table: TableAtoms, exclude: Any) -> Any:
     if exclude is None or table.ids is None:
         return exclude
     if isinstance(exclude, np.ndarray) and exclude.ndim == 2 and exclude.dtype.kind in "iu":
-        return [table.find_places(row[row >= 0], "exclude", strict=False) for row in exclude]
+        rows = _unmask(exclude)
+        return [table.find_places(row[row >= 0], "exclude", strict=False) for row in rows]
     if isinstance(exclude, (list, tuple)) and any(np.ndim(each) for each in exclude):
         return [table.find_places(each, "exclude", strict=False) for each in exclude]
     return table.find_places(exclude, "exclude", strict=False)
+
+
+def _unmask(exclude: NDArray[Any]) -> NDArray[Any]:
+    return validate.array(exclude, "exclude", "an array of ids padded with -1")
 
 
 def _read_padded(exclude: Ids, m: int, n: int) -> Excluded:

@@ -38,7 +38,7 @@ from wolfhound.many._objectives import (
 from wolfhound.many._portion import Goals, Portion, TargetSolver, join_portions
 from wolfhound.many.result import ManyResult
 from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, run, run_objectives
-from wolfhound.many.stream import join_on_disk
+from wolfhound.many.stream import check_out, join_on_disk
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import one_blas_thread
@@ -157,6 +157,7 @@ def minimize_many(
             each |= {"at_most_one": at_most_one, "max_atoms": max_atoms, "max_memory": memory}
             return _minimize_list(found, oracle, out, clock, each)
         targets = points
+    check_out(out)
     given = read_targets(targets, d, skip=validate.flag(skip, "skip"))
     excluded = read_exclude(exclude, len(given.rows), n)
     origin = validate.flag(at_most_one, "at_most_one")
@@ -164,11 +165,13 @@ def minimize_many(
     # Before the run: afterwards the atoms may no longer be readable.
     identity = fingerprint(source)
     rng = validate.rng(seed)
-    begun = seed if isinstance(seed, int) else str(rng.bit_generator.state)
+    begun = str(rng.bit_generator.state) if isinstance(seed, np.random.Generator) else int(seed)
     with one_blas_thread():
-        regime = _choose(oracle, rng, origin=origin, memory=memory, clock=clock)
+        pool = _draw_pool(n, d, rng, excluded)
+        regime = _choose(oracle, rng, pool, origin=origin, memory=memory, clock=clock)
     wanted = Goals(rtol, atol, most, n if origin else -1)
-    stream = open_out(out, (given, excluded, wanted, regime), begun, identity)
+    kind = "exact" if isinstance(oracle, EXACT) else type(oracle).__name__
+    stream = open_out(out, (given, excluded, wanted, regime), begun, identity, oracle=kind)
     job = ManyJob(regime, given, excluded, wanted, stream)
     portions = run(job, clock, callback)
     whole = join_portions(list(portions)) if stream is None else join_on_disk(stream.folder, portions)
@@ -203,7 +206,7 @@ def _minimize_list(
     began, m = time.perf_counter(), len(objectives)
     n, d = source.shape
     excluded = read_exclude(options["exclude"], m, n)
-    pool = _draw_pool(n, d, validate.rng(options["seed"]))
+    pool = _draw_pool(n, d, validate.rng(options["seed"]), excluded)
     wanted = ObjectiveGoals(options["rtol"], options["atol"], pool, clock.over)
     whole = run_objectives(objectives, oracle, excluded, wanted, options["callback"])
     return ManyResult(
@@ -215,10 +218,13 @@ def _minimize_list(
     )
 
 
-def _draw_pool(n: int, d: int, rng: np.random.Generator) -> Ids:
-    """Draw the atoms that give the scale of rtol, as `minimize` does."""
-    drawn = draw_some(n, max(POOL, 4 * d), rng)
-    return rng.permutation(drawn)
+def _draw_pool(n: int, d: int, rng: np.random.Generator, excluded: Excluded) -> Ids:
+    """Draw the atoms that give the scale of rtol, as `minimize` does: of those that all may use."""
+    size, gone = max(POOL, 4 * d), excluded.ids if excluded.shared else excluded.ids[:0]
+    drawn = draw_some(n, size + len(gone), rng)
+    left = drawn[~np.isin(drawn, gone)]
+    # Where only the origin is left, a scale is of no use.
+    return rng.permutation(left if len(left) else drawn)[:size]
 
 
 def _drop_hopeless(given: Targets, excluded: Excluded, n: int, *, skip: bool, origin: bool) -> Targets:
@@ -233,12 +239,11 @@ def _drop_hopeless(given: Targets, excluded: Excluded, n: int, *, skip: bool, or
 
 
 def _choose(
-    oracle: Oracle, rng: np.random.Generator, *, origin: bool, memory: float, clock: Clock
+    oracle: Oracle, rng: np.random.Generator, pool: Ids, *, origin: bool, memory: float, clock: Clock
 ) -> TargetSolver:
     """Few atoms by their Gram matrix, many by passes; any oracle but one that reads all atoms is asked."""
     source = oracle.atoms
     n, d = source.shape
-    pool = _draw_pool(n, d, rng)
     if not isinstance(oracle, EXACT):
         from wolfhound.many._asked import build_asked  # noqa: PLC0415 - compiles only what is used
 
