@@ -18,7 +18,7 @@ from wolfhound._given import find_rows, refuse_gaps, take_by_rows
 from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Objective, Oracle
 from wolfhound.encoding import TableAtoms
-from wolfhound.gram._small import build_small
+from wolfhound.gram._small import MEMORY, build_small, weigh_small
 from wolfhound.many._given import (
     Excluded,
     Targets,
@@ -45,9 +45,6 @@ from wolfhound.threads import one_blas_thread
 
 SMALL = 1024
 """Up to so many atoms, all their products are kept."""
-
-MEMORY = 4.0 * 2**30
-"""Bytes to work in, unless the caller says otherwise."""
 
 EXACT = (Scan, Int8Scan)
 """Oracles that do what passes of our own do faster: their atoms are used."""
@@ -101,7 +98,7 @@ def minimize_many(
         With `at_most_one` the origin counts as one.
     max_memory
         Bytes, or a text such as "1GB", to work in, besides atoms, targets and the answer; 4 GiB
-        by default. Other sizes may change last bits.
+        by default. Other sizes may change last bits; one that is too small is refused.
     max_seconds
         What is not finished then is returned as it is, with its status.
     skip
@@ -248,7 +245,7 @@ def _choose(
         from wolfhound.many._asked import build_asked  # noqa: PLC0415 - compiles only what is used
 
         return build_asked(oracle, pool, zero=origin, memory=memory, over=clock.over)
-    if n <= SMALL and 16 * n * n <= memory:
+    if n <= SMALL and (memory >= MEMORY or weigh_small(n, d) <= memory):
         rows = finite_rows(source, np.arange(n))
         validate.require_moderate(rows, "atoms")
         if origin:
