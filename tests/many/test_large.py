@@ -90,10 +90,12 @@ def test_a_memory_limit_is_kept(tmp_path: Path) -> None:
     given = FileAtoms(tmp_path / "atoms.npy")
     free = wh.minimize_many(targets, given)
     wh.minimize_many(targets[:1], given, max_memory=limit)  # compiled, imported
+    wh.set_threads(2)
     tracemalloc.start()
     found = wh.minimize_many(targets, given, max_memory=limit)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    wh.set_threads(None)
     assert peak <= limit
     assert found.success
     assert (found.lower <= free.value).all()
