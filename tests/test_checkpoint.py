@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import wolfhound as wh
@@ -124,6 +125,17 @@ def test_dying_in_every_pass_costs_one_more_at_most(name: str, tmp_path: Path) -
             assert wh.load(tmp_path / "run").passes == passes
     assert result.status is Status.GAP_REACHED
     assert result.passes <= whole.passes + 1.0
+
+
+def test_none_where_rows_of_a_table_are_left_out(tmp_path: Path) -> None:
+    rows = ROWS[:60].copy()
+    rows[0, 0] = np.nan
+    frame, names = pd.DataFrame(rows), [f"row {i}" for i in range(60)]
+    with pytest.raises(ValueError, match=r"`checkpoint` must be None where .* leave them out before"):
+        wh.minimize(F, frame, names=names, checkpoint=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    solved = wh.minimize(F, frame.dropna(), names=names[1:], checkpoint=tmp_path / "run")
+    assert wh.load(tmp_path / "run").names == solved.names
 
 
 def test_the_same_run_with_a_checkpoint_and_without(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -130,3 +132,30 @@ def test_no_distance(within: Any) -> None:
 def test_rows_must_be_finite(within: float) -> None:
     with pytest.raises(ValueError, match=r"`atoms` must be finite. Got nan in row 1, column 0"):
         deduplicate([[1.0], [np.nan]], within=within)
+
+
+BIG = np.array([[1, 2**53], [1, 2**53 + 1]])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [BIG, -BIG, BIG.astype(np.uint64), BIG.tolist(), [BIG, BIG], pd.DataFrame(BIG), pl.DataFrame(BIG)],
+    ids=["int64", "negative", "uint64", "lists", "parts", "pandas", "polars"],
+)
+@pytest.mark.parametrize("within", [0.0, 1.0])
+def test_integers_that_float64_merges_are_refused(given: Any, within: float) -> None:
+    text = r"`atoms` must be integers below 2\^53 .* leave the column out, .* in column (1|column_1)\."
+    with pytest.raises(ValueError, match=text):
+        deduplicate(given, within=within)
+
+
+@pytest.mark.parametrize("given", [BIG.astype(np.float64), BIG - 2**53, pd.DataFrame(BIG.astype(float))])
+def test_other_numbers_are_not_refused(given: Any) -> None:
+    assert len(deduplicate(given).group) == 2
+
+
+def test_large_integers_in_files_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "big.npy", BIG)
+    for atoms in (str(tmp_path / "big.npy"), FileAtoms(tmp_path / "big.npy")):
+        with pytest.raises(ValueError, match="in column 1"):
+            deduplicate(atoms)

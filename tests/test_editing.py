@@ -3,17 +3,20 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.conformance.atoms import check_atoms
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, as_atoms, fingerprint
 from wolfhound.core import Atoms, Matrix
 from wolfhound.editing import KeptAtoms, append_rows, check_removed, remove_rows
+from wolfhound.oracles.int8.scan import Int8Scan
 
 ROWS = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)
 MORE = np.random.default_rng(1).standard_normal((7, 3)).astype(np.float32)
@@ -118,3 +121,13 @@ def test_rows_that_do_not_fit_are_refused(rows: Any, text: str) -> None:
 def test_ids_that_cannot_go_are_refused(ids: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         check_removed(ArrayAtoms(ROWS), ids)
+
+
+def test_rows_whose_columns_are_in_another_order_are_refused() -> None:
+    frame = pd.DataFrame(np.arange(12.0).reshape(4, 3), columns=list("abc"))
+    text = r"`rows` must be a table with .* in their order, a, b, c\. Got c, b, a\."
+    for index in (Int8Scan.build(frame), Int8Scan.build(frame).append(frame.to_numpy())):
+        with pytest.raises(ValueError, match=text):
+            index.append(frame[list("cba")])
+    assert Int8Scan.build(frame).append(frame).append(frame).atoms.shape == (12, 3)
+    assert pickle.loads(pickle.dumps(as_atoms(frame))).names == ("a", "b", "c")

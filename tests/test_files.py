@@ -80,6 +80,18 @@ def test_a_changed_memory_map_is_read_as_changed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(as_atoms(shared).take(np.array([1])), [[0, 5]])
 
 
+@pytest.mark.parametrize("size", [50, 30, 5])
+def test_a_map_whose_file_was_replaced_shows_its_own_rows(size: int, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).standard_normal((50, 3))
+    path = tmp_path / "rows.npy"
+    np.save(path, rows)
+    mapped = np.load(path, mmap_mode="r")
+    np.save(tmp_path / "new.npy", np.ones((size, 3)))
+    os.replace(tmp_path / "new.npy", path)
+    np.testing.assert_array_equal(as_atoms(mapped).take(np.arange(50)), rows)
+    np.testing.assert_array_equal(as_atoms(mapped[10:20]).take(np.arange(10)), rows[10:20])
+
+
 def test_a_memory_map_whose_file_is_gone_stays_an_array(tmp_path: Path) -> None:
     path = saved(tmp_path / "x.npy", np.ones((2, 2)))
     mapped = np.load(path, mmap_mode="r")

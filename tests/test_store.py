@@ -206,8 +206,19 @@ def test_the_same_rows_in_other_parts_are_the_same_atoms(tmp_path: Path) -> None
             with pytest.raises(StoreError, match=r"Got other rows in part 0"):
                 check_fingerprint(load(tmp_path, "index"), given)
     mixed = ConcatAtoms([rows[:2].astype(np.float32), rows[2:]])
-    with pytest.raises(StoreError, match=r"Got 3,000 rows in 2 part\(s\) instead of 3,000 rows in 3"):
+    with pytest.raises(StoreError, match=r"Got other rows in part 0"):
         check_fingerprint(load(tmp_path, "index"), mixed)
+    with pytest.raises(StoreError, match=r"Got 2,999 rows in 1 part\(s\) instead of 3,000 rows in 3"):
+        check_fingerprint(load(tmp_path, "index"), rows[1:])
+
+
+def test_parts_of_two_types_are_the_rows_that_they_are_together(tmp_path: Path) -> None:
+    rows = np.round(np.random.default_rng(0).standard_normal((3000, 2)), 1).astype(np.float32)
+    parts = ConcatAtoms([rows[:2000].astype(np.float64), rows[2000:]])
+    save(tmp_path, "index", {}, {}, fingerprint(as_atoms(rows.astype(np.float64))))
+    check_fingerprint(load(tmp_path, "index"), parts)
+    with pytest.raises(StoreError, match="dtype = float32 instead of float64"):
+        check_fingerprint(load(tmp_path, "index"), rows)
 
 
 # ---------------------------------------------------------------- failures while writing

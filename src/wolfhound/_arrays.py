@@ -37,6 +37,8 @@ class ArrayAtoms:
     ----------
     rows : (n, d) array
         Real numbers, see `widen`. Never written to.
+    names
+        Of the columns, where they come from a table.
 
     Attributes
     ----------
@@ -50,6 +52,7 @@ class ArrayAtoms:
     """
 
     rows: NDArray[Any]
+    names: tuple[str, ...] = ()
     plain: Matrix | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -58,9 +61,9 @@ class ArrayAtoms:
         plain = rows.dtype == self.dtype and rows.flags.c_contiguous
         object.__setattr__(self, "plain", lock(rows.view()) if plain else None)
 
-    def __reduce__(self) -> tuple[type[ArrayAtoms], tuple[NDArray[Any]]]:
+    def __reduce__(self) -> tuple[type[ArrayAtoms], tuple[NDArray[Any], tuple[str, ...]]]:
         """Pickle the rows once."""
-        return ArrayAtoms, (self.rows,)
+        return ArrayAtoms, (self.rows, self.names)
 
     @property
     def shape(self) -> tuple[int, int]:

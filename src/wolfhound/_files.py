@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from io import FileIO
+from mmap import mmap
 from pathlib import Path
 from typing import Any, TypeVar, final
 
@@ -222,6 +223,16 @@ class FileAtoms:
         """float32 or float64."""
         return widen(self._rows.dtype, "path")
 
+    @property
+    def stored(self) -> np.dtype[Any]:
+        """Type of the numbers in the file."""
+        return self._rows.dtype
+
+    def shows(self, rows: NDArray[Any]) -> bool:
+        """Whether the first row, the last and one between are those of an array, to the bit."""
+        some = (0, len(rows) // 2, len(rows) - 1)
+        return all(self._rows.read(i, 1).tobytes() == rows[i].tobytes() for i in some)
+
     def take(self, ids: Ids) -> Matrix:
         """Return the rows of these ids; those that are near each other are read together."""
         wanted, back = np.unique(valid_ids(ids, self.shape[0]), return_inverse=True)
@@ -262,7 +273,7 @@ class FileAtoms:
 
 
 def find_mapped_file(value: np.memmap[Any, Any]) -> FileAtoms | None:
-    """Return the rows of the file that a memory map shows, if they are plain there."""
+    """Return the rows of the file that a memory map shows, if they are plain there, and there still."""
     root: Any = value
     while isinstance(root.base, np.ndarray):
         root = root.base
@@ -271,6 +282,10 @@ def find_mapped_file(value: np.memmap[Any, Any]) -> FileAtoms | None:
         return None
     if value.mode != "r":
         value.flush()
+    # A map holds its file open, and says how long that one is: another may have its name by now.
+    if isinstance(root.base, mmap) and root.base.size() != os.path.getsize(root.filename):
+        return None
     # A view keeps the `offset` of the whole map, so count from the whole map's start.
     offset = root.offset + value.ctypes.data - root.ctypes.data
-    return FileAtoms.raw(root.filename, (value.shape[0], value.shape[1]), value.dtype, offset=offset)
+    found = FileAtoms.raw(root.filename, (value.shape[0], value.shape[1]), value.dtype, offset=offset)
+    return found if found.shows(value) else None

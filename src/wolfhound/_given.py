@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound._columns import find_source, find_vectors
-from wolfhound.core import Ids, Vector
-from wolfhound.encoding import EncodingPlan, TableAtoms, encode_source
+from wolfhound.core import Atoms, Ids, Vector
+from wolfhound.encoding import EncodingPlan, RowAtoms, TableAtoms, encode_source
 from wolfhound.result import Result
 
 
@@ -36,6 +36,17 @@ def find_rows(atoms: Any) -> TableAtoms | None:
         return atoms
     source = None if validate.is_oracle(atoms) else find_source(atoms) or find_vectors(atoms)
     return None if source is None else encode_source(source, EncodingPlan(called="atoms"))
+
+
+def take_by_rows(table: TableAtoms) -> Atoms:
+    """Return atoms whose ids are rows of the table, as those of its results are."""
+    return table.atoms if table.ids is None else RowAtoms(table)
+
+
+def refuse_gaps(table: TableAtoms, value: object, name: str) -> None:
+    """Refuse what is written during a run, by places, where rows of the table are left out."""
+    rule = "None where rows of a table are left out; leave them out before the call"
+    validate.require(value is None or table.ids is None, name, rule, value)
 
 
 def call_by_places(table: TableAtoms, options: dict[str, Any]) -> dict[str, Any]:

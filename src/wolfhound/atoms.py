@@ -188,12 +188,12 @@ def as_atoms(value: AtomsLike, name: str = "atoms") -> Atoms:
     ArrayAtoms(3 x 2, float32)
     """
     if isinstance(value, TableAtoms) and value.ids is None:
-        return value.atoms
+        return _name_columns(value)
     if _is_atoms(value):
         return value
     source = find_source(value) or find_vectors(value)
     if source is not None:
-        return encode_source(source, EncodingPlan(missing=Missing.ERROR, called=name)).atoms
+        return _name_columns(encode_source(source, EncodingPlan(missing=Missing.ERROR, called=name)))
     if isinstance(value, (str, os.PathLike)):
         return join(open_parts([value], None))
     if isinstance(value, (list, tuple)) and value and all(map(_is_part, value)):
@@ -201,6 +201,12 @@ def as_atoms(value: AtomsLike, name: str = "atoms") -> Atoms:
         return join(open_parts(cast(Any, value), None)) if paths else ConcatAtoms(value)
     mapped = find_mapped_file(value) if isinstance(value, np.memmap) else None
     return mapped or ArrayAtoms(table(value, name))
+
+
+def _name_columns(coded: TableAtoms) -> Atoms:
+    """Return the rows of a table; those in memory know their columns, so that others can be compared."""
+    atoms = coded.atoms
+    return ArrayAtoms(atoms.rows, coded.names) if isinstance(atoms, ArrayAtoms) else atoms
 
 
 def _is_atoms(value: object) -> TypeGuard[Atoms]:

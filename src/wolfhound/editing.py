@@ -8,7 +8,7 @@ never changed.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -19,6 +19,8 @@ from wolfhound.atoms import ArrayAtoms, ConcatAtoms, MappedAtoms, as_atoms, bloc
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix
 from wolfhound.validate import ids as checked_ids
 from wolfhound.validate import require
+
+_SHOWN = 8
 
 
 @final
@@ -75,6 +77,29 @@ class Appended(NamedTuple):
     added: Atoms
 
 
+def check_order(names: Sequence[str], others: Sequence[str], name: str) -> None:
+    """Raise ValueError if columns of one name stand at different places: rows are used by place.
+
+    Parameters
+    ----------
+    names, others
+        Columns that count; none where they have no names.
+    name
+        What the caller calls the table of the others.
+
+    Examples
+    --------
+    >>> check_order(["a", "b"], ["b", "a"], "rows")
+    Traceback (most recent call last):
+    ...
+    ValueError: `rows` must be a table with the columns of the atoms in their order, a, b. Got b, a.
+    """
+    places = {column: place for place, column in enumerate(names)}
+    same = all(places.get(column, place) == place for place, column in enumerate(others))
+    listed, got = (", ".join(each[:_SHOWN]) + ", ..." * (len(each) > _SHOWN) for each in (names, others))
+    require(same, name, f"a table with the columns of the atoms in their order, {listed}", got)
+
+
 def append_rows(atoms: Atoms, rows: AtomsLike) -> Appended:
     """Return atoms followed by rows.
 
@@ -96,6 +121,8 @@ def append_rows(atoms: Atoms, rows: AtomsLike) -> Appended:
     added = as_atoms(rows[None] if one else rows, "rows")  # type: ignore[index, call-overload]
     d = atoms.shape[1]
     require(added.shape[1] == d, "rows", f"vectors of {d} entries, as the atoms", f"shape {added.shape}")
+    names = _find_names(atoms) or _find_names(added)
+    check_order(_find_names(atoms), _find_names(added), "rows")
     added = _as_type(added, atoms.dtype)
     for first, block in added.blocks(block_rows(added)):
         check_finite(block, first, "rows")
@@ -106,7 +133,13 @@ def append_rows(atoms: Atoms, rows: AtomsLike) -> Appended:
         )
     n, whole = atoms.shape[0], np.empty((atoms.shape[0] + added.shape[0], d), atoms.dtype)
     whole[:n], whole[n:] = atoms.rows, added.rows
-    return Appended(ArrayAtoms(whole), ArrayAtoms(whole[n:]))
+    return Appended(ArrayAtoms(whole, names), ArrayAtoms(whole[n:], names))
+
+
+def _find_names(atoms: Atoms) -> tuple[str, ...]:
+    """Return the columns of a table, where they are known."""
+    names: tuple[str, ...] = getattr(atoms, "names", ())
+    return names
 
 
 def _as_type(added: Atoms, dtype: np.dtype[Any]) -> Atoms:
@@ -117,7 +150,7 @@ def _as_type(added: Atoms, dtype: np.dtype[Any]) -> Atoms:
         with np.errstate(over="ignore"):
             narrow = added.rows.astype(dtype)
         if np.array_equal(narrow, added.rows, equal_nan=True):
-            return ArrayAtoms(narrow)
+            return ArrayAtoms(narrow, added.names)
     rule = f"{dtype}, as the atoms; rows.astype(numpy.{dtype}) rounds them"
     require(False, "rows", rule, added.dtype)
     return added
@@ -154,7 +187,7 @@ def remove_rows(atoms: Atoms, gone: Ids) -> Atoms:
     if not len(gone):
         return atoms
     if isinstance(atoms, ArrayAtoms):
-        return ArrayAtoms(np.delete(atoms.rows, gone, axis=0))
+        return ArrayAtoms(np.delete(atoms.rows, gone, axis=0), atoms.names)
     if isinstance(atoms, ConcatAtoms):
         ends = np.cumsum([0, *(part.shape[0] for part in atoms.parts)])
         cuts = np.searchsorted(gone, ends)

@@ -23,6 +23,7 @@ from wolfhound._given import (
     describe_method,
     find_rows,
     pick_names,
+    refuse_gaps,
 )
 from wolfhound.atoms import Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.checkpoint import Keeper
@@ -272,14 +273,17 @@ def minimize(
     began = time.perf_counter()
     table = find_rows(atoms)
     if table is not None:
+        refuse_gaps(table, checkpoint, "checkpoint")
         options: dict[str, Any] = {
             "method": method,
             "rtol": rtol,
             "atol": atol,
             "max_steps": max_steps,
             "seed": seed,
+            "max_passes": max_passes,
+            "max_seconds": max_seconds,
+            "max_memory": max_memory,
         }
-        options |= {"max_passes": max_passes, "max_seconds": max_seconds, "max_memory": max_memory}
         options |= {"exclude": exclude, "names": names, "start": start, "callback": callback}
         given = call_by_places(table, options | {"checkpoint": checkpoint})
         found = minimize(objective, table.atoms, **given)

@@ -39,11 +39,20 @@ from wolfhound._manifest import (
     read_manifest,
 )
 from wolfhound.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
-from wolfhound.core import AtomsLike
+from wolfhound.core import Atoms, AtomsLike
 from wolfhound.validate import path as checked_path
 
 __all__ = ["FORMAT", "MANIFEST", "VERSION", "ArrayWriter", "Draft", "StoreError", "Stored", "is_part"]
-__all__ += ["check_fingerprint", "compose", "kind", "load", "save", "write_atomically"]
+__all__ += [
+    "are_same",
+    "check_fingerprint",
+    "check_free",
+    "compose",
+    "kind",
+    "load",
+    "save",
+    "write_atomically",
+]
 
 _MARK = re.compile(rf"\.{re.escape(MANIFEST)}\.([0-9a-f]{{16}})\.tmp")
 """While such a file is there, arrays of this number belong to a save that is under way or was cut off."""
@@ -111,9 +120,9 @@ def compose(folder: str | os.PathLike[str], kind: str) -> Iterator[Draft]:
     array([3, 1])
     """
     root, token = checked_path(folder, "folder"), secrets.token_hex(8)
-    if root.exists() and not root.is_dir():
-        raise StoreError(f"`folder` must be a folder. Got a file, {root}.")
     fresh = not root.exists()
+    if not fresh:
+        _check_folder(root)
     root.mkdir(parents=True, exist_ok=True)
     draft = Draft(root, token)
     try:
@@ -174,6 +183,19 @@ def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True, check:
         return Stored(folder=root, arrays=arrays, params=manifest["params"], fingerprint=prints)
 
 
+def check_free(folder: str | os.PathLike[str], kind: str) -> None:
+    """Raise StoreError if `save` would refuse the folder, which is left as it is."""
+    root = checked_path(folder, "folder")
+    if root.exists():
+        _check_folder(root)
+        _replaceable(root, kind)
+
+
+def _check_folder(root: Path) -> None:
+    if not root.is_dir():
+        raise StoreError(f"`folder` must be a folder. Got a file, {root}.")
+
+
 def kind(folder: str | os.PathLike[str]) -> str:
     """What a folder holds, as `load` must be asked for it; reads the manifest only.
 
@@ -197,14 +219,10 @@ def check_fingerprint(stored: Stored, atoms: AtomsLike) -> None:
     atoms
         Atoms, an array, a table, a path, or a list of these.
     """
-    known, saved = as_atoms(atoms), stored.fingerprint
-    given = fingerprint(known)
+    saved = stored.fingerprint
+    given = _print_like(as_atoms(atoms), saved)
     if given == saved:
         return
-    if _sum_up(given) == _sum_up(saved) != ():
-        given = fingerprint(known, [part.n for part in saved])
-        if given == saved:
-            return
     rule = f"`atoms` must be the atoms that {stored.folder} was made from."
     if len(given) != len(saved):
         sizes = [
@@ -218,10 +236,25 @@ def check_fingerprint(stored: Stored, atoms: AtomsLike) -> None:
     raise StoreError(f"{rule} Got {differs} in part {part}.")
 
 
+def are_same(atoms: Atoms, others: Atoms) -> bool:
+    """Whether what is made from some atoms may be loaded with others: the same rows, in any parts."""
+    saved = fingerprint(atoms)
+    return _print_like(others, saved) == saved
+
+
+def _print_like(atoms: Atoms, saved: Fingerprint) -> Fingerprint:
+    """Return the fingerprint of atoms, in the parts of a saved one if they are as many rows and of a type."""
+    given = fingerprint(atoms)
+    if given != saved and _sum_up(given) == _sum_up(saved) != ():
+        return fingerprint(atoms, [part.n for part in saved])
+    return given
+
+
 def _sum_up(prints: Fingerprint) -> tuple[int, int, str] | tuple[()]:
-    """Rows in all, entries of each and type; nothing if parts differ in type."""
-    kinds = {(part.d, part.dtype) for part in prints}
-    return (sum(part.n for part in prints), *kinds.pop()) if len(kinds) == 1 else ()
+    """Rows in all, entries of each and the widest type, which they are read as together."""
+    dims = {part.d for part in prints}
+    wide = "float64" if any(part.dtype == "float64" for part in prints) else "float32"
+    return (sum(part.n for part in prints), dims.pop(), wide) if len(dims) == 1 else ()
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import wolfhound as wh
@@ -94,6 +95,15 @@ def test_an_index_may_be_edited_in_place_by_its_name(run: Run) -> None:
     assert run("index", "check", "codes", "atoms.npy,more.npy").code == 0
 
 
+def test_a_query_that_is_not_finite_is_named_by_its_row(run: Run) -> None:
+    queries = np.resize(QUERIES, (2000, 4))
+    queries[1500, 2] = np.nan
+    np.save("queries.npy", queries)
+    ran = run("index", "query", "codes", "atoms.npy", "queries.npy")
+    assert ran.code == 2
+    assert "`QUERIES` must be finite. Got nan in row 1500, column 2." in words(ran.err)
+
+
 def test_the_first_answers_are_printed(run: Run) -> None:
     ran = run("index", "query", "codes", "atoms.npy", "queries.npy")
     best = Int8Scan.build(ROWS).query(QUERIES[0])
@@ -162,6 +172,44 @@ def test_wrong_use_is_told_and_nothing_is_written(run: Run, command: str, text: 
     assert {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()} == before
 
 
+def test_atoms_that_do_not_open_together_must_be_written(run: Run) -> None:
+    np.save("a,b.npy", MORE)
+    np.savetxt("more.csv", np.round(MORE), delimiter=",", fmt="%.9g")
+    np.save("exact.npy", np.round(MORE).astype(np.float64))
+    before = Path("codes/manifest.json").read_bytes()
+    for rows in ("a,b.npy", "more.csv", "exact.npy"):
+        ran = run("index", "append", "codes", "atoms.npy", rows)
+        assert ran.code == 2
+        assert f"`--write-atoms` must be given: atoms.npy,{rows} does not open" in words(ran.err)
+    assert Path("codes/manifest.json").read_bytes() == before
+    command = "index", "append", "codes", "atoms.npy", "a,b.npy", "--write-atoms", "all.npy"
+    assert run(*command).code == 0
+    assert run("index", "query", "codes", "all.npy", "queries.npy").code == 0
+
+
+def test_parts_of_two_types_open_together(run: Run) -> None:
+    np.save("wide.npy", ROWS.astype(np.float64))
+    Int8Scan.build(ROWS.astype(np.float64)).save("wide")
+    assert run("index", "append", "wide", "wide.npy", "more.npy").code == 0
+    assert run("index", "query", "wide", "wide.npy,more.npy", "queries.npy").code == 0
+
+
+def test_columns_in_another_order_are_refused(run: Run) -> None:
+    frame = pd.DataFrame(ROWS[:30].astype(np.float64), columns=list("abcd"))
+    frame.to_csv("abcd.csv", index=False)
+    frame[list("dcba")].to_csv("dcba.csv", index=False)
+    Int8Scan.build("abcd.csv").save("table")
+    for command, name in {
+        "index append table abcd.csv dcba.csv --write-atoms all.npy": "ROWS",
+        "index query table abcd.csv dcba.csv": "QUERIES",
+        "unmix dcba.csv --library abcd.csv": "CUBE",
+    }.items():
+        ran = run(*command.split())
+        assert ran.code == 2
+        assert f"`{name}` must be a table with the columns of the atoms in their order" in words(ran.err)
+    assert not Path("all.npy").exists()
+
+
 # ---------------------------------------------------------------- dedup
 
 
@@ -189,6 +237,29 @@ def test_a_table_keeps_its_columns(run: Run) -> None:
     ]
     kept = [line.split(",") for line in Path("kept.csv").read_text().splitlines()]
     assert [kept[0], kept[1][0], kept[2][0]] == [["name", "x", "y"], "a", "c"]
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u1", "f2", ">i4", "?"])
+def test_kept_rows_are_of_the_stored_type(dtype: str, run: Run) -> None:
+    rows = np.array([[0, 1], [1, 1], [0, 1]], dtype)
+    np.save("rows.npy", rows)
+    assert run("dedup", "rows.npy", "-o", "kept.npy").code == 0
+    kept = np.load("kept.npy")
+    assert kept.dtype == np.dtype(dtype).newbyteorder("=")
+    np.testing.assert_array_equal(kept, rows[:2])
+
+
+def test_integers_that_float64_merges_are_refused(run: Run) -> None:
+    rows = np.array([[1, 2**53], [1, 2**53 + 1]])
+    np.save("rows.npy", rows)
+    pd.DataFrame(rows, columns=["a", "b"]).to_csv("rows.csv", index=False)
+    pd.DataFrame(rows, columns=["a", "b"]).to_parquet("rows.parquet")
+    for file, column in {"rows.npy": "column 1", "rows.csv": "column b", "rows.parquet": "column b"}.items():
+        ran = run("dedup", file, "-o", "kept.npy")
+        assert ran.code == 2
+        assert "ATOMS must be integers below 2^53" in words(ran.err)
+        assert column in words(ran.err)
+        assert not Path("kept.npy").exists()
 
 
 def test_wrong_use_of_dedup(run: Run) -> None:

@@ -104,3 +104,11 @@ def test_wrong_uses(run: Run, cube: Array, arguments: tuple[str, ...], text: str
     ran = run("unmix", *arguments)
     assert ran.code == 2
     assert text in words(ran.err)
+
+
+def test_mistakes_name_the_cube(run: Run) -> None:
+    np.save("complex.npy", np.ones((3, 4), complex))
+    np.save("atoms.npy", np.eye(4))
+    ran = run("unmix", "complex.npy", "--library", "atoms.npy")
+    assert ran.code == 2
+    assert "`CUBE` must be an array of real numbers" in words(ran.err)

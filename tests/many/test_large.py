@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 import wolfhound as wh
 from tests.many.judge import check_proofs
 from tests.many.test_small import CASES, normal
+from wolfhound.atoms import FileAtoms
 from wolfhound.core import Status
 from wolfhound.many import _large, solve
 
@@ -75,11 +77,40 @@ def test_files_and_arrays_agree(tmp_path: Path) -> None:
     atoms, targets = normal(700, 5).astype(np.float32), normal(30, 5, seed=1)
     np.save(tmp_path / "atoms.npy", atoms)
     one, two = wh.minimize_many(targets, atoms), wh.minimize_many(targets, tmp_path / "atoms.npy")
-    small = wh.minimize_many(targets, tmp_path / "atoms.npy", max_memory=10_000)
+    small = wh.minimize_many(targets, tmp_path / "atoms.npy", max_memory=400_000)
     for other in (two, small):
         np.testing.assert_allclose(one.value, other.value, rtol=1e-6)
         assert other.success
         assert other.fingerprint == one.fingerprint
+
+
+def test_a_memory_limit_is_kept(tmp_path: Path) -> None:
+    atoms, targets, limit = normal(60_000, 8).astype(np.float32), 2.5 * normal(24, 8, seed=1), 3_000_000
+    np.save(tmp_path / "atoms.npy", atoms)
+    given = FileAtoms(tmp_path / "atoms.npy")
+    free = wh.minimize_many(targets, given)
+    wh.minimize_many(targets[:1], given, max_memory=limit)  # compiled, imported
+    wh.set_threads(2)
+    tracemalloc.start()
+    found = wh.minimize_many(targets, given, max_memory=limit)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    wh.set_threads(None)
+    assert peak <= limit
+    assert found.success
+    assert (found.lower <= free.value).all()
+    assert (free.lower <= found.value).all()
+    check_proofs(found, targets, atoms)
+
+
+@pytest.mark.parametrize("n", [50, 5000])
+def test_too_little_memory_is_refused_with_what_would_do(n: int) -> None:
+    atoms, targets = normal(n, 4), normal(3, 4, seed=1)
+    for given in (atoms, wh.ClusterIndex.build(atoms)):
+        with pytest.raises(ValueError, match=r"`max_memory` must be at least [\d,]+ bytes") as error:
+            wh.minimize_many(targets, given, max_memory="1kB")
+        least = int(str(error.value).split()[5].replace(",", ""))
+        assert np.isfinite(wh.minimize_many(targets, given, max_memory=least).value).all()
 
 
 @pytest.mark.usefixtures("a_ladder")

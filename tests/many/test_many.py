@@ -34,7 +34,28 @@ def same(one: ManyResult, two: ManyResult) -> bool:
     )
 
 
+class Unreadable:
+    """Atoms that nobody may read."""
+
+    shape, dtype = ATOMS.shape, ATOMS.dtype
+
+    def take(self, ids: Any) -> Any:
+        raise AssertionError("read")
+
+    def blocks(self, rows: int) -> Any:
+        raise AssertionError("read")
+
+
 # ---------------------------------------------------------------- what is given
+
+
+@pytest.mark.parametrize(
+    "atoms", [ATOMS, pd.DataFrame(ATOMS).mask(np.eye(40, 5) > 0)], ids=["array", "frame"]
+)
+def test_masked_exclude_is_refused(atoms: Any) -> None:
+    masked = np.ma.masked_equal(np.arange(24).reshape(12, 2), 3)
+    with pytest.raises(TypeError, match=r"`exclude` must be .* without masked entries"):
+        wh.minimize_many(TARGETS, atoms, exclude=masked)
 
 
 @pytest.mark.parametrize(
@@ -278,10 +299,29 @@ def test_a_stream_of_something_else_is_refused(
         wh.minimize_many(targets, atoms, out=tmp_path / "out", **options)
 
 
+def test_a_stream_of_another_oracle_is_refused(tmp_path: Path) -> None:
+    wh.minimize_many(TARGETS, ATOMS, out=tmp_path / "out")
+    wh.minimize_many(TARGETS, wh.Int8Scan.build(ATOMS), out=tmp_path / "out")  # as exact as atoms are
+    with pytest.raises(StoreError, match=r"Got oracle = exact in .* not ClusterIndex"):
+        wh.minimize_many(TARGETS, wh.ClusterIndex.build(ATOMS), out=tmp_path / "out")
+
+
+def test_a_skipped_target_is_not_one_of_zeros(tmp_path: Path) -> None:
+    rows = [*TARGETS[:3], np.ones(2)]
+    wh.minimize_many(rows, ATOMS, skip=True, out=tmp_path / "out")
+    with pytest.raises(StoreError, match="Got other targets"):
+        wh.minimize_many([*TARGETS[:3], np.zeros(5)], ATOMS, skip=True, out=tmp_path / "out")
+
+
+def test_seeds_of_any_integer_type_are_the_same(tmp_path: Path) -> None:
+    one = wh.minimize_many(TARGETS, ATOMS, seed=0, out=tmp_path / "out")
+    assert same(wh.minimize_many(TARGETS, ATOMS, seed=np.int64(0), out=tmp_path / "out"), one)  # type: ignore[arg-type]
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
-    with pytest.raises(StoreError):
-        wh.minimize_many(TARGETS, ATOMS, out=tmp_path)
+    with pytest.raises(StoreError, match="`out` must be new or empty"):
+        wh.minimize_many(TARGETS, Unreadable(), out=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 

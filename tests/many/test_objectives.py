@@ -116,3 +116,25 @@ def test_ctrl_c_ends_all_runs() -> None:
 def test_wrong_lists(targets: Any, options: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         wh.minimize_many(targets, ATOMS, **options)
+
+
+def test_few_atoms_that_are_left_give_the_scale() -> None:
+    atoms, targets = normal(20_000, 4), normal(2, 4, seed=1)
+    exclude = np.arange(5, 20_000)
+    curved = [wh.Logistic(normal(9, 4, seed=i), np.resize([1.0, -1.0], 9)) for i in range(2)]
+    squares = wh.minimize_many(targets, atoms, exclude=exclude)
+    for objective, goal in zip(map(wh.SquaredDistance, targets), squares.goal, strict=True):
+        alone = wh.minimize(objective, atoms, exclude=exclude)
+        assert goal == pytest.approx(alone.goal, rel=1e-9)
+        assert alone.goal > 0.0
+    assert squares.success
+    for given in (exclude, [exclude, exclude]):
+        found = wh.minimize_many(curved, atoms, exclude=given)
+        assert found.success
+        assert found.ids.max() < 5
+
+
+def test_without_any_atom_the_origin_is_left() -> None:
+    atoms = normal(2000, 4)
+    found = wh.minimize_many(normal(2, 4, seed=1), atoms, exclude=np.arange(2000), at_most_one=True)
+    assert len(found.ids) == 0

@@ -55,7 +55,7 @@ def watch_run(**names: str) -> Iterator[Callable[[ManyState], None]]:
     try:
         with Meter(_read).job() as callback:
             yield callback
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise type(error)(_rename(str(error), names)) from None
     except OSError as error:
         raise OSError(error.errno, _rename(str(error.strerror), names), error.filename) from None

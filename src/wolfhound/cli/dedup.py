@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 import wolfhound as wh
 from wolfhound.atoms import join
@@ -15,11 +17,11 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
 from wolfhound.cli._progress import Meter, Reading, watch_reading
-from wolfhound.core import Atoms
-from wolfhound.duplicates import Duplicates
+from wolfhound.core import Atoms, Ids
+from wolfhound.duplicates import Duplicates, check_columns, find_stored
 from wolfhound.editing import remove_rows
 from wolfhound.planning.text import seconds_text
-from wolfhound.tables import Table, open_table
+from wolfhound.tables import ArrayTable, Table, open_table
 from wolfhound.writers import TABLES, write_atoms, write_columns, write_table
 
 
@@ -52,10 +54,12 @@ def dedup(
     output.check_path(out, "--out", TABLES)
     output.check_path(groups, "--groups", TABLES)
     table = open_table(rows)
-    with watch_reading():
+    with opt.name_options(atoms="ATOMS"), watch_reading():
+        if not isinstance(table, ArrayTable):
+            check_columns(table)
         atoms = join(table.parts(None))
     begin, n = time.monotonic(), atoms.shape[0]
-    with Meter(lambda meter: _read(meter, n)).job():
+    with opt.name_options(atoms="ATOMS"), Meter(lambda meter: _read(meter, n)).job():
         found = wh.deduplicate(atoms, within=within)
     seconds = time.monotonic() - begin
     if out is not None:
@@ -76,8 +80,33 @@ def _read(meter: Meter, n: int) -> Reading:
 
 
 def _write_kept(path: Path, table: Table, atoms: Atoms, found: Duplicates) -> None:
-    """Write an array as an array, block by block; a table with all its columns."""
-    if path.suffix.lower() == ".npy" and not table.names:
-        write_atoms(path, remove_rows(atoms, found.removed))
+    """Write an array as an array, block by block, of the type it had; a table with all its columns."""
+    stored, ending = find_stored(atoms), path.suffix.lower()
+    if table.names:
+        write_columns(path, table.rows(found.keep, ending))
+    elif ending == ".npy":
+        write_atoms(path, _StoredAtoms(remove_rows(atoms, found.removed), stored))
     else:
-        write_columns(path, table.rows(found.keep, path.suffix.lower()))
+        columns = table.rows(found.keep, ending)
+        write_columns(path, {name: values.astype(stored) for name, values in columns.items()})
+
+
+class _StoredAtoms(NamedTuple):
+    """Rows as they were stored: all that is compared fits that type."""
+
+    atoms: Atoms
+    dtype: np.dtype[Any]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d)."""
+        return self.atoms.shape
+
+    def take(self, ids: Ids) -> NDArray[Any]:
+        """Return the rows of these ids."""
+        return self.atoms.take(ids).astype(self.dtype)
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first id, block) over all rows once, in order."""
+        for first, block in self.atoms.blocks(rows):
+            yield first, block.astype(self.dtype)

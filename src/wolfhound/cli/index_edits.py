@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typer import Argument
 
+from wolfhound.atoms import check_finite
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
+from wolfhound.cli._named import check_files
 from wolfhound.cli._options import option
 from wolfhound.cli._progress import Meter, Reading, show_texts
 from wolfhound.core import Atoms, Hits, Oracle
@@ -22,6 +24,7 @@ from wolfhound.oracles._hits import join
 from wolfhound.oracles.indexes import SAVED_AS, find_saved, load_index
 from wolfhound.planning.text import bytes_text, seconds_text
 from wolfhound.readers import read_names
+from wolfhound.store import are_same
 from wolfhound.validate import require
 from wolfhound.writers import TABLES, npz_bytes, write_atoms, write_file, write_table
 
@@ -75,6 +78,7 @@ def query(
     wolfhound index query codes atoms.npy queries.npy -k 3 --json
     """
     output.check_path(out, "--out", (*TABLES, ".npz"))
+    check_files(atoms, queries, "QUERIES")
     rows = opt.open_atoms(atoms)
     asked = opt.open_atoms(queries)
     d = rows.shape[1]
@@ -96,6 +100,7 @@ def _ask(index: Oracle, asked: Atoms, k: int) -> Hits:
     with show_texts() as show:
         for first, block in asked.blocks(_TOGETHER):
             show(first / m, f"answering, {first:,} of {m:,} queries")
+            check_finite(block, first, "QUERIES")
             parts.append(index.query(block, k=k))
     return join(parts)
 
@@ -161,8 +166,8 @@ def append(
     """Add rows to a saved index; their ids follow those of the atoms.
 
     From then on its atoms are ATOMS followed by ROWS: give both, with a comma between, or the
-    file of --write-atoms. Of int8 nothing is computed again but the new codes; clusters and lsh are
-    built anew where that pays.
+    file of --write-atoms, which must be given where both do not open together. Of int8 nothing is
+    computed again but the new codes; clusters and lsh are built anew where that pays.
 
     Examples
     --------
@@ -173,10 +178,22 @@ def append(
     wolfhound index append codes atoms.npy new.npy -o codes2 --write-atoms all.npy
     """
     target = _check_targets(folder, out, write)
+    check_files(atoms, rows, "ROWS")
     index, added = _open(folder, opt.open_atoms(atoms)), opt.open_atoms(rows)
     edit = _apply("adding rows", lambda: index.append(added))
+    where = f"{atoms},{rows}" if write is None else str(write)
+    opens = write is not None or _opens(where, edit.index.atoms)
+    require(opens, "--write-atoms", f"given: {where} does not open as the atoms of the new index", "none")
     _save(edit, target, write)
-    _tell(edit, index, target, f"{atoms},{rows}" if write is None else str(write), as_json=as_json)
+    _tell(edit, index, target, where, as_json=as_json)
+
+
+def _opens(where: str, atoms: Atoms) -> bool:
+    """Whether a text opens as these atoms."""
+    try:
+        return are_same(atoms, opt.open_atoms(where))
+    except (ValueError, TypeError, OSError):
+        return False
 
 
 def remove(

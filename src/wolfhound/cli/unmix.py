@@ -16,6 +16,7 @@ import wolfhound as wh
 from wolfhound.cli import _many as many
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
+from wolfhound.cli._named import check_files
 from wolfhound.cli._options import option
 from wolfhound.cli._places import check_folder
 from wolfhound.many.result import RUN, ManyResult
@@ -66,6 +67,8 @@ def unmix(
     outputs = output.Outputs(out, None, picture, page).check()
     output.check_path(summary, "--summary", TABLES)
     check_folder(save, "--save", "a run of many targets", [RUN])
+    if not cube.endswith(".npy"):
+        check_files(library, cube, "CUBE")
     pixels = many.read_points(cube)
     spectra, known = opt.read_atoms(library, names)
     with many.watch_run(targets="CUBE", atoms="--library") as callback:

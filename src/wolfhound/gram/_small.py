@@ -16,6 +16,9 @@ from wolfhound.gram._small_kernels import Dictionary
 from wolfhound.gram._tableau import make_lines, pad
 from wolfhound.gram._units import Units, choose_units, measure_norms, round_norms
 
+MEMORY = 4.0 * 2**30
+"""Bytes to work in, unless the caller says otherwise."""
+
 CHUNK = 256
 """Targets that are solved in one go."""
 
@@ -78,7 +81,13 @@ class Small(NamedTuple):
 
 def fit_chunk(most: int, each: int, memory: float) -> int:
     """At most `most` targets of `each` bytes, of which some chunks fit into a part of the memory."""
-    return int(max(16, min(most, memory / 16.0 / each)))
+    least = 16 if memory >= MEMORY else 1
+    return int(max(least, min(most, memory / 16.0 / each)))
+
+
+def weigh_small(n: int, d: int) -> int:
+    """About the bytes that a small dictionary and one target take."""
+    return 16 * n * n + 32 * n * d + 8 * (n + 2 * d + 2 * (min(n, d + 1) + 1))
 
 
 def build_small(rows: Matrix, pool: Ids, *, zero: bool, memory: float = math.inf) -> Small:

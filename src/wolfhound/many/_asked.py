@@ -22,6 +22,7 @@ from wolfhound.gram._small import fit_chunk
 from wolfhound.gram._units import Units, choose_units, measure_norms
 from wolfhound.many._fit import Fitter, prove
 from wolfhound.many._pool_kernels import Ask
+from wolfhound.many._room import require_room
 from wolfhound.many._rows import RowTable
 from wolfhound.many._scale import ScalePool, locate_banned, measure_scales
 from wolfhound.many._state import FLAT, ChunkState, begin_state, choose_room, pool_size
@@ -205,6 +206,10 @@ def build_asked(
         Tells whether time is over.
     """
     n, d = oracle.atoms.shape
+    cap = min(n + zero, d + 1) + 1
+    each = ANSWERS * (24 + 16 * d) + 8 * (pool_size(d) + cap + 8 * d + 4 * len(pool_ids))
+    least = len(pool_ids) * d * (oracle.atoms.dtype.itemsize + 24) + each
+    require_room(memory, least)
     raw = finite_rows(oracle.atoms, pool_ids)
     require_moderate(raw, "atoms")
     units, _ = choose_units(raw)
@@ -213,8 +218,7 @@ def build_asked(
     if zero:
         table = table.add(np.zeros((1, d), raw.dtype), np.array([n]))
     shift = float(measure_norms(units.convert(np.zeros((1, d))))[0]) if zero else 0.0
-    fitter = Fitter(units, min(n + zero, d + 1) + 1, shift)
-    each = ANSWERS * (24 + 16 * d) + 8 * (pool_size(d) + fitter.cap + 8 * d + 4 * len(pool_ids))
+    fitter = Fitter(units, cap, shift)
     pool = ScalePool(pool_ids, units.convert(raw))
     most = fit_chunk(CHUNK, each // 8, memory)
     return Asked(fitter, oracle, pool, table, n if zero else -1, most, over)

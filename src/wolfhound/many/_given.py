@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import validate
+from wolfhound._columns import find_source
 from wolfhound.core import Ids, Ints, Vector
+from wolfhound.editing import check_order
 from wolfhound.encoding import TableAtoms
 from wolfhound.validate import LARGEST, require
 
@@ -147,7 +149,7 @@ def read_exclude(exclude: Any, m: int, n: int) -> Excluded:
     if exclude is None:
         return Excluded(np.zeros(2, np.int64), np.empty(0, np.int64), True)
     if isinstance(exclude, np.ndarray) and exclude.ndim == 2 and exclude.dtype.kind in "iu":
-        return _read_padded(exclude.astype(np.int64), m, n)
+        return _read_padded(_unmask(exclude).astype(np.int64), m, n)
     nested = isinstance(exclude, (list, tuple)) and any(np.ndim(each) for each in exclude)
     if not nested:
         ids = validate.ids(exclude, "exclude", n)
@@ -158,15 +160,26 @@ def read_exclude(exclude: Any, m: int, n: int) -> Excluded:
     return Excluded(starts, np.concatenate(parts), False)
 
 
+def check_target_columns(table: TableAtoms, targets: Any) -> None:
+    """Refuse a table of targets that has columns of the atoms at other places."""
+    source = find_source(targets)
+    check_order(table.names, () if source is None else source.names, "targets")
+
+
 def find_excluded(table: TableAtoms, exclude: Any) -> Any:
     """Return excluded rows of a table as places among those that are kept, in the same form."""
     if exclude is None or table.ids is None:
         return exclude
     if isinstance(exclude, np.ndarray) and exclude.ndim == 2 and exclude.dtype.kind in "iu":
-        return [table.find_places(row[row >= 0], "exclude", strict=False) for row in exclude]
+        rows = _unmask(exclude)
+        return [table.find_places(row[row >= 0], "exclude", strict=False) for row in rows]
     if isinstance(exclude, (list, tuple)) and any(np.ndim(each) for each in exclude):
         return [table.find_places(each, "exclude", strict=False) for each in exclude]
     return table.find_places(exclude, "exclude", strict=False)
+
+
+def _unmask(exclude: NDArray[Any]) -> NDArray[Any]:
+    return validate.array(exclude, "exclude", "an array of ids padded with -1")
 
 
 def _read_padded(exclude: Ids, m: int, n: int) -> Excluded:

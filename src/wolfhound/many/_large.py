@@ -23,15 +23,16 @@ import numpy as np
 from wolfhound.atoms import finite_rows
 from wolfhound.core import Atoms, Ids, Ints, Vector
 from wolfhound.gram._answers import OUT_OF_TIME, PROVED, ROUNDING, STALLED, Answers, Rules
-from wolfhound.gram._small import fit_chunk
+from wolfhound.gram._small import MEMORY, fit_chunk
 from wolfhound.gram._tableau import Singles
 from wolfhound.gram._units import Units, measure_norms
 from wolfhound.many._codes import CodeSheet, encode_sheet, encode_some
 from wolfhound.many._fit import JOIN, Fitter, prove
 from wolfhound.many._pool_kernels import Ask
+from wolfhound.many._room import plan_room, weigh_listed
 from wolfhound.many._rows import gather
 from wolfhound.many._scale import ScalePool, measure_scales
-from wolfhound.many._sheet import TILE, Banned, Sheet, measure_atoms, order_banned
+from wolfhound.many._sheet import TILE, AtomSizes, Banned, Sheet, measure_atoms, order_banned
 from wolfhound.many._state import FLAT, ChunkState, begin_state, choose_room, pool_size
 from wolfhound.rounding import UNIT, gamma
 from wolfhound.validate import require_moderate
@@ -244,33 +245,47 @@ def build_large(
         Whether the last atom is the origin, whose weight is left out of the answer.
     memory
         Bytes to work in. Codes, n (d + 12) bytes, or float32 rows of few atoms are kept if they take
-        up to half of it, else float32 rows are made anew in each pass.
+        up to half of it (a third, of less than is there by default), else float32 rows are made anew
+        in each pass.
     over
         Tells whether time is over.
     """
     n, d = atoms.shape
+    cap = min(n, d + 1) + 1
+    each = 12 * (2 * LIST + 64) + 4 * TILE + 8 * (pool_size(d) + cap + 8 * d + 2 * len(pool_ids))
+    listed = weigh_listed(atoms, LIST) if memory < MEMORY else 0
+    room = plan_room(atoms, len(pool_ids), each + listed, memory)
     rows = finite_rows(atoms, pool_ids).astype(np.float64)
     require_moderate(rows, "atoms")
+    atoms = room.portion(atoms)
     measured = measure_atoms(atoms, rows.mean(axis=0))
     units = measured.units
-    coded = n * d >= CODED and n * (d + 12) <= memory / 2
-    keep = not coded and 4 * n * (d + 1) <= memory / 2
+    coded = n * d >= CODED and n * (d + 12) <= room.kept
+    keep = not coded and 4 * n * (d + 1) <= room.kept
     sheet = Sheet(units, float(measured.lengths.max()), np.empty((0, d + 1), np.float32), atoms)
     sheet = sheet.take(np.arange(n)) if keep else sheet
-    steps: list[Step] = []
-    for share, times in LADDER:
-        if n // share >= LEAST_STEP:
-            ids = np.sort(rng.choice(n, n // share, replace=False).astype(np.int64))
-            steps += [Step(encode_some(atoms, ids, measured) if coded else sheet.take(ids), ids)] * times
+    steps = _draw_steps(sheet, measured, rng, coded=coded, room=room.step)
     shift = float(measure_norms(units.convert(np.zeros((1, d))))[0]) if zero else 0.0
-    fitter = Fitter(units, min(n, d + 1) + 1, shift)
-    each = 12 * (2 * LIST + 64) + 4 * TILE + 8 * (pool_size(d) + fitter.cap + 8 * d + 2 * len(pool_ids))
-    most = fit_chunk(CHUNK if keep or coded else READ_CHUNK, each, memory)
+    most = fit_chunk(CHUNK if keep or coded else READ_CHUNK, each + listed, room.chunk)
     codes = encode_sheet(atoms, measured) if coded else None
     pool = ScalePool(pool_ids, units.convert(rows))
     # Lengths are rounded up by far less.
     least = float(measured.lengths.min()) * (1.0 - 2.0**-20)
-    return Large(fitter, sheet, codes, tuple(steps), pool, least, most, over)
+    return Large(Fitter(units, cap, shift), sheet, codes, steps, pool, least, most, over)
+
+
+def _draw_steps(
+    sheet: Sheet, measured: AtomSizes, rng: np.random.Generator, *, coded: bool, room: float
+) -> tuple[Step, ...]:
+    """Draw the subsets of the ladder, but none that has no room; a code is made of a row in memory."""
+    atoms, steps = sheet.atoms, list[Step]()
+    n, d = atoms.shape
+    each = d + 12 + d * (2 * atoms.dtype.itemsize + 16) if coded else 4 * (d + 1)
+    for share, times in LADDER:
+        if n // share >= LEAST_STEP and n // share * each <= room:
+            ids = np.sort(rng.choice(n, n // share, replace=False).astype(np.int64))
+            steps += [Step(encode_some(atoms, ids, measured) if coded else sheet.take(ids), ids)] * times
+    return tuple(steps)
 
 
 # ---------------------------------------------------------------- queries and bans

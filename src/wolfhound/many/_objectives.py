@@ -264,7 +264,9 @@ def _minimise(objective: Objective, oracle: _Seat, banned: Ids, wanted: Objectiv
     """One objective, as `minimize` does it."""
     method, rng = FullyCorrective(), np.random.default_rng(0)
     ids = wanted.pool[~np.isin(wanted.pool, banned)]
-    require(len(ids) > 0, "exclude", "such that some random atoms are left", f"{len(banned)} atoms")
+    if not len(ids):  # of an objective that may use few atoms, all of which are others
+        ids = np.setdiff1d(np.arange(oracle.atoms.shape[0]), banned)[: len(wanted.pool)]
+    require(len(ids) > 0, "exclude", "fewer than all atoms", f"{len(banned)} atoms")
     rows = finite_rows(oracle.atoms, ids)
     none = Start(ids=ids[:0], weights=np.empty(0), rows=rows[:0], pool_ids=ids, pool=rows, exclude=banned)
     start = method.begin(objective, none, rng)

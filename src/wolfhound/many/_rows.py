@@ -12,6 +12,7 @@ from wolfhound._files import lock
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Atoms, Ids, Ints
 from wolfhound.many._pool_kernels import Pools
+from wolfhound.many._room import PortionedAtoms
 
 
 class RowTable(NamedTuple):
@@ -48,6 +49,7 @@ class RowTable(NamedTuple):
 
 def gather(atoms: Atoms, ids: Ids, fill: Ints, pools: Pools) -> RowTable:
     """Rows in memory as they are; of others, those that lists and pools name."""
+    atoms = atoms.whole if isinstance(atoms, PortionedAtoms) else atoms
     if isinstance(atoms, ArrayAtoms) and atoms.rows.dtype == atoms.dtype and atoms.rows.flags.c_contiguous:
         return RowTable(lock(atoms.rows.view()), None)
     listed = ids[np.arange(ids.shape[1]) < fill[:, None]]

@@ -17,6 +17,7 @@ from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.gram._tableau import Singles
 from wolfhound.gram._units import Units, exponent_of, measure_norms
 from wolfhound.many import _pass_kernels as kernels
+from wolfhound.many._room import find_portion
 from wolfhound.rounding import TINY, UNIT, gamma
 from wolfhound.threads import map_ordered
 from wolfhound.validate import require_moderate
@@ -89,7 +90,12 @@ class Sheet(NamedTuple):
 
     def take(self, ids: Ids) -> Sheet:
         """Return a sheet of some atoms, kept."""
-        return self._replace(kept=lay_rows(self.units.convert(self.atoms.take(ids))))
+        kept = np.empty((len(ids), self.atoms.shape[1] + 1), np.float32)
+        step = find_portion(self.atoms, len(ids))
+        for start in range(0, len(ids), step):
+            rows = self.atoms.take(ids[start : start + step])
+            kept[start : start + step] = lay_rows(self.units.convert(rows))
+        return self._replace(kept=kept)
 
     def list_atoms(
         self,
@@ -178,8 +184,11 @@ def measure_atoms(atoms: Atoms, centre: Vector) -> AtomSizes:
 
     found = list(map_ordered(measure, atoms.blocks(block_rows(atoms))))
     units = Units(middle, exponent_of(max(top for top, _ in found)))
-    norms = np.ldexp(np.concatenate([each for _, each in found]), -units.exponent)
-    return AtomSizes(units, norms * (1.0 + 4.0 * UNIT) + TINY)
+    norms = np.concatenate([each for _, each in found])
+    np.ldexp(norms, -units.exponent, out=norms)
+    norms *= 1.0 + 4.0 * UNIT
+    norms += TINY
+    return AtomSizes(units, norms)
 
 
 def order_banned(starts: Ints, ids: Ids) -> Banned:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import plot
+from wolfhound._given import find_rows, take_by_rows
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar
 from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Status, Vector
@@ -202,11 +203,15 @@ class ManyResult(Shown):
         folder
             Where it was saved.
         atoms
-            Atoms, an array or a path. If given, must be the atoms of the run, else
+            Atoms, an array, a table or a path. If given, must be the atoms of the run, else
             StoreError is raised; `x` needs them.
         """
-        found = CODEC.load(folder, atoms)
-        return found if atoms is None else replace(found, atoms=as_atoms(atoms))
+        if atoms is None:
+            return CODEC.load(folder)
+        table = find_rows(atoms)
+        known = as_atoms(atoms) if table is None else table
+        rows = known if table is None else take_by_rows(table)
+        return replace(CODEC.load(folder, known), atoms=rows)
 
     def _rows(self) -> Atoms:
         if self.atoms is None:

@@ -134,13 +134,16 @@ def open_out(
     job: tuple[Targets, Excluded, Goals, TargetSolver],
     seed: int | str,
     source: Fingerprint,
+    *,
+    oracle: str,
 ) -> Stream | None:
-    """Open the folder that answers are written to, if any."""
+    """Open the folder that answers are written to, if any; `oracle` says what kind answers."""
     if out is None:
         return None
     targets, excluded, wanted, regime = job
     m = len(targets.rows)
     params = {
+        "oracle": oracle,
         "total": m,
         "shape": list(targets.shape),
         "group": group_size(regime, m),
@@ -150,7 +153,7 @@ def open_out(
         "at_most_one": wanted.zero >= 0,
         "exclude": digest(excluded.starts, excluded.ids),
         "seed": seed,
-        "targets": digest(targets.rows),
+        "targets": digest(targets.rows, targets.good),
     }
     return open_stream(out, params, source)
 

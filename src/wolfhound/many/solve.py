@@ -14,12 +14,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
-from wolfhound._given import find_rows
+from wolfhound._given import find_rows, refuse_gaps, take_by_rows
 from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Objective, Oracle
-from wolfhound.encoding import RowAtoms
-from wolfhound.gram._small import build_small
-from wolfhound.many._given import Excluded, Targets, find_excluded, read_exclude, read_targets
+from wolfhound.encoding import TableAtoms
+from wolfhound.gram._small import MEMORY, build_small, weigh_small
+from wolfhound.many._given import (
+    Excluded,
+    Targets,
+    check_target_columns,
+    find_excluded,
+    read_exclude,
+    read_targets,
+)
 from wolfhound.many._objectives import (
     ObjectiveGoals,
     as_points,
@@ -31,16 +38,13 @@ from wolfhound.many._objectives import (
 from wolfhound.many._portion import Goals, Portion, TargetSolver, join_portions
 from wolfhound.many.result import ManyResult
 from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, run, run_objectives
-from wolfhound.many.stream import join_on_disk
+from wolfhound.many.stream import check_out, join_on_disk
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
 from wolfhound.threads import one_blas_thread
 
 SMALL = 1024
 """Up to so many atoms, all their products are kept."""
-
-MEMORY = 4.0 * 2**30
-"""Bytes to work in, unless the caller says otherwise."""
 
 EXACT = (Scan, Int8Scan)
 """Oracles that do what passes of our own do faster: their atoms are used."""
@@ -94,7 +98,7 @@ def minimize_many(
         With `at_most_one` the origin counts as one.
     max_memory
         Bytes, or a text such as "1GB", to work in, besides atoms, targets and the answer; 4 GiB
-        by default. Other sizes may change last bits.
+        by default. Other sizes may change last bits; one that is too small is refused.
     max_seconds
         What is not finished then is returned as it is, with its status.
     skip
@@ -124,9 +128,6 @@ def minimize_many(
     began = time.perf_counter()
     table = find_rows(atoms)
     if table is not None:
-        validate.require(
-            out is None or table.ids is None, "out", "None where rows of a table are left out", out
-        )
         options: dict[str, Any] = {
             "rtol": rtol,
             "atol": atol,
@@ -134,10 +135,8 @@ def minimize_many(
             "max_atoms": max_atoms,
         }
         options |= {"max_memory": max_memory, "max_seconds": max_seconds, "skip": skip, "out": out}
-        options |= {"callback": callback, "seed": seed, "exclude": find_excluded(table, exclude)}
-        solved = minimize_many(targets, table.atoms, **options)
-        rows = solved.atoms if table.ids is None else RowAtoms(table)
-        return replace(solved, ids=table.name_rows(solved.ids), fingerprint=fingerprint(table), atoms=rows)
+        options |= {"callback": callback, "seed": seed, "exclude": exclude}
+        return _minimize_table(targets, table, options)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
     clock = Clock(began + validate.number(max_seconds, "max_seconds", low=0.0))
     memory = MEMORY if max_memory is None else validate.memory(max_memory, "max_memory")
@@ -155,6 +154,7 @@ def minimize_many(
             each |= {"at_most_one": at_most_one, "max_atoms": max_atoms, "max_memory": memory}
             return _minimize_list(found, oracle, out, clock, each)
         targets = points
+    check_out(out)
     given = read_targets(targets, d, skip=validate.flag(skip, "skip"))
     excluded = read_exclude(exclude, len(given.rows), n)
     origin = validate.flag(at_most_one, "at_most_one")
@@ -162,15 +162,27 @@ def minimize_many(
     # Before the run: afterwards the atoms may no longer be readable.
     identity = fingerprint(source)
     rng = validate.rng(seed)
-    begun = seed if isinstance(seed, int) else str(rng.bit_generator.state)
+    begun = str(rng.bit_generator.state) if isinstance(seed, np.random.Generator) else int(seed)
     with one_blas_thread():
-        regime = _choose(oracle, rng, origin=origin, memory=memory, clock=clock)
+        pool = _draw_pool(n, d, rng, excluded)
+        regime = _choose(oracle, rng, pool, origin=origin, memory=memory, clock=clock)
     wanted = Goals(rtol, atol, most, n if origin else -1)
-    stream = open_out(out, (given, excluded, wanted, regime), begun, identity)
+    kind = "exact" if isinstance(oracle, EXACT) else type(oracle).__name__
+    stream = open_out(out, (given, excluded, wanted, regime), begun, identity, oracle=kind)
     job = ManyJob(regime, given, excluded, wanted, stream)
     portions = run(job, clock, callback)
     whole = join_portions(list(portions)) if stream is None else join_on_disk(stream.folder, portions)
     return _result(whole, given, source, identity, began, priced=most is not None)
+
+
+def _minimize_table(targets: Any, table: TableAtoms, options: dict[str, Any]) -> ManyResult:
+    """Rows of a table that are kept, by their places; ids of the answer are rows of the table."""
+    refuse_gaps(table, options["out"], "out")
+    check_target_columns(table, targets)
+    places = {"exclude": find_excluded(table, options["exclude"])}
+    solved = minimize_many(targets, table.atoms, **(options | places))
+    ids, rows = table.name_rows(solved.ids), take_by_rows(table)
+    return replace(solved, ids=ids, fingerprint=fingerprint(table), atoms=rows)
 
 
 def _minimize_list(
@@ -191,7 +203,7 @@ def _minimize_list(
     began, m = time.perf_counter(), len(objectives)
     n, d = source.shape
     excluded = read_exclude(options["exclude"], m, n)
-    pool = _draw_pool(n, d, validate.rng(options["seed"]))
+    pool = _draw_pool(n, d, validate.rng(options["seed"]), excluded)
     wanted = ObjectiveGoals(options["rtol"], options["atol"], pool, clock.over)
     whole = run_objectives(objectives, oracle, excluded, wanted, options["callback"])
     return ManyResult(
@@ -203,10 +215,13 @@ def _minimize_list(
     )
 
 
-def _draw_pool(n: int, d: int, rng: np.random.Generator) -> Ids:
-    """Draw the atoms that give the scale of rtol, as `minimize` does."""
-    drawn = draw_some(n, max(POOL, 4 * d), rng)
-    return rng.permutation(drawn)
+def _draw_pool(n: int, d: int, rng: np.random.Generator, excluded: Excluded) -> Ids:
+    """Draw the atoms that give the scale of rtol, as `minimize` does: of those that all may use."""
+    size, gone = max(POOL, 4 * d), excluded.ids if excluded.shared else excluded.ids[:0]
+    drawn = draw_some(n, size + len(gone), rng)
+    left = drawn[~np.isin(drawn, gone)]
+    # Where only the origin is left, a scale is of no use.
+    return rng.permutation(left if len(left) else drawn)[:size]
 
 
 def _drop_hopeless(given: Targets, excluded: Excluded, n: int, *, skip: bool, origin: bool) -> Targets:
@@ -221,17 +236,16 @@ def _drop_hopeless(given: Targets, excluded: Excluded, n: int, *, skip: bool, or
 
 
 def _choose(
-    oracle: Oracle, rng: np.random.Generator, *, origin: bool, memory: float, clock: Clock
+    oracle: Oracle, rng: np.random.Generator, pool: Ids, *, origin: bool, memory: float, clock: Clock
 ) -> TargetSolver:
     """Few atoms by their Gram matrix, many by passes; any oracle but one that reads all atoms is asked."""
     source = oracle.atoms
     n, d = source.shape
-    pool = _draw_pool(n, d, rng)
     if not isinstance(oracle, EXACT):
         from wolfhound.many._asked import build_asked  # noqa: PLC0415 - compiles only what is used
 
         return build_asked(oracle, pool, zero=origin, memory=memory, over=clock.over)
-    if n <= SMALL and 16 * n * n <= memory:
+    if n <= SMALL and (memory >= MEMORY or weigh_small(n, d) <= memory):
         rows = finite_rows(source, np.arange(n))
         validate.require_moderate(rows, "atoms")
         if origin:

@@ -104,6 +104,18 @@ def digest(*arrays: NDArray[Any]) -> str:
     return found.hexdigest()
 
 
+def check_out(out: str | PathLike[str] | None) -> None:
+    """Raise StoreError if nothing of a run can be written there: before anything is read."""
+    if out is None:
+        return
+    root = path(out, "out")
+    require(root.is_dir() or not root.exists(), "out", "a folder", f"a file, {root}")
+    try:
+        store.check_free(root, RUN)
+    except store.StoreError as error:
+        raise store.StoreError(str(error).replace("`folder`", "`out`")) from None
+
+
 def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: Fingerprint) -> Stream:
     """Begin a run in a new or empty folder, or go on with one of the same settings and atoms.
 
@@ -121,8 +133,8 @@ def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: 
     StoreError
         If the folder holds anything else; the message names what differs.
     """
+    check_out(folder)
     root = path(folder, "out")
-    require(root.is_dir() or not root.exists(), "out", "a folder", f"a file, {root}")
     if not (root / "manifest.json").exists():  # also if a run was cut off before it was written
         store.save(root, RUN, {}, params, source)
         return Stream(root, source)

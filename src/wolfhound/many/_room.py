@@ -1,0 +1,127 @@
+"""How a memory limit is shared out between the parts of a run over many atoms."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolfhound.atoms import ArrayAtoms
+from wolfhound.core import Atoms, Ids, Matrix
+from wolfhound.gram._small import MEMORY
+from wolfhound.validate import require
+
+_THREADS = 4
+"""Threads that are counted on: shares do not depend on how many there are, else answers would."""
+
+_LEAST_ROWS = 64
+"""Least rows of a block."""
+
+_TILE = 512
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PortionedAtoms:
+    """Atoms that are read in small blocks, whatever a pass asks for.
+
+    Attributes
+    ----------
+    whole : Atoms
+        All of them.
+    most : int
+        Rows of a block.
+    """
+
+    whole: Atoms
+    most: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d)."""
+        return self.whole.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        return self.whole.dtype
+
+    def take(self, ids: Ids) -> Matrix:
+        """Return the rows of these ids."""
+        return self.whole.take(ids)
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
+        """Yield (first id, read-only block) over all rows once, in order."""
+        return self.whole.blocks(min(rows, self.most))
+
+
+class Room(NamedTuple):
+    """Bytes for each part.
+
+    Attributes
+    ----------
+    kept : float
+        All atoms, as codes or float32 rows.
+    step : float
+        A subset of the ladder.
+    chunk : float
+        What `fit_chunk` fits targets into.
+    rows : int
+        Rows of a block; 0: as many as a pass likes.
+    """
+
+    kept: float
+    step: float
+    chunk: float
+    rows: int
+
+    def portion(self, atoms: Atoms) -> Atoms:
+        """Return atoms that are read in blocks of this size."""
+        return PortionedAtoms(atoms, self.rows) if self.rows else atoms
+
+
+def plan_room(atoms: Atoms, pool: int, each: int, memory: float) -> Room:
+    """Share out a memory limit; ValueError, which says what would do, if it is too little.
+
+    Parameters
+    ----------
+    atoms
+        All of them.
+    pool
+        Random atoms that give the scale of rtol.
+    each
+        Bytes of a target, besides the rows that its list names.
+    memory
+        The limit. As much as by default, or more, is not looked into.
+    """
+    if memory >= MEMORY:
+        return Room(memory / 2, math.inf, memory, 0)
+    n, d = atoms.shape
+    fixed = pool * d * (atoms.dtype.itemsize + 24) + 16 * n
+    # Blocks are read ahead for all threads, and each makes float64 copies.
+    row = d * (atoms.dtype.itemsize * (2 * _THREADS + 2) + 32 * _THREADS)
+    least = fixed + _THREADS * max(each, _LEAST_ROWS * row)
+    require_room(memory, least)
+    left = memory - fixed
+    rows = max(_LEAST_ROWS, int(left / 6 / row))
+    return Room(left / 3, left / 6, 4.0 * left, rows // _TILE * _TILE or rows)
+
+
+def require_room(memory: float, least: int) -> None:
+    """Raise ValueError if a limit, unless it is as much as by default, is less than what is needed."""
+    enough = memory >= min(least, MEMORY)
+    require(enough, "max_memory", f"at least {least:,} bytes for these atoms", f"{memory:,.0f}")
+
+
+def weigh_listed(atoms: Atoms, listed: int) -> int:
+    """Bytes of the rows that a list names, while they are read; none of rows in memory."""
+    plain = isinstance(atoms, ArrayAtoms) and atoms.plain is not None
+    return 0 if plain else 3 * listed * atoms.shape[1] * atoms.dtype.itemsize
+
+
+def find_portion(atoms: Atoms, rows: int) -> int:
+    """How many of so many rows are taken at once."""
+    return min(rows, atoms.most) if isinstance(atoms, PortionedAtoms) else rows
