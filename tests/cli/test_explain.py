@@ -339,7 +339,7 @@ def test_targets_are_named_as_the_atoms_that_are_kept(run: Run, holes: None) -> 
 def test_targets_with_missing_values_are_passed_over_if_asked(run: Run, holes: None) -> None:
     ran = run("explain", "words.csv", "--targets", "words.csv", "--missing", "drop")
     assert ran.code == 2
-    remedy = "pass over such rows with --skip, or fill them in the file. Got u (1); the first in row 2."
+    remedy = "pass over such rows with --skip, or fill them in the file. Got some, the first in row 2: u (1)."
     assert f"`--targets` must be free of missing values; {remedy}" in words(ran.err)
     ran = run("explain", "words.csv", "--targets", "words.csv", "--skip", "--json")
     assert ran.code == 0

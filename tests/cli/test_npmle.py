@@ -96,5 +96,5 @@ def test_missing_values_are_refused_with_a_remedy_that_is_taken(run: Run, folder
     Path("data.csv").write_text("z,s\n1,1\n,1\n2,\n")
     ran = run("npmle", "data.csv", "--x", "z", "--se", "s", "--missing", "error")
     assert ran.code == 2
-    remedy = "leave such rows out with --missing drop. Got z (1), s (1); the first in row 1."
+    remedy = "leave such rows out with --missing drop. Got some, the first in row 1: z (1), s (1)."
     assert f"`DATA` must be free of missing values; {remedy}" in words(ran.err)

@@ -123,7 +123,8 @@ def require_complete(table: TableAtoms, called: str, remedy: str) -> None:
         return
     first = int((np.append(table.ids, -1) != np.arange(len(table.ids) + 1)).argmax())
     listed = ", ".join(f"{name} ({gone:,})" for name, gone in table.report.missing)
-    require(False, called, f"free of missing values; {remedy}", f"{listed}; the first in row {first}")
+    rule = f"`{called}` must be free of missing values; {remedy}"
+    raise ValueError(f"{rule}. Got some, the first in row {first}: {listed}.")  # all, however many
 
 
 @contextlib.contextmanager

@@ -178,8 +178,8 @@ def append(
     wolfhound index append codes atoms.npy new.npy -o codes2 --write-atoms all.npy
     """
     target = _check_targets(folder, out, write)
-    check_files(atoms, rows, "ROWS")
     index, added = _open(folder, opt.open_atoms(atoms)), opt.open_atoms(rows)
+    check_files(atoms, rows, "ROWS")
     edit = _apply("adding rows", lambda: index.append(added))
     where = f"{atoms},{rows}" if write is None else str(write)
     opens = write is not None or _opens(where, edit.index.atoms)
