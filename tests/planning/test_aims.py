@@ -103,8 +103,9 @@ def test_few_atoms_never_want_an_index_for_their_targets() -> None:
 
 def test_atoms_in_files_are_read_before_targets_are_solved() -> None:
     work = sharing(300).workload
-    options = weigh(work, Demand(targets=300).at)
-    kept, read = (share(options, replace(work, in_files=where), 300)[-1] for where in (False, True))
+    demand = Demand(targets=300)
+    options = weigh(work, demand.at)
+    kept, read = (share(options, replace(work, in_files=where), demand)[-1] for where in (False, True))
     assert read.build_seconds - kept.build_seconds == pytest.approx(2 * work.nbytes * FIXED.file)
 
 

@@ -29,10 +29,10 @@ from wolfhound.gram._units import Units, measure_norms
 from wolfhound.many._codes import CodeSheet, encode_sheet, encode_some
 from wolfhound.many._fit import JOIN, Fitter, prove
 from wolfhound.many._pool_kernels import Ask
-from wolfhound.many._room import plan_room, weigh_listed
+from wolfhound.many._room import TILE, plan_room, weigh_listed
 from wolfhound.many._rows import gather
 from wolfhound.many._scale import ScalePool, measure_scales
-from wolfhound.many._sheet import TILE, AtomSizes, Banned, Sheet, measure_atoms, order_banned
+from wolfhound.many._sheet import AtomSizes, Banned, Sheet, measure_atoms, order_banned
 from wolfhound.many._state import FLAT, ChunkState, begin_state, choose_room, pool_size
 from wolfhound.rounding import UNIT, gamma
 from wolfhound.validate import require_moderate

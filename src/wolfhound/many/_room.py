@@ -21,7 +21,8 @@ _THREADS = 4
 _LEAST_ROWS = 64
 """Least rows of a block."""
 
-_TILE = 512
+TILE = 512
+"""Atoms per product."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +59,7 @@ class PortionedAtoms:
         return self.whole.blocks(min(rows, self.most))
 
 
-class Room(NamedTuple):
+class Allotment(NamedTuple):
     """Bytes for each part.
 
     Attributes
@@ -83,7 +84,7 @@ class Room(NamedTuple):
         return PortionedAtoms(atoms, self.rows) if self.rows else atoms
 
 
-def plan_room(atoms: Atoms, pool: int, each: int, memory: float) -> Room:
+def plan_room(atoms: Atoms, pool: int, each: int, memory: float) -> Allotment:
     """Share out a memory limit; ValueError, which says what would do, if it is too little.
 
     Parameters
@@ -98,7 +99,7 @@ def plan_room(atoms: Atoms, pool: int, each: int, memory: float) -> Room:
         The limit. As much as by default, or more, is not looked into.
     """
     if memory >= MEMORY:
-        return Room(memory / 2, math.inf, memory, 0)
+        return Allotment(memory / 2, math.inf, memory, 0)
     n, d = atoms.shape
     fixed = pool * d * (atoms.dtype.itemsize + 24) + 16 * n
     # Blocks are read ahead for all threads, and each makes float64 copies.
@@ -107,7 +108,7 @@ def plan_room(atoms: Atoms, pool: int, each: int, memory: float) -> Room:
     require_room(memory, least)
     left = memory - fixed
     rows = max(_LEAST_ROWS, int(left / 6 / row))
-    return Room(left / 3, left / 6, 4.0 * left, rows // _TILE * _TILE or rows)
+    return Allotment(left / 3, left / 6, 4.0 * left, rows // TILE * TILE or rows)
 
 
 def require_room(memory: float, least: int) -> None:

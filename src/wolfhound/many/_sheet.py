@@ -17,7 +17,7 @@ from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.gram._tableau import Singles
 from wolfhound.gram._units import Units, exponent_of, measure_norms
 from wolfhound.many import _pass_kernels as kernels
-from wolfhound.many._room import find_portion
+from wolfhound.many._room import TILE, find_portion
 from wolfhound.rounding import TINY, UNIT, gamma
 from wolfhound.threads import map_ordered
 from wolfhound.validate import require_moderate
@@ -27,9 +27,6 @@ SINGLE = 2.0**-24
 
 UP = 1.0 + 2.0**-21
 """More than the rounding of a length to float32."""
-
-TILE = 512
-"""Atoms per product."""
 
 _ROWS = 8192
 

@@ -135,7 +135,7 @@ def plan(
     if demand.targets is None:
         options = (*options, _pool(options[0], work, demand))
     else:
-        options = share(options, work, demand.targets)
+        options = share(options, work, demand)
     typical, origin = _tau(tau, facts, n, d)
     passing = min(each.query_seconds for each in options if each.proves)
     return Plan(

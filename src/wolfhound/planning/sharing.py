@@ -32,7 +32,7 @@ def solve_seconds(work: Workload, demand: Demand) -> float:
     return 0.0 if demand.targets is None else _SOLVE * work.d * work.speeds.kmeans
 
 
-def share(options: Sequence[Option], work: Workload, targets: int) -> tuple[Option, ...]:
+def share(options: Sequence[Option], work: Workload, demand: Demand) -> tuple[Option, ...]:
     """Weigh oracles against `minimize_many` over the atoms, which is the last of the options.
 
     Parameters
@@ -41,11 +41,11 @@ def share(options: Sequence[Option], work: Workload, targets: int) -> tuple[Opti
         All oracles; `Scan` and `Int8Scan` stand for their atoms, and are not asked.
     work
         What they were weighed for.
-    targets
-        How many there are.
+    demand
+        How many targets there are.
     """
     exact = min((each for each in options if each.proves), key=lambda each: each.query_seconds)
-    solve = _SOLVE * work.d * work.speeds.kmeans
+    solve = solve_seconds(work, demand)
     setup = _SETUP * work.speeds.encode * work.nbytes + work.file_seconds(2)
     together = replace(
         exact,
@@ -57,7 +57,7 @@ def share(options: Sequence[Option], work: Workload, targets: int) -> tuple[Opti
         nbytes=work.n * (work.d + 12),
         pays_from=1.0,
     )
-    return (*(_beside(each, together, targets) for each in options), together)
+    return (*(_beside(each, together, demand.targets or 1) for each in options), together)
 
 
 def _beside(each: Option, together: Option, targets: int) -> Option:
