@@ -36,10 +36,11 @@ class Rival(NamedTuple):
 
 
 def is_installed() -> bool:
-    """Whether R and mixsqp are there."""
+    """Whether R and mixsqp are there, and R's products are by OpenBLAS."""
     if shutil.which("Rscript") is None:
         return False
-    asked = ["Rscript", "-e", 'quit(status = !requireNamespace("mixsqp", quietly = TRUE))']
+    there = 'requireNamespace("mixsqp", quietly = TRUE) && grepl("openblas", extSoftVersion()[["BLAS"]])'
+    asked = ["Rscript", "-e", f"quit(status = !({there}))"]
     return subprocess.run(asked, capture_output=True, check=False).returncode == 0
 
 
