@@ -188,3 +188,16 @@ def test_proved_values_meet_in_the_middle() -> None:
     assert (coarse.lower <= fine.value).all()
     assert (fine.lower <= coarse.value).all()
     assert (fine.gap <= coarse.goal).all()
+
+
+# ---------------------------------------------------------------- values that underflow
+
+
+@pytest.mark.parametrize("scale", [1e-161, 1e-160, 1e-159, 1e-158])
+def test_a_gap_that_underflow_widens_is_rounding(scale: float) -> None:
+    rng = np.random.default_rng(7)
+    atoms = scale * (rng.standard_normal((13, 1)) + 1e3 * rng.standard_normal())
+    result = wh.minimize_many(scale * 1e3 * rng.standard_normal((400, 1)), atoms)
+    reached = np.array([status is Status.GAP_REACHED for status in result.status])
+    assert (result.gap[reached] <= result.goal[reached]).all()
+    assert (result.lower <= result.value).all()

@@ -109,12 +109,15 @@ def _convert(units: Units, found: Answers, over: Ints, rows: Vector, wanted: Goa
     if over.any():
         _widen(units, over, rows, value, lower)
         codes[over > 0] = CODES[Status.ROUNDING]
+    lower = np.minimum(lower, value)
+    # In the caller's units both may have been rounded, by underflow.
+    codes[(found.code == PROVED) & (value - lower > goal)] = CODES[Status.ROUNDING]
     return Portion(
         np.concatenate([[0], np.cumsum(held.sum(axis=1))]),
         ids[held],
         weights[held],
         value,
-        np.minimum(lower, value),
+        lower,
         goal,
         codes,
         found.passes,
