@@ -79,3 +79,11 @@ def test_nothing_is_proved_by_a_bound_that_is_none() -> None:
     assert certify(np.zeros((2, 2)), np.ones(2), root=None, given=np.empty((0, 2)), share=0.0) is None
     flat = certify(np.ones((2, 2)), np.ones(2), root=None, given=np.empty((0, 2)), share=0.0)
     assert flat is None or flat.efficiency(1.0, 2.0) == 0.0
+
+
+@pytest.mark.parametrize("seed", [2, 4, 11, 38, 51])
+def test_candidates_that_vanish_in_most_directions_raise_no_alarm(seed: int) -> None:
+    rows = 10.0 ** np.random.default_rng(seed).uniform(-300.0, 0.0, (20, 2))
+    found = design(rows, criterion=IOptimal(), efficiency=0.99, max_passes=12.0)
+    assert 0.0 <= found.efficiency <= 1.0
+    assert found.weights.sum() == pytest.approx(1.0)
