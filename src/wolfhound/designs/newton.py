@@ -126,9 +126,9 @@ class Local:
         room = width * self.right.shape[1] + 1 + BLOCK
         size = self.scores * np.einsum("ij,ij->i", self.left, self.left)
         noise = 64.0 * UNIT * float(size.max())
-        self._tol = max(
-            noise, min(1e-3, 0.01 * self.gap, 0.01 * (self.gap * self.gap)) * float(self.scores.max())
-        )
+        # A product: the power of a huge gap would raise an error.
+        share = min(1e-3, 0.01 * self.gap, 0.01 * (self.gap * self.gap))
+        self._tol = max(noise, share * float(self.scores.max()))
         corral = Corral(min(room, len(weights) + BLOCK), float(size[active].mean()))
         first = active
         if len(active) > _MANY * width:  # they depend on each other: begin with a few, others join
