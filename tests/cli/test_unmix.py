@@ -106,7 +106,7 @@ def test_wrong_uses(run: Run, cube: Array, arguments: tuple[str, ...], text: str
     assert text in words(ran.err)
 
 
-def test_mistakes_name_the_cube(run: Run) -> None:
+def test_mistakes_name_the_cube(run: Run, folder: Path) -> None:
     np.save("complex.npy", np.ones((3, 4), complex))
     np.save("atoms.npy", np.eye(4))
     ran = run("unmix", "complex.npy", "--library", "atoms.npy")
