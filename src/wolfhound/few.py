@@ -84,19 +84,19 @@ def _solve(distance: Distance, start: Start, goals: tuple[float, float], began: 
     from wolfhound.gram._small import build_small  # noqa: PLC0415 - likewise
 
     n = len(start.pool_ids)
-    small = build_small(distance.rows, np.arange(n), zero=False)
+    small = build_small(distance.rows, np.arange(n), zero=False, rooms=_ROOMS)
     twice = 2 * small.units.exponent
     target = small.units.convert(distance.target[None])  # no size is so far from another that it overflows
     rules = Rules(goals[0], math.ldexp(goals[1], -twice), small.cap + 1)
-    found = small.solve(target, np.zeros(2, np.int64), np.empty(0, np.int64), rules, _ROOMS)
+    found = small.solve(target, np.zeros(2, np.int64), np.empty(0, np.int64), rules)
     goal = math.ldexp(found.goal[0], twice)
     value = _widen(math.ldexp(found.value[0], twice), distance.error)
     lower = _narrow(math.ldexp(found.lower[0], twice), distance.error)
     if found.code[0] != PROVED or not value - lower <= goal:
         return None
     best = int((0.5 * small.atoms.squares[:n] - small.atoms.rows @ target[0]).argmin())
-    held = found.weights[0] > 0.0
-    at, weights = found.ids[0, held], found.weights[0, held]
+    at, weights = found.ids[0, : found.support[0]], found.weights[0, : found.support[0]]
+    at, weights = at[weights > 0.0], weights[weights > 0.0]
     steps, passes = int(found.steps[0]), float(found.passes[0])
     solving = time_solving(began)
     rows = [

@@ -38,10 +38,10 @@ class Answers(NamedTuple):
 
 
 def make_answers(m: int, cap: int) -> Answers:
-    """Return room for m answers."""
+    """Return room for m answers; ids and weights are set as far as `support` says."""
     return Answers(
-        np.zeros((m, cap), np.int64),
-        np.zeros((m, cap)),
+        np.empty((m, cap), np.int64),
+        np.empty((m, cap)),
         np.zeros(m, np.int64),
         np.full(m, np.inf),
         np.zeros(m),

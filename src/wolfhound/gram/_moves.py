@@ -16,12 +16,17 @@ from wolfhound.gram._tableau import (
     ALONG_V,
     ALPHA,
     COLUMNS,
-    FREE,
+    FAR,
     GAIN,
-    INVERSE,
     LAM,
+    LANES,
     LAST,
+    LINEAR,
+    OF_U,
+    OF_V,
+    ROW,
     SIZE,
+    SPAN,
     SPARE,
     STEPS,
     WEIGHT,
@@ -46,29 +51,33 @@ VANISHING = 1e-12
 
 @lean_kernel
 def clear(tab: Tableau, q: int, alpha: float) -> None:
-    """Begin a target with no active atom; `exact`, `linear`, `least` and `pivot` are the caller's."""
+    """Begin a target with no active atom; `exact`, `linear` and `pivot` are the caller's."""
     tab.sizes[SIZE], tab.sizes[COLUMNS], tab.sizes[STEPS] = 0, q, 0
     tab.numbers[ALPHA], tab.numbers[LAM], tab.numbers[LAST], tab.numbers[GAIN] = alpha, 0.0, np.inf, 0.0
     for j in range(q):
         tab.lines[ALONG_U, j] = tab.lines[ALONG_V, j] = np.float32(0.0)
-        tab.lines[FREE, j] = np.float32(-1.0)
 
 
-@lean_fast_kernel
+@lean_kernel
 def solve_row(tab: Tableau, b: int, gram: Vector) -> float:
-    """Row k of L for column b, but for its diagonal; returns the pivot."""
-    k, alpha, factor, at = tab.sizes[SIZE], tab.numbers[ALPHA], tab.factor, tab.at
-    line, inverse = factor[k], tab.active[INVERSE]
-    pivot: float = gram[b] + alpha
+    """Set the row of L for column b, but for its diagonal; returns the pivot."""
+    k, alpha, at, span, row = tab.sizes[SIZE], tab.numbers[ALPHA], tab.at, tab.active[SPAN], tab.active[ROW]
     for i in range(k):
-        z = gram[at[i]] + alpha
-        other = factor[i]
-        for j in range(i):
-            z -= line[j] * other[j]
-        z *= inverse[i]
-        line[i] = z
-        pivot -= z * z
+        span[i] = gram[at[i]] + alpha
+    for i in range(k, table.padded(k)):
+        span[i] = row[i] = 0.0
+    pivot: float = gram[b] + alpha - table.multiply(tab.inverse, k, span, row)
     return pivot
+
+
+@lean_kernel
+def _open_lanes(tab: Tableau, k: int) -> None:
+    """Set what the next active atoms will use to 0."""
+    for j in range(k, k + LANES):
+        for line in (U, V, OF_U, OF_V, ROW):
+            tab.active[line, j] = 0.0
+        for i in range(min(k + LANES, len(tab.inverse))):
+            tab.inverse[i, j] = 0.0
 
 
 @lean_kernel
@@ -82,52 +91,61 @@ def join(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], pivot: float
     pivot
         Square of the diagonal entry.
     """
-    k, q, alpha = tab.sizes[SIZE], tab.sizes[COLUMNS], tab.numbers[ALPHA]
-    pivot = max(pivot, LEAST_PIVOT * (gram[b] + alpha))
-    root = np.sqrt(pivot)
-    line = tab.factor[k]
-    u, v = tab.exact[b], 1.0
+    k, q, u, v, row = tab.sizes[SIZE], tab.sizes[COLUMNS], tab.active[U], tab.active[V], tab.active[ROW]
+    scale = 1.0 / np.sqrt(max(pivot, LEAST_PIVOT * (gram[b] + tab.numbers[ALPHA])))
+    wide, factors = table.padded(k), tab.lines[SPARE]
+    if wide == k:
+        _open_lanes(tab, k)
+    u[k] = scale * (tab.exact[b] - table.product(row, u, wide))
+    v[k] = scale * (1.0 - table.product(row, v, wide))
     for i in range(k):
-        u -= line[i] * tab.active[U, i]
-        v -= line[i] * tab.active[V, i]
-    inverse = 1.0 / root
-    line[k], tab.active[INVERSE, k] = root, inverse
-    tab.active[U, k], tab.active[V, k] = u * inverse, v * inverse
-    rest, lift = tab.rest[k], np.float32(alpha)
-    for j in range(q):
-        rest[j] = singles[j] + lift
-    table.subtract_rows(tab.rest, line, k, q)
-    table.add_along(tab, k, q, np.float32(inverse))
-    tab.at[k], tab.active[WEIGHT, k], tab.lines[FREE, b] = b, 0.0, np.float32(0.0)
+        factors[i] = np.float32(row[i])
+    table.combine(tab.rest, k, factors, tab.rest[k], q)
+    table.add_along(tab, singles, k, q, scale)
+    table.combine(tab.inverse, k, row, tab.inverse[k], wide)
+    table.add_row(tab, k, scale)
+    tab.at[k], tab.active[WEIGHT, k], tab.lines[LINEAR, b] = b, 0.0, FAR
     tab.sizes[SIZE], tab.sizes[STEPS] = k + 1, tab.sizes[STEPS] + 1
 
 
 @lean_kernel
 def leave(tab: Tableau, where: int) -> None:
-    """Drop an active atom: Givens rotations of L's columns, carried through u, v and Z."""
-    k, q, factor, u, v = tab.sizes[SIZE], tab.sizes[COLUMNS], tab.factor, tab.active[U], tab.active[V]
-    tab.lines[FREE, tab.at[where]] = np.float32(-1.0)
+    """Drop an active atom: rotations of rows, after which all but the last row are without it."""
+    k, q, inverse, u, v = tab.sizes[SIZE], tab.sizes[COLUMNS], tab.inverse, tab.active[U], tab.active[V]
+    b, turns, wide = tab.at[where], tab.turns, table.padded(k)
+    tab.lines[LINEAR, b] = np.float32(tab.exact[b] + tab.numbers[ALPHA])
+    carry = tab.active[SPAN, :wide]
+    for j in range(wide):
+        carry[j] = inverse[where, j]
+    size, uc, vc = carry[where], u[where], v[where]
     for i in range(where, k - 1):
         tab.at[i], tab.active[WEIGHT, i] = tab.at[i + 1], tab.active[WEIGHT, i + 1]
-        for j in range(i + 2):
-            factor[i, j] = factor[i + 1, j]
-    uc, vc = u[where], v[where]
-    turns = tab.turns
-    for j in range(where, k - 1):
-        a, b = factor[j, j], factor[j, j + 1]
-        inverse = 1.0 / np.sqrt(a * a + b * b)
-        c, s = a * inverse, b * inverse
-        tab.active[INVERSE, j] = inverse
-        for i in range(j, k - 1):
-            x, y = factor[i, j], factor[i, j + 1]
-            factor[i, j] = c * x + s * y
-            factor[i, j + 1] = c * y - s * x
-        u[j], uc = c * uc + s * u[j + 1], c * u[j + 1] - s * uc
-        v[j], vc = c * vc + s * v[j + 1], c * v[j + 1] - s * vc
-        turns[2 * j], turns[2 * j + 1] = c, s
+        below = inverse[i + 1, where]
+        root = np.sqrt(size * size + below * below)
+        c, s = size / root, below / root
+        size = root
+        table.rotate(inverse[i], inverse[i + 1], carry, c, s)
+        _close(inverse[i], where, i + 1)
+        u[i], uc = c * u[i + 1] - s * uc, c * uc + s * u[i + 1]
+        v[i], vc = c * v[i + 1] - s * vc, c * vc + s * v[i + 1]
+        turns[2 * i], turns[2 * i + 1] = c, s
+    u[k - 1] = v[k - 1] = 0.0
+    for line, share in ((OF_U, uc), (OF_V, vc)):
+        of = tab.active[line]
+        for j in range(wide):
+            of[j] -= share * carry[j]
+        _close(of, where, k - 1)
     _rotate_rows(tab, where, k, q)
     table.take_along(tab, q, np.float32(uc), np.float32(vc))
     tab.sizes[SIZE] = k - 1
+
+
+@lean_kernel
+def _close(line: Vector, where: int, last: int) -> None:
+    """Move what follows a place up to the last one down by one; the last becomes 0."""
+    for j in range(where, last):
+        line[j] = line[j + 1]
+    line[last] = 0.0
 
 
 @lean_kernel
@@ -149,34 +167,14 @@ def _rotate_rows(tab: Tableau, where: int, k: int, q: int) -> None:
 # ---------------------------------------------------------------- moving
 
 
-@lean_kernel
-def _back_substitute(factor: Vector, inverse: Vector, k: int, values: Vector) -> None:
-    """Solve L' x = values, in place, two unknowns at a time."""
-    i = k - 1
-    while i > 0:
-        line, above = factor[i], factor[i - 1]
-        x = values[i] * inverse[i]
-        y = (values[i - 1] - x * line[i - 1]) * inverse[i - 1]
-        values[i], values[i - 1] = x, y
-        for j in range(i - 1):
-            values[j] -= x * line[j] + y * above[j]
-        i -= 2
-    if i == 0:
-        values[0] *= inverse[0]
-
-
-@lean_kernel
+@lean_fast_kernel
 def take_aim(tab: Tableau) -> None:
     """Set `aim` to the minimiser on the affine hull of the active atoms, and lambda."""
-    k, u, v, aim = tab.sizes[SIZE], tab.active[U], tab.active[V], tab.active[AIM]
-    uv = vv = 0.0
-    for i in range(k):
-        uv += u[i] * v[i]
-        vv += v[i] * v[i]
-    lam = (1.0 - uv) / vv
-    for i in range(k):
-        aim[i] = u[i] + lam * v[i]
-    _back_substitute(tab.factor, tab.active[INVERSE], k, aim)
+    u, v, aim, of_u, of_v = tab.active[U], tab.active[V], tab.active[AIM], tab.active[OF_U], tab.active[OF_V]
+    wide = table.padded(tab.sizes[SIZE])
+    lam = (1.0 - table.product(u, v, wide)) / table.product(v, v, wide)
+    for j in range(wide):
+        aim[j] = of_u[j] + lam * of_v[j]
     tab.numbers[LAM] = lam
 
 
@@ -205,8 +203,17 @@ def descend(tab: Tableau) -> bool:
 
 
 @lean_kernel
-def exchange(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], gain: float) -> bool:
-    """Take in one column that depends on the active atoms; False if that gains nothing.
+def settle(tab: Tableau) -> None:
+    """Go to the minimum over the simplex of the active atoms again, without the rounding of many steps."""
+    k = tab.sizes[SIZE]
+    table.combine(tab.inverse, k, tab.active[U], tab.active[OF_U], table.padded(k))
+    table.combine(tab.inverse, k, tab.active[V], tab.active[OF_V], table.padded(k))
+    descend(tab)
+
+
+@lean_kernel
+def exchange(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], gain: float, bend: float) -> bool:
+    """Take in one column that depends on the active atoms, after `solve_row`; False if that gains nothing.
 
     f is nearly linear along the move that gives it weight and takes the same mixture
     away from the others. The move goes to the first weight that vanishes, whose atom
@@ -218,9 +225,11 @@ def exchange(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], gain: fl
         As in `join`.
     gain
         Slope of f from here towards the column, with its sign turned.
+    bend
+        The pivot: the square of what the active atoms leave of the column.
     """
     k, share, weights = tab.sizes[SIZE], tab.active[AIM], tab.active[WEIGHT]
-    bend = _set_shares(tab, b, gram)
+    table.combine(tab.inverse, k, tab.active[ROW], share, table.padded(k))
     reach, where = np.inf, -1
     for i in range(k):
         if share[i] > VANISHING and weights[i] / share[i] < reach:
@@ -228,7 +237,7 @@ def exchange(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], gain: fl
     lowest_at = gain / bend if bend > 0.0 else np.inf
     if not (gain > 0.0 and min(reach, lowest_at) < np.inf):
         return False
-    full = tab.factor.shape[0] == k
+    full = len(tab.at) == k
     if lowest_at < reach and not full:
         reach, where = lowest_at, -1
     for i in range(k):
@@ -241,34 +250,15 @@ def exchange(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], gain: fl
 
 
 @lean_kernel
-def _set_shares(tab: Tableau, b: int, gram: Vector) -> float:
-    """Shares of the active atoms in column b, in `aim`; returns what of it they leave, squared."""
-    k, alpha, share, factor = tab.sizes[SIZE], tab.numbers[ALPHA], tab.active[AIM], tab.factor
-    left: float = gram[b] + alpha
-    for i in range(k):
-        z = gram[tab.at[i]] + alpha
-        line = factor[i]
-        for j in range(i):
-            z -= share[j] * line[j]
-        z *= tab.active[INVERSE, i]
-        share[i] = z
-        left -= z * z
-    _back_substitute(factor, tab.active[INVERSE], k, share)
-    return left
-
-
-@lean_kernel
 def step_to(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], gain: float) -> bool:
     """Let a column join, by exchange if it depends on the active atoms; whether a weight moved."""
-    if tab.lines[FREE, b] == 0.0:  # it is active: its slope is rounding
+    if tab.lines[LINEAR, b] == FAR:  # it is active: its slope is rounding
         return False
-    k = tab.sizes[SIZE]
-    if k < tab.factor.shape[0]:
-        pivot = solve_row(tab, b, gram)
-        if pivot > DEPENDENT * (gram[b] + tab.numbers[ALPHA]):
-            join(tab, b, gram, singles, pivot)
-            return descend(tab)
-    if not exchange(tab, b, gram, singles, gain):
+    pivot = solve_row(tab, b, gram)
+    if tab.sizes[SIZE] < len(tab.at) and pivot > DEPENDENT * (gram[b] + tab.numbers[ALPHA]):
+        join(tab, b, gram, singles, pivot)
+        return descend(tab)
+    if not exchange(tab, b, gram, singles, gain, pivot):
         return False
     descend(tab)
     return True

@@ -88,6 +88,21 @@ def add_scaled(out: Vector, weight: float, row: NDArray[Any]) -> None:
 
 
 @lean_fast_kernel
+def add_rows(out: Vector, rows: NDArray[Any], at: Ints, weights: Vector) -> None:
+    """Add the rows at some places by their weights, four at a time."""
+    i = 0
+    while i + 4 <= len(at):
+        a, b, c, d = rows[at[i]], rows[at[i + 1]], rows[at[i + 2]], rows[at[i + 3]]
+        wa, wb, wc, wd = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        for j in range(len(out)):
+            out[j] += (wa * a[j] + wb * b[j]) + (wc * c[j] + wd * d[j])
+        i += 4
+    while i < len(at):
+        add_scaled(out, weights[i], rows[at[i]])
+        i += 1
+
+
+@lean_fast_kernel
 def subtract(out: Vector, a: Vector, b: Vector) -> None:
     """Set out = a - b."""
     for i in range(len(out)):
@@ -110,8 +125,8 @@ def mix(rows: Matrix, norms: Vector, at: Ints, weights: Vector, out: Residual) -
     x, rho = out.x, 0.0
     for i in range(len(x)):
         x[i] = 0.0
+    add_rows(x, rows, at, weights)
     for i in range(len(at)):
-        add_scaled(x, weights[i], rows[at[i]])
         rho += weights[i] * norms[at[i]]
     out.sizes[RHO] = rho * (1.0 + gamma(len(at) + 4))
 

@@ -19,30 +19,46 @@ from wolfhound.gram._units import Units, choose_units, measure_norms, round_norm
 MEMORY = 4.0 * 2**30
 """Bytes to work in, unless the caller says otherwise."""
 
-CHUNK = 256
-"""Targets that are solved in one go."""
+CHUNK, LEAST_CHUNK = 1024, 256
+"""Targets that are solved in one go: of very many, and at least."""
 
 
 class Small(NamedTuple):
-    """A dictionary, its units, room for as many active atoms as there can be, and targets per chunk."""
+    """A dictionary, ready for targets.
+
+    Attributes
+    ----------
+    units : Units
+    atoms : Dictionary
+    cap : int
+        Most active atoms.
+    most : int
+        Targets per chunk.
+    rooms : threading.local
+        What a thread works on: it serves one chunk after the other.
+    """
 
     units: Units
     atoms: Dictionary
     cap: int
     most: int
+    rooms: threading.local
 
     @property
     def alone(self) -> bool:
         """Threads solve a chunk each."""
         return False
 
-    def chunk(self, m: int) -> int:
-        """How many of m targets are solved in one go."""
-        return self.most
+    @property
+    def quick(self) -> bool:
+        """A chunk takes some hundredths of a second."""
+        return True
 
-    def solve(
-        self, targets: Vector, starts: Ints, banned: Ids, rules: Rules, rooms: threading.local | None = None
-    ) -> Answers:
+    def chunk(self, m: int) -> int:
+        """How many of m targets are solved in one go: many, but some chunks for the threads."""
+        return min(self.most, max(LEAST_CHUNK, -(-m // 16)))
+
+    def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
         """Solve a chunk of targets in these units.
 
         Parameters
@@ -53,30 +69,26 @@ class Small(NamedTuple):
             As in `Chunk`.
         rules
             In these units.
-        rooms
-            Keeps the room of this thread for the next call; default: it is made anew.
         """
         m, d = targets.shape
-        n, wide = self.atoms.gram.shape
-        cross = make_lines(m, wide)
-        np.matmul(targets, self.atoms.rows.T, out=cross[:, :n])
+        room, cross = self._make_room(m, d)
+        np.matmul(targets, self.atoms.rows.T, out=cross[:, : len(self.atoms.rows)])
         chunk = kernels.Chunk(targets, measure_norms(targets), cross, starts, banned)
-        room = self._make_room(d, rooms)
         out = make_answers(m, self.cap)
         kernels.solve_chunk(self.atoms, room, chunk, rules, out)
         if rules.limit < self.cap and (out.support > rules.limit).any():
             kernels.limit_chunk(self.atoms, room, chunk, rules, out)
         return out
 
-    def _make_room(self, d: int, rooms: threading.local | None) -> kernels.Workspace:
-        size = self.cap, self.atoms.gram.shape[0], d
-        known: tuple[object, kernels.Workspace] | None = getattr(rooms, "last", None)
-        if known is not None and known[0] == size:
-            return known[1]
-        room = kernels.make_workspace(*size)
-        if rooms is not None:
-            rooms.last = size, room
-        return room
+    def _make_room(self, m: int, d: int) -> tuple[kernels.Workspace, Vector]:
+        """Room for m targets, and for their products with all atoms: those of the last call if they fit."""
+        n, wide = self.atoms.gram.shape
+        size = self.cap, n, d
+        last: tuple[object, kernels.Workspace, Vector] | None = getattr(self.rooms, "last", None)
+        if last is None or last[0] != size or len(last[2]) < m:
+            last = size, kernels.make_workspace(*size), make_lines(m, wide)
+            self.rooms.last = last
+        return last[1], last[2][:m]
 
 
 def fit_chunk(most: int, each: int, memory: float) -> int:
@@ -90,7 +102,9 @@ def weigh_small(n: int, d: int) -> int:
     return 16 * n * n + 32 * n * d + 8 * (n + 2 * d + 2 * (min(n, d + 1) + 1))
 
 
-def build_small(rows: Matrix, pool: Ids, *, zero: bool, memory: float = math.inf) -> Small:
+def build_small(
+    rows: Matrix, pool: Ids, *, zero: bool, memory: float = math.inf, rooms: threading.local | None = None
+) -> Small:
     """Make the Gram matrix.
 
     Parameters
@@ -103,6 +117,8 @@ def build_small(rows: Matrix, pool: Ids, *, zero: bool, memory: float = math.inf
         Whether the last atom is the origin, whose weight is left out of the answer.
     memory
         Bytes to work in.
+    rooms
+        Of an earlier one of the same size, or of none yet; default: its own.
     """
     units, inside = choose_units(rows)
     n, d = inside.shape
@@ -127,4 +143,5 @@ def build_small(rows: Matrix, pool: Ids, *, zero: bool, memory: float = math.inf
         float(norms[n - 1]) if zero else 0.0,
     )
     cap = min(n, d + 1) + 1
-    return Small(units, atoms, cap, fit_chunk(CHUNK, 8 * (n + 2 * d + 2 * cap), memory))
+    most = fit_chunk(CHUNK, 8 * (n + 2 * d + 2 * cap), memory)
+    return Small(units, atoms, cap, most, threading.local() if rooms is None else rooms)

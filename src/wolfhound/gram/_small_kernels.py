@@ -13,7 +13,7 @@ from wolfhound.gram import _proof_kernels as proofs
 from wolfhound.gram import _tableau as table
 from wolfhound.gram._answers import LIMITED, PROVED, ROUNDING, STALLED, Answers, Rules, write_sorted
 from wolfhound.gram._proof_kernels import Bracket, Residual
-from wolfhound.gram._tableau import COLUMNS, GAIN, LEAST, LINEAR, PIVOT, SIZE, STEPS, WEIGHT, Singles, Tableau
+from wolfhound.gram._tableau import COLUMNS, GAIN, LINEAR, PIVOT, SIZE, STEPS, WEIGHT, Singles, Tableau
 from wolfhound.jit import lean_fast_kernel, lean_kernel
 from wolfhound.rounding import TINY, UNIT
 
@@ -102,16 +102,16 @@ def make_workspace(cap: int, columns: int, d: int) -> Workspace:
 
 
 @lean_fast_kernel
-def _load(atoms: Dictionary, tab: Tableau, cross: Vector, q: int) -> None:
-    """Set linear terms, pivots and what is added to them."""
+def _load(atoms: Dictionary, tab: Tableau, prices: Vector, cross: Vector, q: int) -> None:
+    """Set linear terms and pivots, and in `prices` f at every atom, less a constant."""
     alpha = atoms.alpha
     exact, squares = tab.exact, atoms.squares
-    linear, pivot, least = tab.lines[LINEAR], tab.lines[PIVOT], tab.lines[LEAST]
+    linear, pivot = tab.lines[LINEAR], tab.lines[PIVOT]
     for j in range(q):
         exact[j] = cross[j]
         linear[j] = np.float32(cross[j] + alpha)
-        pivot[j] = np.float32(squares[j] + alpha)
-        least[j] = np.float32(1e-5 * squares[j] + TINY)
+        pivot[j] = np.float32(squares[j] + table.SHARE * squares[j] + alpha)
+        prices[j] = 0.5 * squares[j] - cross[j]
 
 
 @lean_kernel
@@ -121,13 +121,6 @@ def _ban(tab: Tableau, n: int, banned: Ids) -> None:
         tab.lines[LINEAR, j] = table.FAR
     for j in banned:
         tab.lines[LINEAR, j] = table.FAR
-
-
-@lean_fast_kernel
-def _set_values(prices: Vector, squares: Vector, cross: Vector, q: int) -> None:
-    """f at every atom, less a constant."""
-    for j in range(q):
-        prices[j] = 0.5 * squares[j] - cross[j]
 
 
 @lean_kernel
@@ -144,16 +137,37 @@ def _best_of_pool(atoms: Dictionary, prices: Vector) -> int:
 
 
 @lean_kernel
-def median_of(values: Vector, count: int) -> float:
-    """Median of the first numbers, which are sorted by it."""
-    for i in range(1, count):
-        x, j = values[i], i
-        while j > 0 and values[j - 1] > x:
-            values[j] = values[j - 1]
-            j -= 1
-        values[j] = x
-    middle: float = 0.5 * (values[(count - 1) // 2] + values[count // 2])
-    return middle
+def _select(values: Vector, count: int, k: int) -> None:
+    """Put the k-th least of some numbers at its place, none above it before, none below it after."""
+    low, high = 0, count - 1
+    while low < high:
+        pivot, i, j = values[k], low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while pivot < values[j]:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        low = i if j < k else low
+        high = j if k < i else high
+
+
+@lean_kernel
+def median_above_least(values: Vector, count: int) -> float:
+    """Median less minimum of the first numbers, whose order changes."""
+    k = (count - 1) // 2
+    _select(values, count, k)
+    least, above = values[k], np.inf
+    for i in range(k):
+        least = min(least, values[i])
+    for i in range(k + 1, count):
+        above = min(above, values[i])
+    middle = values[k] if count % 2 == 1 else 0.5 * (values[k] + above)
+    spread: float = middle - least
+    return spread
 
 
 @lean_kernel
@@ -166,10 +180,7 @@ def _spread(atoms: Dictionary, prices: Vector, sample: Vector) -> float:
             count += 1
             if count == SAMPLE:
                 break
-    if count == 0:
-        return 0.0
-    spread: float = median_of(sample, count) - sample[0]
-    return spread
+    return median_above_least(sample, count) if count > 0 else 0.0
 
 
 @lean_kernel
@@ -202,10 +213,9 @@ def begin(atoms: Dictionary, room: Workspace, cross: Vector, banned: Ids) -> flo
     """Start at the best single atom; return the scale of rtol, -1 if no atom is left."""
     tab, n, q = room.tab, len(atoms.rows), atoms.gram.shape[1]
     moves.clear(tab, q, atoms.alpha)
-    _load(atoms, tab, cross, q)
-    _ban(tab, n, banned)
     prices = room.prices
-    _set_values(prices, atoms.squares, cross, q)
+    _load(atoms, tab, prices, cross, q)
+    _ban(tab, n, banned)
     least = _shut(prices, n, banned)
     if not least < np.inf:
         return -1.0
@@ -230,22 +240,6 @@ def walk(atoms: Dictionary, tab: Tableau, square: float, goal: float, limit: int
         moves.step_to(tab, b, atoms.gram[b], atoms.singles[b], tab.numbers[GAIN])
 
 
-@lean_fast_kernel
-def _add_rows(atoms: Dictionary, tab: Tableau, k: int, prices: Vector) -> None:
-    """Add the Gram rows of the active atoms by their weights, four at a time."""
-    gram, at, weights = atoms.gram, tab.at, tab.active[WEIGHT]
-    i = 0
-    while i + 4 <= k:
-        a, b, c, d = gram[at[i]], gram[at[i + 1]], gram[at[i + 2]], gram[at[i + 3]]
-        wa, wb, wc, wd = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
-        for j in range(len(prices)):
-            prices[j] += (wa * a[j] + wb * b[j]) + (wc * c[j] + wd * d[j])
-        i += 4
-    while i < k:
-        proofs.add_scaled(prices, weights[i], gram[at[i]])
-        i += 1
-
-
 @lean_kernel
 def prove(
     atoms: Dictionary, room: Workspace, target: Vector, norm: float, banned: Ids, goal: float
@@ -262,7 +256,7 @@ def prove(
     proofs.measure(here, target, norm, k, atoms.shift)
     for j in range(len(prices)):
         prices[j] = -tab.exact[j]
-    _add_rows(atoms, tab, k, prices)
+    proofs.add_rows(prices, atoms.gram, tab.at[:k], tab.active[WEIGHT])
     least = _shut(prices, n, banned)
     error = proofs.gamma(d + k + 8) * atoms.radius * (here.sizes[proofs.RHO] + norm)
     inner = proofs.dot(here.r, here.x)
@@ -295,7 +289,9 @@ def _step_exactly(atoms: Dictionary, room: Workspace) -> bool:
         here += tab.active[WEIGHT, i] * prices[tab.at[i]]
         if tab.at[i] == b:
             return False
-    return moves.step_to(tab, b, atoms.gram[b], atoms.singles[b], here - prices[b])
+    moved = moves.step_to(tab, b, atoms.gram[b], atoms.singles[b], here - prices[b])
+    moves.settle(tab)
+    return moved
 
 
 @lean_kernel
@@ -310,6 +306,7 @@ def _solve_target(
         return
     goal = max(rules.atol, rules.rtol * scale)
     walk(atoms, tab, norm * norm, goal, len(tab.at) + 1)
+    moves.settle(tab)
     value, lower, slack, best, idle, k, passes = np.inf, 0.0, 0.0, np.inf, 0, 0, 0
     while True:
         proof = prove(atoms, room, target, norm, banned, goal)
@@ -339,6 +336,7 @@ def _limit_target(
     banned = chunk.banned[chunk.starts[t] : chunk.starts[t + 1]]
     begin(atoms, room, chunk.cross[t], banned)
     walk(atoms, tab, norm * norm, out.goal[t], rules.limit)
+    moves.settle(tab)
     proof = prove(atoms, room, target, norm, banned, np.inf)
     k = _keep(room)
     write_sorted(room.ids, room.weights, k, out.ids[t], out.weights[t])

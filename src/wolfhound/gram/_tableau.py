@@ -1,11 +1,12 @@
 """The compiled active set: least 1/2 w'Gw - c'w over the simplex, on Gram rows.
 
-Wolfe's algorithm on L = chol(G_PP + alpha 11') of the active atoms P, with u = L^-1 c
-and v = L^-1 1 carried, in float64. Beside it Z = L^-1 (G_P. + alpha) is carried for
-all atoms, so that prices and pivots of all of them cost O(n) per step, and the atom
-of largest gain, violation^2 / pivot, joins (steepest edge). Z, prices and pivots are
-float32: they choose, and prove nothing. Adding alpha to all of G changes nothing, as
-the weights sum to 1. Positions are columns of Z; sizes: k active, q columns.
+Wolfe's algorithm on L = chol(G_PP + alpha 11') of the active atoms P. Its inverse is
+carried, with u = L^-1 c and v = L^-1 1, in float64: products with it wait for nothing,
+where a solve takes one number after the other. Beside it Z = L^-1 (G_P. + alpha) is
+carried for all atoms, so that prices and pivots of all of them cost O(n) per step, and
+the atom of largest gain, violation^2 / pivot, joins (steepest edge). Z, prices and
+pivots are float32: they choose, and prove nothing. Adding alpha to all of G changes
+nothing, as the weights sum to 1. Positions are columns of Z; sizes: k active, q columns.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -26,18 +27,21 @@ CLOSE = 0.7
 """Share of the goal at which float32 prices are left."""
 
 FAR = np.float32(-1e30)
-"""Linear term, in prices, of an atom that must not join."""
+"""Linear term, in prices, of an atom that must not join: it is active, or excluded."""
+
+SHARE = 1e-5
+"""Of its square, what is added to a column's pivot: rounding may leave less."""
 
 LANES = 16
-"""Columns come in multiples of this."""
+"""Columns come in multiples of this, those of the inverse, too."""
 
 CACHE_LINE = 64
 """Bytes."""
 
 ALPHA, LAM, LAST, GAIN = range(4)
 SIZE, COLUMNS, STEPS = range(3)
-U, V, WEIGHT, AIM, INVERSE = range(5)
-ALONG_U, ALONG_V, PIVOT, LINEAR, LEAST, PRICE, SPARE, FREE = range(8)
+U, V, OF_U, OF_V, WEIGHT, AIM, ROW, SPAN = range(8)
+ALONG_U, ALONG_V, PIVOT, LINEAR, SPARE, TAG = range(6)
 
 
 class Tableau(NamedTuple):
@@ -47,13 +51,15 @@ class Tableau(NamedTuple):
 
     Attributes
     ----------
-    factor, rest : (cap, cap) float64, (cap, wide) float32
-        L and Z.
-    active : (5, cap)
-        Per active atom: u = L^-1 c, v = L^-1 1, the weight, where it goes, and 1 / L's diagonal.
-    lines : (8, wide) float32
-        Per column: Z'u, Z'v, pivot, c + alpha, what is added to the pivot, two lines to
-        work on, and -1 if it may join.
+    inverse, rest : (cap, pad(cap)) float64, (cap, wide) float32
+        L^-1 and Z. Of a row of L^-1, what follows the diagonal up to pad(k) is 0.
+    active : (8, pad(cap))
+        Per active atom: u = L^-1 c and v = L^-1 1, what L^-T makes of them, the weight,
+        where it goes; the row of L of the column that was looked at last; a line to work
+        on. Of all but the weight, what follows up to pad(k) is 0.
+    lines : (6, wide) float32
+        Per column: Z'u, Z'v, the pivot and a little more, c + alpha; a line to work on;
+        integers that count down, from a power of two less 1.
     exact : (wide,) float64
         c.
     at : (cap,) int64
@@ -67,7 +73,7 @@ class Tableau(NamedTuple):
         Cosines and sines of the last rotations.
     """
 
-    factor: Vector
+    inverse: Vector
     rest: Singles
     active: Vector
     lines: Singles
@@ -81,11 +87,13 @@ class Tableau(NamedTuple):
 def make_tableau(cap: int, columns: int) -> Tableau:
     """Return empty room for `cap` active atoms among `columns`."""
     wide = pad(columns)
+    lines = make_lines(6, wide, np.float32)
+    lines[TAG].view(np.int32)[:] = (1 << (wide - 1).bit_length()) - 1 - np.arange(wide)
     return Tableau(
-        np.zeros((cap, cap)),
+        make_lines(cap, pad(cap)),
         make_lines(cap, wide, np.float32),
-        np.zeros((5, cap)),
-        make_lines(8, wide, np.float32),
+        make_lines(8, pad(cap)),
+        lines,
         np.zeros(wide),
         np.zeros(cap, np.int64),
         np.zeros(4),
@@ -105,6 +113,82 @@ def make_lines(count: int, wide: int, dtype: type = np.float64) -> NDArray[Any]:
 def pad(columns: int) -> int:
     """Columns rounded up to whole lanes."""
     return -(-columns // LANES) * LANES
+
+
+# ---------------------------------------------------------------- the inverse
+
+
+@lean_kernel
+def padded(k: int) -> int:
+    """Compiled `pad`."""
+    return (k + LANES - 1) // LANES * LANES
+
+
+@lean_fast_kernel
+def product(a: Vector, b: Vector, wide: int) -> float:
+    """<a, b> over `wide` entries."""
+    total = 0.0
+    for i in range(wide):
+        total += a[i] * b[i]
+    return total
+
+
+@lean_kernel
+def multiply(rows: Vector, k: int, values: Vector, out: Vector) -> float:
+    """Set out = rows values, for k rows and pad(k) values; returns |out|^2."""
+    square = 0.0
+    for i in range(k):
+        out[i] = product(rows[i], values, padded(k))
+        square += out[i] * out[i]
+    return square
+
+
+@lean_fast_kernel
+def combine(rows: NDArray[Any], k: int, factors: NDArray[Any], out: NDArray[Any], wide: int) -> None:
+    """Set out to the sum of k rows by their factors, many at a time; all of one type."""
+    i = k % 4
+    a, b, c = rows[0], rows[min(1, k)], rows[min(2, k)]
+    fa, fb, fc = factors[0], factors[1], factors[2]
+    if i == 0:
+        for j in range(wide):
+            out[j] = 0.0
+    elif i == 1:
+        for j in range(wide):
+            out[j] = fa * a[j]
+    elif i == 2:
+        for j in range(wide):
+            out[j] = fa * a[j] + fb * b[j]
+    else:
+        for j in range(wide):
+            out[j] = fa * a[j] + fb * b[j] + fc * c[j]
+    if (k - i) % 8 == 4:
+        a, b, c, d = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        fa, fb, fc, fd = factors[i], factors[i + 1], factors[i + 2], factors[i + 3]
+        for j in range(wide):
+            out[j] += (fa * a[j] + fb * b[j]) + (fc * c[j] + fd * d[j])
+        i += 4
+    while i < k:
+        a, b, c, d = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        e, f, g, h = rows[i + 4], rows[i + 5], rows[i + 6], rows[i + 7]
+        fa, fb, fc, fd = factors[i], factors[i + 1], factors[i + 2], factors[i + 3]
+        fe, ff, fg, fh = factors[i + 4], factors[i + 5], factors[i + 6], factors[i + 7]
+        for j in range(wide):
+            first = (fa * a[j] + fb * b[j]) + (fc * c[j] + fd * d[j])
+            out[j] += first + ((fe * e[j] + ff * f[j]) + (fg * g[j] + fh * h[j]))
+        i += 8
+
+
+@lean_fast_kernel
+def add_row(tab: Tableau, k: int, scale: float) -> None:
+    """Set row k of the inverse, given what the others make of its row of L, and add it to L^-T u and v."""
+    line, of_u, of_v = tab.inverse[k], tab.active[OF_U], tab.active[OF_V]
+    for j in range(padded(k)):
+        line[j] *= -scale
+    line[k] = scale
+    uk, vk = tab.active[U, k], tab.active[V, k]
+    for j in range(padded(k + 1)):
+        of_u[j] += uk * line[j]
+        of_v[j] += vk * line[j]
 
 
 # ---------------------------------------------------------------- rows
@@ -137,62 +221,44 @@ def find(values: NDArray[Any], wanted: Any, count: int) -> int:
 
 
 @lean_fast_kernel
-def set_gains(tab: Tableau, top: Any, q: int) -> None:
-    """Slope of f towards every column, and minus four times the gain of adding those below `top`."""
-    lines = tab.lines
-    along_u, along_v, linear, price = lines[ALONG_U], lines[ALONG_V], lines[LINEAR], lines[PRICE]
-    pivot, least, free, spare = lines[PIVOT], lines[LEAST], lines[FREE], lines[SPARE]
-    lam = np.float32(tab.numbers[LAM])
+def find_gain(tab: Tableau, top: Any, q: int) -> int:
+    """The column below `top` of largest gain, up to the last digits of it; -1 if there is none.
+
+    A float32 >= 0 orders as its bits do. The last of them give way to the column's tag,
+    so that one maximum of integers, which is vectorised, tells both.
+    """
+    along_u, along_v, pivot = tab.lines[ALONG_U], tab.lines[ALONG_V], tab.lines[PIVOT]
+    linear, tags = tab.lines[LINEAR], tab.lines[TAG].view(np.int32)
+    lam, one = np.float32(tab.numbers[LAM]), np.float32(1.0)
+    first = tags[0]
+    best, kept = first, np.int32(~first)
     for j in range(q):
-        slope = along_u[j] + lam * along_v[j] - linear[j]
-        price[j] = slope
-        x = top - slope
+        x = top - (along_u[j] + lam * along_v[j] - linear[j])
         x = x + abs(x)
-        spare[j] = x * x * free[j] / (pivot[j] + least[j])
+        p = pivot[j]
+        gain = np.float32(x * x / (p if p != 0.0 else one))
+        best = max(best, np.int32((gain.view(np.int32) & kept) | tags[j]))
+    return first - (best & first) if best > first else -1
 
 
 @lean_fast_kernel
-def subtract_rows(rest: Singles, factors: Vector, k: int, q: int) -> None:
-    """Row k of Z less the first k rows by their factors, many at a time."""
-    line = rest[k]
-    i = 0
-    while i + 8 <= k:
-        a, b, c, d = rest[i], rest[i + 1], rest[i + 2], rest[i + 3]
-        e, f, g, h = rest[i + 4], rest[i + 5], rest[i + 6], rest[i + 7]
-        fa, fb = np.float32(factors[i]), np.float32(factors[i + 1])
-        fc, fd = np.float32(factors[i + 2]), np.float32(factors[i + 3])
-        fe, ff = np.float32(factors[i + 4]), np.float32(factors[i + 5])
-        fg, fh = np.float32(factors[i + 6]), np.float32(factors[i + 7])
-        for j in range(q):
-            first = (fa * a[j] + fb * b[j]) + (fc * c[j] + fd * d[j])
-            line[j] -= first + ((fe * e[j] + ff * f[j]) + (fg * g[j] + fh * h[j]))
-        i += 8
-    if i + 4 <= k:
-        a, b, c, d = rest[i], rest[i + 1], rest[i + 2], rest[i + 3]
-        fa, fb = np.float32(factors[i]), np.float32(factors[i + 1])
-        fc, fd = np.float32(factors[i + 2]), np.float32(factors[i + 3])
-        for j in range(q):
-            line[j] -= (fa * a[j] + fb * b[j]) + (fc * c[j] + fd * d[j])
-        i += 4
-    if i + 2 <= k:
-        a, b, fa, fb = rest[i], rest[i + 1], np.float32(factors[i]), np.float32(factors[i + 1])
-        for j in range(q):
-            line[j] -= fa * a[j] + fb * b[j]
-        i += 2
-    if i < k:
-        a, fa = rest[i], np.float32(factors[i])
-        for j in range(q):
-            line[j] -= fa * a[j]
+def set_slopes(tab: Tableau, out: Singles, q: int) -> None:
+    """Slope of f towards every column."""
+    lines, lam = tab.lines, np.float32(tab.numbers[LAM])
+    along_u, along_v, linear = lines[ALONG_U], lines[ALONG_V], lines[LINEAR]
+    for j in range(q):
+        out[j] = along_u[j] + lam * along_v[j] - linear[j]
 
 
 @lean_fast_kernel
-def add_along(tab: Tableau, k: int, q: int, scale: Any) -> None:
-    """Scale row k of Z, and add it to the prices and pivots."""
+def add_along(tab: Tableau, singles: NDArray[Any], k: int, q: int, scale: float) -> None:
+    """Set row k of Z, given what of its Gram row the others have, and add it to prices and pivots."""
     lines, line = tab.lines, tab.rest[k]
     along_u, along_v, pivot = lines[ALONG_U], lines[ALONG_V], lines[PIVOT]
     uk, vk = np.float32(tab.active[U, k]), np.float32(tab.active[V, k])
+    lift, factor = np.float32(tab.numbers[ALPHA]), np.float32(scale)
     for j in range(q):
-        z = line[j] * scale
+        z = (np.float32(singles[j]) + lift - line[j]) * factor
         line[j] = z
         along_u[j] += uk * z
         along_v[j] += vk * z
@@ -200,12 +266,12 @@ def add_along(tab: Tableau, k: int, q: int, scale: Any) -> None:
 
 
 @lean_fast_kernel
-def rotate(out: Singles, line: Singles, carry: Singles, c: Any, s: Any) -> None:
-    """Set out, carry = c carry + s line, c line - s carry."""
+def rotate(out: NDArray[Any], line: NDArray[Any], carry: NDArray[Any], c: Any, s: Any) -> None:
+    """Set out, carry = c line - s carry, c carry + s line."""
     for i in range(len(carry)):
         x, y = carry[i], line[i]
-        out[i] = c * x + s * y
-        carry[i] = c * y - s * x
+        out[i] = c * y - s * x
+        carry[i] = c * x + s * y
 
 
 @lean_fast_kernel
@@ -219,10 +285,10 @@ def rotate_twice(lines: tuple[Singles, Singles, Singles], carry: Singles, turns:
     e, t = np.float32(turns[2]), np.float32(turns[3])
     for i in range(len(carry)):
         x, y, z = carry[i], middle[i], last[i]
-        out[i] = c * x + s * y
-        y = c * y - s * x
-        middle[i] = e * y + t * z
-        carry[i] = e * z - t * y
+        out[i] = c * y - s * x
+        x = c * x + s * y
+        middle[i] = e * z - t * x
+        carry[i] = e * x + t * z
 
 
 @lean_fast_kernel
@@ -237,13 +303,13 @@ def take_along(tab: Tableau, q: int, u: Any, v: Any) -> None:
         pivot[j] += z * z
 
 
-@lean_kernel
+@lean_fast_kernel
 def model_value(tab: Tableau) -> float:
     """w'(G + alpha) w - 2 c'w at the minimum over the active atoms: it must fall at every step."""
-    total, lam = 0.0, tab.numbers[LAM]
-    for i in range(tab.sizes[SIZE]):
-        z = tab.active[U, i] + lam * tab.active[V, i]
-        total += z * (z - 2.0 * tab.active[U, i])
+    total, lam, u, v = 0.0, tab.numbers[LAM], tab.active[U], tab.active[V]
+    for i in range(padded(tab.sizes[SIZE])):
+        z = u[i] + lam * v[i]
+        total += z * (z - 2.0 * u[i])
     return total
 
 
@@ -258,21 +324,20 @@ def choose_column(tab: Tableau, square: float, goal: float) -> int:
     goal
         Wanted gap.
     """
-    q, now = tab.sizes[COLUMNS], model_value(tab)
+    q, now, lines = tab.sizes[COLUMNS], model_value(tab), tab.lines
     if not now < tab.numbers[LAST]:
         return -1
     tab.numbers[LAST] = now
     # At the minimum over the active atoms all of them have this slope.
     here = tab.numbers[LAM] - tab.numbers[ALPHA]
-    set_gains(tab, np.float32(here), q)
-    score = lowest(tab.lines[SPARE], q)
-    if not score < 0.0:
+    b = find_gain(tab, np.float32(here), q)
+    if b < 0:
         return -1
-    b = find(tab.lines[SPARE], score, q)
-    gap = here - tab.lines[PRICE, b]
+    gap = here - (lines[ALONG_U, b] + tab.numbers[LAM] * lines[ALONG_V, b] - lines[LINEAR, b])
     tab.numbers[GAIN] = gap
     excess = max(now - tab.numbers[ALPHA] + square, 0.0)
     if cut_gap(gap, excess) > CLOSE * goal:
         return b
     # The largest gain is not always where the slope is largest.
-    return b if cut_gap(max(here - lowest(tab.lines[PRICE], q), 0.0), excess) > CLOSE * goal else -1
+    set_slopes(tab, lines[SPARE], q)
+    return b if cut_gap(max(here - lowest(lines[SPARE], q), 0.0), excess) > CLOSE * goal else -1

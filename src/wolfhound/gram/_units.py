@@ -41,7 +41,7 @@ class Units(NamedTuple):
     def convert_targets(self, rows: Matrix) -> tuple[Vector, Ints]:
         """Targets in these units, and by how many powers of two each was scaled down beyond."""
         away = np.subtract(rows, self.centre, order="C")
-        top = np.abs(away).max(axis=1, initial=0.0)
+        top = np.maximum(away.max(axis=1, initial=0.0), -away.min(axis=1, initial=0.0))
         size = np.frexp(top)[1].astype(np.int64)
         over = np.where(top > 0.0, np.maximum(size - self.exponent - HIGHEST, 0), 0)
         away *= np.ldexp(1.0, -(self.exponent + over))[:, None]

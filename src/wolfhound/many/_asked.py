@@ -68,6 +68,7 @@ class Asked:
     most: int
     over: Callable[[], bool]
     alone = True
+    quick = False
 
     @property
     def units(self) -> Units:

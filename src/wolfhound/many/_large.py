@@ -97,6 +97,7 @@ class Large:
     most: int
     over: Callable[[], bool]
     alone = False
+    quick = False
 
     @property
     def units(self) -> Units:

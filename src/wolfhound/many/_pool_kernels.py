@@ -17,7 +17,7 @@ from wolfhound.gram import _moves as moves
 from wolfhound.gram import _proof_kernels as proofs
 from wolfhound.gram import _tableau as table
 from wolfhound.gram._proof_kernels import Residual
-from wolfhound.gram._tableau import ALPHA, GAIN, LEAST, LINEAR, PIVOT, SIZE, WEIGHT, Tableau
+from wolfhound.gram._tableau import ALPHA, GAIN, LINEAR, PIVOT, SIZE, WEIGHT, Tableau
 from wolfhound.jit import fast_kernel, kernel
 from wolfhound.rounding import TINY
 
@@ -166,8 +166,7 @@ def _load(source: Source, bench: Bench, ids: Ids, target: Vector) -> None:
     for j in range(wide):
         own = bench.gram[j] if j < q else 0.0
         tab.exact[j] = 0.0
-        lines[PIVOT, j] = np.float32(own + alpha)
-        lines[LEAST, j] = np.float32(1e-5 * own + TINY)
+        lines[PIVOT, j] = np.float32(own + table.SHARE * own + alpha)
         lines[LINEAR, j] = np.float32(alpha) if j < q else table.FAR
 
 
@@ -210,6 +209,7 @@ def _walk(bench: Bench, q: int, goal: float, limit: int) -> None:
             break
         _set_gram(bench, b, q)
         moves.step_to(tab, b, bench.gram, bench.gram, tab.numbers[GAIN])
+    moves.settle(tab)
     best = np.inf
     for _ in range(EXACT if tab.sizes[SIZE] < limit else 0):
         b, gap, value = _price(bench, q)
@@ -221,7 +221,9 @@ def _walk(bench: Bench, q: int, goal: float, limit: int) -> None:
             if tab.at[i] == b:  # only its weight is wrong: rounding hides by how much
                 return
         _set_gram(bench, b, q)
-        if not moves.step_to(tab, b, bench.gram, bench.gram, gap):
+        moved = moves.step_to(tab, b, bench.gram, bench.gram, gap)
+        moves.settle(tab)
+        if not moved:
             return
 
 

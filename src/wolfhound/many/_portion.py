@@ -63,6 +63,10 @@ class TargetSolver(Protocol):
     def alone(self) -> bool:
         """Whether chunks are solved one after the other, each by all threads."""
 
+    @property
+    def quick(self) -> bool:
+        """Whether a chunk takes so little time that many are written at once."""
+
     def chunk(self, m: int) -> int:
         """How many of m targets are solved in one go, whatever the threads."""
 

@@ -126,7 +126,7 @@ class ManyJob:
 def group_size(regime: TargetSolver, m: int) -> int:
     """How many of m targets are written at once: whole chunks."""
     step = regime.chunk(m)
-    return step * max(1, GROUPED // step) if step <= 256 else step
+    return step * max(1, GROUPED // step) if regime.quick else step
 
 
 def open_out(
@@ -180,7 +180,7 @@ class _Log:
         self._count(portion)
         mine = self.parts.setdefault(span.group, [])
         mine.append(portion)
-        if span == self.job.spans(span.group)[-1]:
+        if span.stop == span.group + self.job.size(span.group):
             whole = join_portions(mine)
             mine[:] = [whole]
             if self.job.write(span.group, whole):
