@@ -11,6 +11,7 @@ import math
 import os
 import re
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -60,6 +61,8 @@ def _line(text: str) -> str:
 
 def number(value: Any, name: str, *, low: float = -math.inf, strict: bool = False) -> float:
     """Return a real number >= low (> low if strict); inf is allowed, nan is not."""
+    if type(value) is float and (value > low or (value == low and not strict)):
+        return value
     rule = f"a number {'>' if strict else '>='} {low:g}" if low > -math.inf else "a number"
     out = _float(value, name, rule)
     require(out > low if strict else out >= low, name, rule, value)
@@ -135,6 +138,8 @@ def real_array(value: Any, name: str, ndim: int) -> np.ndarray[Any, np.dtype[Any
 
 def array(value: Any, name: str, rule: str) -> np.ndarray[Any, np.dtype[Any]]:
     """Read as an array, with all entries: numpy drops masks, and other libraries refuse."""
+    if type(value) is np.ndarray:
+        return value
     masked = int(np.ma.getmaskarray(value).sum()) if isinstance(value, np.ma.MaskedArray) else 0
     if masked:
         got = f"a masked array with {masked:,} of {value.size:,} masked: fill or drop them"
@@ -271,9 +276,9 @@ def kind(value: Any, name: str, rule: str, *members: str | type) -> None:
     ...
     TypeError: `method` must be a method such as FullyCorrective(). Got the class dict.
     """
-    types = tuple(each for each in members if isinstance(each, type))
     names = [each for each in members if isinstance(each, str)]
-    known = isinstance(value, types) or (bool(names) and all(hasattr(value, each) for each in names))
+    known = bool(names) and all(map(partial(hasattr, value), names))
+    known = known or isinstance(value, tuple(each for each in members if isinstance(each, type)))
     if not known or isinstance(value, type):
         raise TypeError(f"`{name}` must be {rule}. Got {describe(value)}.")
 
