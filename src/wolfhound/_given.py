@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
@@ -15,6 +16,9 @@ from wolfhound._columns import find_source, find_vectors
 from wolfhound.core import Atoms, Ids, Vector
 from wolfhound.encoding import EncodingPlan, RowAtoms, TableAtoms, encode_source
 from wolfhound.result import Result
+
+REMEMBERED = 256
+"""Up to so many ids, the first order of a seed is remembered."""
 
 
 def check_kinds(objective: object, method: object, start: object, callback: object) -> None:
@@ -95,6 +99,54 @@ def as_start(
     validate.require(good, "start weights", ">= 0 with sum 1", f"sum {weights.sum():g} of {len(ids)} weights")
     validate.require(not np.isin(ids, exclude).any(), "start ids", "none of `exclude`", "some of them")
     return ids, weights / weights.sum(), t
+
+
+class Chance:
+    """What is random in one run: as a generator has it, which is made of a seed only if it is needed.
+
+    A run over few atoms asks for one order of them, and for no more.
+
+    Parameters
+    ----------
+    seed
+        An integer, or the generator.
+
+    Examples
+    --------
+    >>> chance, rng = Chance(5), np.random.default_rng(5)
+    >>> chance.shuffle(np.arange(6)).tolist() == rng.permutation(6).tolist()
+    True
+    >>> bool(chance.generator.integers(1000) == rng.integers(1000))
+    True
+    """
+
+    def __init__(self, seed: int | np.random.Generator) -> None:
+        self._generator = seed if isinstance(seed, np.random.Generator) else None
+        self._seed = 0 if isinstance(seed, np.random.Generator) else validate.count(seed, "seed")
+        self._shuffled = 0
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """The generator, after all that was drawn."""
+        if self._generator is None:
+            self._generator = validate.rng(self._seed)
+            self._generator.permutation(self._shuffled)
+        return self._generator
+
+    def shuffle(self, ids: Ids) -> Ids:
+        """The ids in random order, a new array."""
+        if self._generator is not None or self._shuffled or len(ids) > REMEMBERED:
+            return self.generator.permutation(ids)
+        self._shuffled = len(ids)
+        return ids[_shuffle_first(self._seed, self._shuffled)]
+
+
+@functools.lru_cache(maxsize=64)
+def _shuffle_first(seed: int, size: int) -> Ids:
+    """The order in which a new generator puts so many; it is shared, so none may write it."""
+    order = validate.rng(seed).permutation(size)
+    order.flags.writeable = False
+    return order
 
 
 def describe_method(method: object) -> str:

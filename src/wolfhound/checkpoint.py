@@ -224,11 +224,15 @@ class Keeper:
         self.steps, self.seconds = 0, 0.0
 
     def open(self, objective: Objective, method: Method, options: Mapping[str, Any], atoms: Atoms) -> Keeper:
-        """Read how far the run is; StoreError, which says what differs, if the folder is of another."""
+        """Read how far the run is; StoreError, which says what differs, if the folder is of another.
+
+        Of the seed among the options, only a run that is kept asks for the generator.
+        """
         if self._folder is None:
             return self
         exclude = np.unique(options["exclude"])
-        self._settings = describe_run(objective, method, {**options, "exclude": exclude})
+        known = {**options, "exclude": exclude, "seed": options["seed"].generator}
+        self._settings = describe_run(objective, method, known)
         with self._naming():
             if not (self._folder / store.MANIFEST).exists():
                 return self  # whatever else is there is refused by the first save

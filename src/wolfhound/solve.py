@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from wolfhound import validate
 from wolfhound._budget import fit_memory
 from wolfhound._given import (
+    Chance,
     as_names,
     as_start,
     call_by_places,
@@ -64,6 +65,11 @@ class Limits:
 
 
 NO_LIMITS = Limits()
+
+DEFAULT = FullyCorrective()
+"""The method where none is given."""
+
+DEFAULT_NAME = describe_method(DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,29 +297,29 @@ def minimize(
     limits = Limits(steps=max_steps, passes=max_passes, seconds=max_seconds)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
     plain = all(each is None for each in (method, start, callback, checkpoint)) and limits == NO_LIMITS
-    method = FullyCorrective() if method is None else method
+    method = DEFAULT if method is None else method
     check_kinds(objective, method, start, callback)
     oracle, method = _as_oracle(atoms, method, max_memory)
     n, d = oracle.atoms.shape
     validate.require(objective.dim in (None, d), "atoms", f"rows of {objective.dim} entries", f"{d}")
     names = as_names(names, n)
-    banned = validate.ids([] if exclude is None else exclude, "exclude", n)
+    banned = np.empty(0, np.int64) if exclude is None else validate.ids(exclude, "exclude", n)
     # Before the run: afterwards the atoms may no longer be readable.
-    source, what = fingerprint(oracle.atoms), (repr(objective), describe_method(method))
-    rng, warm = validate.rng(seed), as_start(start, n, banned)
-    decided = {"rtol": rtol, "atol": atol, "exclude": banned, "start": warm, "seed": rng}
+    source, what = fingerprint(oracle.atoms), (repr(objective), _name(method))
+    chance, warm = Chance(seed), as_start(start, n, banned)
+    decided = {"rtol": rtol, "atol": atol, "exclude": banned, "start": warm, "seed": chance}
     keeper = Keeper(checkpoint, source).open(objective, method, decided, oracle.atoms)
     if keeper.ended is not None:
         return replace(keeper.ended, names=pick_names(names, keeper.ended.ids))
     # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.
     least = 4 * d if objective.quadratic else 0
     with one_blas_thread():
-        drawn = _pool(oracle.atoms, banned, least, rng)
+        drawn = _pool(oracle.atoms, banned, least, chance)
         plain = plain and type(oracle) is Scan
         few = solve_few(objective, drawn, rtol=rtol, atol=atol, began=began) if plain else None
         if few is not None:
             return _result(few._asdict() | {"status": Status.GAP_REACHED}, source, names, what)
-        begun = method.begin(objective, drawn, rng)
+        begun = method.begin(objective, drawn, chance.generator)
         goal = max(atol, rtol * _scale(objective, begun) if rtol > 0.0 else 0.0)
     if warm is not None:
         ids, weights, t = warm
@@ -322,11 +328,15 @@ def minimize(
     def finish(run: Outcome[State]) -> Result:
         return _result(_describe(run, goal), source, names, what)
 
-    states = method.states(objective, oracle, keeper.restart(begun), goal=goal, rng=rng)
+    states = method.states(objective, oracle, keeper.restart(begun), goal=goal, rng=chance.generator)
     limits, began = limits.after(keeper.steps, keeper.seconds), began - keeper.seconds
     keep = keeper.keep(finish)
     run = drive(states, goal=goal, limits=limits, callback=callback, began=began, keep=keep)
     return keeper.end(run, finish)
+
+
+def _name(method: Method) -> str:
+    return DEFAULT_NAME if method is DEFAULT else describe_method(method)
 
 
 def _as_oracle(value: Any, method: Method, max_memory: float | str | None) -> tuple[Oracle, Method]:
@@ -337,11 +347,11 @@ def _as_oracle(value: Any, method: Method, max_memory: float | str | None) -> tu
     return fit_memory(as_atoms(value), method, max_memory)
 
 
-def _pool(atoms: Atoms, exclude: NDArray[np.int64], least: int, rng: np.random.Generator) -> Start:
+def _pool(atoms: Atoms, exclude: NDArray[np.int64], least: int, chance: Chance) -> Start:
     """Draw the random pool; ids, because files may be ordered."""
-    n = atoms.shape[0]
-    drawn = draw_some(n, max(POOL, least) + len(exclude), rng)
-    ids = rng.permutation(drawn[~np.isin(drawn, exclude)] if len(exclude) else drawn)
+    n, size = atoms.shape[0], max(POOL, least) + len(exclude)
+    drawn = draw_some(n, size, chance.generator) if size < n else np.arange(n)
+    ids = chance.shuffle(drawn[~np.isin(drawn, exclude)] if len(exclude) else drawn)
     validate.require(len(ids) > 0, "exclude", "fewer than all atoms", f"{len(exclude)} of {n}")
     rows = finite_rows(atoms, ids)
     return Start(ids=ids[:0], weights=np.empty(0), rows=rows[:0], pool_ids=ids, pool=rows, exclude=exclude)
