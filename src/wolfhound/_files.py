@@ -56,9 +56,10 @@ def widen(dtype: Any, name: str) -> np.dtype[Any]:
 def valid_ids(ids: Ids, n: int) -> Ids:
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
         raise TypeError(f"`ids` must be a vector of integers. Got {ids.dtype}, shape {ids.shape}.")
-    if ids.size and not (ids.min() >= 0 and ids.max() < n):
+    found = ids.astype(np.int64, copy=False)
+    if ids.size and not found.view(np.uint64).max() < n:  # below 0 is above all others
         raise IndexError(f"`ids` must lie in [0, {n}). Got {ids.min()} .. {ids.max()}.")
-    return ids.astype(np.int64, copy=False)
+    return found
 
 
 def lock(block: Matrix) -> Matrix:

@@ -187,10 +187,10 @@ def as_atoms(value: AtomsLike, name: str = "atoms") -> Atoms:
     >>> as_atoms(np.zeros((3, 2), np.float32))
     ArrayAtoms(3 x 2, float32)
     """
-    if isinstance(value, TableAtoms) and value.ids is None:
-        return _name_columns(value)
+    if type(value) is np.ndarray and value.dtype.names is None:
+        return ArrayAtoms(table(value, name))
     if _is_atoms(value):
-        return value
+        return _name_columns(value) if isinstance(value, TableAtoms) and value.ids is None else value
     source = find_source(value) or find_vectors(value)
     if source is not None:
         return _name_columns(encode_source(source, EncodingPlan(missing=Missing.ERROR, called=name)))
