@@ -8,13 +8,12 @@ does not prove is left to the ordinary run.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from typing import NamedTuple
 
 import numpy as np
 
-from wolfhound.core import Distance, Ids, Matrix, Objective, Start, Vector
+from wolfhound.core import Distance, Ids, Objective, Start, Vector
 from wolfhound.result import Trace, TraceRow
 from wolfhound.rounding import TINY, UNIT, gamma
 from wolfhound.stopwatch import time_solving
@@ -24,12 +23,6 @@ FEW = 256
 
 WORK = 1 << 24
 """Up to so many multiplications for all their products."""
-
-_ROOMS = threading.local()
-"""What a thread worked on last: room for problems of one size after the other."""
-
-SMALLEST, LARGEST = 1e-60, 1e60
-"""Sizes between which nothing over- or underflows that matters."""
 
 
 class FewResult(NamedTuple):
@@ -70,42 +63,28 @@ def solve_few(
         return None
     with np.errstate(all="ignore"):
         distance = describe(start.pool)
-        if distance is None or not _is_moderate(distance.rows, distance.target):
-            return None
-        return _solve(distance, start, (rtol, atol), began)
-
-
-def _is_moderate(*arrays: Matrix) -> bool:
-    return SMALLEST < max(max(float(each.max()), -float(each.min())) for each in arrays) < LARGEST
+        return None if distance is None else _solve(distance, start, (rtol, atol), began)
 
 
 def _solve(distance: Distance, start: Start, goals: tuple[float, float], began: float) -> FewResult | None:
-    from wolfhound.gram._answers import PROVED, Rules  # noqa: PLC0415 - compiles only what is used
-    from wolfhound.gram._small import build_small  # noqa: PLC0415 - likewise
+    from wolfhound.gram._alone import solve_alone  # noqa: PLC0415 - compiles only what is used
 
-    n = len(start.pool_ids)
-    small = build_small(distance.rows, np.arange(n), zero=False, rooms=_ROOMS)
-    twice = 2 * small.units.exponent
-    target = small.units.convert(distance.target[None])  # no size is so far from another that it overflows
-    rules = Rules(goals[0], math.ldexp(goals[1], -twice), small.cap + 1)
-    found = small.solve(target, np.zeros(2, np.int64), np.empty(0, np.int64), rules)
-    goal = math.ldexp(found.goal[0], twice)
-    value = _widen(math.ldexp(found.value[0], twice), distance.error)
-    lower = _narrow(math.ldexp(found.lower[0], twice), distance.error)
-    if found.code[0] != PROVED or not value - lower <= goal:
+    found = solve_alone(distance.rows, distance.target, *goals)
+    if found is None:
         return None
-    best = int((0.5 * small.atoms.squares[:n] - small.atoms.rows @ target[0]).argmin())
-    at, weights = found.ids[0, : found.support[0]], found.weights[0, : found.support[0]]
-    at, weights = at[weights > 0.0], weights[weights > 0.0]
-    steps, passes = int(found.steps[0]), float(found.passes[0])
-    solving = time_solving(began)
+    value, lower = _widen(found.value, distance.error), _narrow(found.lower, distance.error)
+    if not value - lower <= found.goal:
+        return None
+    at, weights = found.at, found.weights
+    n, passes, solving = len(start.pool_ids), float(found.passes), time_solving(began)
+    scored = n + n * found.passes
     rows = [
-        TraceRow(0, _first_value(distance, best), 0.0, 0.0, n, solving, math.nan, "start"),
-        TraceRow(steps, value, lower, passes, n + n * int(passes), solving, math.nan, "pass"),
+        TraceRow(0, _first_value(distance, found.first), 0.0, 0.0, n, solving, math.nan, "start"),
+        TraceRow(found.steps, value, lower, passes, scored, solving, math.nan, "pass"),
     ]
-    x = weights @ start.pool[at].astype(np.float64)
-    cost = steps, passes, n + n * int(passes), time.perf_counter() - began
-    return FewResult(x, start.pool_ids[at], weights, value, lower, goal, *cost, Trace.of(rows))
+    x = weights @ np.asarray(start.pool[at], np.float64)
+    cost = found.steps, passes, scored, time.perf_counter() - began
+    return FewResult(x, start.pool_ids[at], weights, value, lower, found.goal, *cost, Trace.of(rows))
 
 
 # Every image is off by at most `error`, and so is every distance.

@@ -13,7 +13,7 @@ from wolfhound.core import Ids, Ints, Matrix, Vector
 from wolfhound.gram import _small_kernels as kernels
 from wolfhound.gram._answers import Answers, Rules, make_answers
 from wolfhound.gram._small_kernels import Dictionary
-from wolfhound.gram._tableau import make_lines, pad
+from wolfhound.gram._tableau import Singles, make_lines, pad
 from wolfhound.gram._units import Units, choose_units, measure_norms, round_norms
 
 MEMORY = 4.0 * 2**30
@@ -102,9 +102,7 @@ def weigh_small(n: int, d: int) -> int:
     return 16 * n * n + 32 * n * d + 8 * (n + 2 * d + 2 * (min(n, d + 1) + 1))
 
 
-def build_small(
-    rows: Matrix, pool: Ids, *, zero: bool, memory: float = math.inf, rooms: threading.local | None = None
-) -> Small:
+def build_small(rows: Matrix, pool: Ids, *, zero: bool, memory: float = math.inf) -> Small:
     """Make the Gram matrix.
 
     Parameters
@@ -117,31 +115,47 @@ def build_small(
         Whether the last atom is the origin, whose weight is left out of the answer.
     memory
         Bytes to work in.
-    rooms
-        Of an earlier one of the same size, or of none yet; default: its own.
     """
-    units, inside = choose_units(rows)
-    n, d = inside.shape
-    gram, singles = make_lines(n, pad(n)), make_lines(n, pad(n), np.float32)
-    np.matmul(inside, inside.T, out=gram[:, :n])
-    squares, norms = np.zeros(pad(n)), np.zeros(pad(n))
-    squares[:n] = np.einsum("ij,ij->i", inside, inside)
-    gram.reshape(-1)[: n * (pad(n) + 1) : pad(n) + 1] = squares[:n]
-    norms[:n] = round_norms(squares[:n], d)
-    singles[:] = gram
-    mean = float(squares.sum()) / n
-    atoms = Dictionary(
-        inside,
-        gram,
-        singles,
-        squares,
-        norms,
-        pool,
-        float(norms.max()),
-        mean if mean > 0.0 else 1.0,
-        # Without the origin's weight the others sum to what they do, not to 1.
-        float(norms[n - 1]) if zero else 0.0,
-    )
-    cap = min(n, d + 1) + 1
+    n, d = rows.shape
+    page, cap = make_page(n, d), most_active(n, d)
+    units, _ = choose_units(rows, page.rows)
+    atoms = multiply(page, pool, zero=zero)
     most = fit_chunk(CHUNK, 8 * (n + 2 * d + 2 * cap), memory)
-    return Small(units, atoms, cap, most, threading.local() if rooms is None else rooms)
+    return Small(units, atoms, cap, most, threading.local())
+
+
+def most_active(n: int, d: int) -> int:
+    """Room for active atoms: as many as can be independent, and one more."""
+    return min(n, d + 1) + 1
+
+
+class Page(NamedTuple):
+    """Room for the numbers of a dictionary of n atoms: see `Dictionary`."""
+
+    rows: Vector
+    gram: Vector
+    singles: Singles
+    squares: Vector
+    norms: Vector
+
+
+def make_page(n: int, d: int) -> Page:
+    """Return empty room."""
+    wide = pad(n)
+    gram, singles = make_lines(n, wide), make_lines(n, wide, np.float32)
+    return Page(np.empty((n, d)), gram, singles, np.zeros(wide), np.zeros(wide))
+
+
+def multiply(page: Page, pool: Ids, *, zero: bool) -> Dictionary:
+    """Write all products of the rows; arguments are those of `build_small`."""
+    n, d = page.rows.shape
+    wide, squares, norms = len(page.squares), page.squares[:n], page.norms[:n]
+    np.matmul(page.rows, page.rows.T, out=page.gram[:, :n])
+    np.einsum("ij,ij->i", page.rows, page.rows, out=squares)
+    page.gram.reshape(-1)[: n * (wide + 1) : wide + 1] = squares
+    norms[:] = round_norms(squares, d)
+    page.singles[:] = page.gram
+    mean = float(page.squares.sum()) / n
+    # Without the origin's weight the others sum to what they do, not to 1.
+    shift = float(norms[-1]) if zero else 0.0
+    return Dictionary(*page, pool, float(norms.max()), mean if mean > 0.0 else 1.0, shift)

@@ -36,7 +36,7 @@ class Units(NamedTuple):
 
     def convert(self, rows: Matrix) -> Vector:
         """Rows in these units, float64; each entry is off by at most a unit of itself, and underflow."""
-        return np.asarray(np.subtract(rows, self.centre, order="C") * np.ldexp(1.0, -self.exponent))
+        return np.asarray(np.subtract(rows, self.centre, order="C") * math.ldexp(1.0, -self.exponent))
 
     def convert_targets(self, rows: Matrix) -> tuple[Vector, Ints]:
         """Targets in these units, and by how many powers of two each was scaled down beyond."""
@@ -69,18 +69,23 @@ def _scale(values: Vector, exponent: int, towards: float) -> Vector:
     return np.where(exact, out, np.nextafter(out, towards))
 
 
-def choose_units(rows: Matrix) -> tuple[Units, Vector]:
-    """Centre at the mean of some rows, make their largest entry less than 1, and convert them."""
-    centre = rows.sum(axis=0, dtype=np.float64) / len(rows)
-    away = np.subtract(rows, centre, order="C")
-    exponent = exponent_of(max(float(away.max()), -float(away.min())))
+def average(rows: Matrix) -> Vector:
+    """Mean of some rows, float64."""
+    return np.asarray(np.add.reduce(rows, axis=0, dtype=np.float64) / len(rows))
+
+
+def choose_units(rows: Matrix, out: Vector | None = None) -> tuple[Units, Vector]:
+    """Centre at the mean of some rows, make their largest entry less than 1, and convert them, into `out`."""
+    centre = average(rows)
+    away = np.subtract(rows, centre, order="C", out=out)
+    exponent = exponent_of(max(np.maximum.reduce(away, axis=None), -np.minimum.reduce(away, axis=None)))
     away *= math.ldexp(1.0, -exponent)
     return Units(centre, exponent), away
 
 
 def exponent_of(top: float) -> int:
     """The power of two just above a size, but so that its inverse does not overflow."""
-    return max(int(np.frexp(top)[1]), LOWEST) if top > 0.0 else 0
+    return max(math.frexp(top)[1], LOWEST) if top > 0.0 else 0
 
 
 def measure_norms(rows: Vector) -> Vector:
@@ -91,3 +96,8 @@ def measure_norms(rows: Vector) -> Vector:
 def round_norms(squares: Vector, d: int) -> Vector:
     """Roots of computed squares of d entries, rounded up."""
     return np.asarray(np.sqrt(squares + d * TINY) * (1.0 + gamma(d + 8)))
+
+
+def round_norm(square: float, d: int) -> float:
+    """Root of a computed square, as `round_norms` has it."""
+    return math.sqrt(square + d * TINY) * (1.0 + gamma(d + 8))
