@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import wolfhound as wh
 from wolfhound.gram import _alone, _small
 from wolfhound.gram._alone import solve_alone
 from wolfhound.gram._alone_kernels import convert
@@ -63,6 +64,21 @@ def test_what_is_not_finite_has_no_units(bad: float, place: tuple[int, int] | No
 def test_extreme_sizes_are_left_to_others(scale: float) -> None:
     rows, target = cloud(5, 3)
     assert solve_alone(scale * rows, scale * target, 1e-6, 0.0) is None
+
+
+@pytest.mark.parametrize("atol", [1e250, 1e300, 1.7e308])
+def test_a_goal_beyond_all_numbers_in_these_units_is_left_to_others(atol: float) -> None:
+    rows, target = (1e-50 * each for each in cloud(20, 7))
+    assert solve_alone(rows, target, 1e-6, atol) is None
+    result = wh.minimize(wh.SquaredDistance(target), rows, atol=atol)
+    assert (result.success, result.goal) == (True, atol)
+
+
+@pytest.mark.parametrize("atol", [1e-300, 1.0, 1.7e308, math.inf])
+def test_other_goals_are_reached(atol: float) -> None:
+    found = solve_alone(*cloud(20, 7), 0.0, atol)
+    assert (found is None) == (atol < 1e-200)
+    assert found is None or found.goal == atol
 
 
 def test_one_norm_is_rounded_as_many_are() -> None:

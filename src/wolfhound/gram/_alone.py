@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from typing import NamedTuple
 
@@ -100,12 +101,17 @@ def _make_desk(n: int, d: int) -> Desk:
     return Desk((n, d), np.arange(n), page, np.empty(d), chunk, work, out)
 
 
+def _fits(value: float, exponent: int) -> bool:
+    """Whether a finite number is still one when it is scaled by a power of two."""
+    return value == math.inf or math.frexp(value)[1] + exponent <= sys.float_info.max_exp
+
+
 def _solve(desk: Desk, rows: Vector, target: Vector, goals: tuple[float, float]) -> Found | None:
     n, page, chunk, out = len(rows), desk.page, desk.chunk, desk.out
     page.rows[:], chunk.targets[0] = rows, target
     centre = average(page.rows)
     size, exponent = convert(page.rows, chunk.targets[0], centre, desk.sizes, LOWEST)
-    if not SMALLEST < size < LARGEST:
+    if not (SMALLEST < size < LARGEST and _fits(goals[1], -2 * exponent)):
         return None
     atoms, twice, cross = multiply(page, desk.pool, zero=False), 2 * exponent, chunk.cross[:, :n]
     np.matmul(chunk.targets, page.rows.T, out=cross)
