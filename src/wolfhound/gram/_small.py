@@ -99,7 +99,7 @@ def fit_chunk(most: int, each: int, memory: float) -> int:
 
 def weigh_small(n: int, d: int) -> int:
     """About the bytes that a small dictionary and one target take."""
-    return 16 * n * n + 32 * n * d + 8 * (n + 2 * d + 2 * (min(n, d + 1) + 1))
+    return 16 * n * n + 32 * n * d + 8 * (n + 2 * d + 2 * most_active(n, d))
 
 
 def build_small(rows: Matrix, pool: Ids, *, zero: bool, memory: float = math.inf) -> Small:
