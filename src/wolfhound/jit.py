@@ -67,6 +67,17 @@ def lean_fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
     return _compile(function, numba.njit(nogil=True, error_model="numpy", fastmath=_REASSOCIATE, **_LEAN))
 
 
+def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """As `lean_kernel`, and made part of its callers: for what one loop calls at every step, with much."""
+    return _compile(function, numba.njit(nogil=True, error_model="numpy", forceinline=True, **_LEAN))
+
+
+def inner_fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """As `fast_kernel`, and `inner_kernel`."""
+    wanted = {"fastmath": _REASSOCIATE, "forceinline": True, **_LEAN}
+    return _compile(function, numba.njit(nogil=True, error_model="numpy", **wanted))
+
+
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     """Turn a function that returns (signature, code generator) into LLVM instructions."""
     emitted: Callable[..., Any] = extending.intrinsic(function)

@@ -34,7 +34,7 @@ from wolfhound.gram._tableau import (
     U,
     V,
 )
-from wolfhound.jit import lean_fast_kernel, lean_kernel
+from wolfhound.jit import inner_fast_kernel, inner_kernel, lean_kernel
 
 DEPENDENT = 1e-11
 """A pivot below this share of its diagonal: affinely dependent."""
@@ -80,7 +80,7 @@ def _open_lanes(tab: Tableau, k: int) -> None:
             tab.inverse[i, j] = 0.0
 
 
-@lean_kernel
+@inner_kernel
 def join(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], pivot: float) -> None:
     """Add column b with weight 0, after `solve_row`.
 
@@ -140,7 +140,7 @@ def leave(tab: Tableau, where: int) -> None:
     tab.sizes[SIZE] = k - 1
 
 
-@lean_kernel
+@inner_kernel
 def _close(line: Vector, where: int, last: int) -> None:
     """Move what follows a place up to the last one down by one; the last becomes 0."""
     for j in range(where, last):
@@ -148,7 +148,7 @@ def _close(line: Vector, where: int, last: int) -> None:
     line[last] = 0.0
 
 
-@lean_kernel
+@inner_kernel
 def _rotate_rows(tab: Tableau, where: int, k: int, q: int) -> None:
     """Carry the row that leaves through the rows of Z below it, by the turns of `leave`."""
     carry, rest, turns = tab.lines[SPARE, :q], tab.rest, tab.turns
@@ -167,7 +167,7 @@ def _rotate_rows(tab: Tableau, where: int, k: int, q: int) -> None:
 # ---------------------------------------------------------------- moving
 
 
-@lean_fast_kernel
+@inner_fast_kernel
 def take_aim(tab: Tableau) -> None:
     """Set `aim` to the minimiser on the affine hull of the active atoms, and lambda."""
     u, v, aim, of_u, of_v = tab.active[U], tab.active[V], tab.active[AIM], tab.active[OF_U], tab.active[OF_V]
@@ -178,7 +178,7 @@ def take_aim(tab: Tableau) -> None:
     tab.numbers[LAM] = lam
 
 
-@lean_kernel
+@inner_kernel
 def descend(tab: Tableau) -> bool:
     """Go to the minimum over the simplex of the active atoms; whether any weight moved."""
     moved = False
@@ -212,21 +212,24 @@ def settle(tab: Tableau) -> None:
 
 
 @lean_kernel
-def exchange(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], gain: float, bend: float) -> bool:
-    """Take in one column that depends on the active atoms, after `solve_row`; False if that gains nothing.
+def exchange(tab: Tableau, gain: float, bend: float) -> tuple[float, int]:
+    """Make way for a column that depends on the active atoms, after `solve_row`.
 
     f is nearly linear along the move that gives it weight and takes the same mixture
-    away from the others. The move goes to the first weight that vanishes, whose atom
-    leaves, or to the minimum if that comes first.
+    away from the others. The move goes to the first weight that vanishes, whose atom is
+    to leave, or to the minimum if that comes first.
 
     Parameters
     ----------
-    gram, singles : (q,)
-        As in `join`.
     gain
         Slope of f from here towards the column, with its sign turned.
     bend
         The pivot: the square of what the active atoms leave of the column.
+
+    Returns
+    -------
+    reach, where
+        The weight of the column, -1 if it gains nothing; which atom is to leave, -1 if none.
     """
     k, share, weights = tab.sizes[SIZE], tab.active[AIM], tab.active[WEIGHT]
     table.combine(tab.inverse, k, tab.active[ROW], share, table.padded(k))
@@ -236,17 +239,13 @@ def exchange(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], gain: fl
             reach, where = weights[i] / share[i], i
     lowest_at = gain / bend if bend > 0.0 else np.inf
     if not (gain > 0.0 and min(reach, lowest_at) < np.inf):
-        return False
+        return -1.0, -1
     full = len(tab.at) == k
     if lowest_at < reach and not full:
         reach, where = lowest_at, -1
     for i in range(k):
         weights[i] = max(0.0, weights[i] - reach * share[i])
-    if where >= 0:
-        leave(tab, where)
-    join(tab, b, gram, singles, solve_row(tab, b, gram))
-    weights[tab.sizes[SIZE] - 1] = reach
-    return True
+    return reach, where
 
 
 @lean_kernel
@@ -254,11 +253,15 @@ def step_to(tab: Tableau, b: int, gram: Vector, singles: NDArray[Any], gain: flo
     """Let a column join, by exchange if it depends on the active atoms; whether a weight moved."""
     if tab.lines[LINEAR, b] == FAR:  # it is active: its slope is rounding
         return False
-    pivot = solve_row(tab, b, gram)
-    if tab.sizes[SIZE] < len(tab.at) and pivot > DEPENDENT * (gram[b] + tab.numbers[ALPHA]):
-        join(tab, b, gram, singles, pivot)
-        return descend(tab)
-    if not exchange(tab, b, gram, singles, gain, pivot):
-        return False
-    descend(tab)
-    return True
+    pivot, weight = solve_row(tab, b, gram), 0.0
+    fits = tab.sizes[SIZE] < len(tab.at) and pivot > DEPENDENT * (gram[b] + tab.numbers[ALPHA])
+    if not fits:
+        weight, where = exchange(tab, gain, pivot)
+        if weight < 0.0:
+            return False
+        if where >= 0:
+            leave(tab, where)
+            pivot = solve_row(tab, b, gram)
+    join(tab, b, gram, singles, pivot)
+    tab.active[WEIGHT, tab.sizes[SIZE] - 1] = weight
+    return descend(tab) or not fits

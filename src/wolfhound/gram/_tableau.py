@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from wolfhound.core import Ints, Vector
 from wolfhound.gram._proof_kernels import cut_gap
-from wolfhound.jit import lean_fast_kernel, lean_kernel
+from wolfhound.jit import inner_fast_kernel, inner_kernel, lean_fast_kernel, lean_kernel
 
 Singles = NDArray[np.float32]
 
@@ -118,13 +118,13 @@ def pad(columns: int) -> int:
 # ---------------------------------------------------------------- the inverse
 
 
-@lean_kernel
+@inner_kernel
 def padded(k: int) -> int:
     """Compiled `pad`."""
     return (k + LANES - 1) // LANES * LANES
 
 
-@lean_fast_kernel
+@inner_fast_kernel
 def product(a: Vector, b: Vector, wide: int) -> float:
     """<a, b> over `wide` entries."""
     total = 0.0
@@ -133,7 +133,7 @@ def product(a: Vector, b: Vector, wide: int) -> float:
     return total
 
 
-@lean_kernel
+@inner_kernel
 def multiply(rows: Vector, k: int, values: Vector, out: Vector) -> float:
     """Set out = rows values, for k rows and pad(k) values; returns |out|^2."""
     square = 0.0
@@ -178,7 +178,7 @@ def combine(rows: NDArray[Any], k: int, factors: NDArray[Any], out: NDArray[Any]
         i += 8
 
 
-@lean_fast_kernel
+@inner_fast_kernel
 def add_row(tab: Tableau, k: int, scale: float) -> None:
     """Set row k of the inverse, given what the others make of its row of L, and add it to L^-T u and v."""
     line, of_u, of_v = tab.inverse[k], tab.active[OF_U], tab.active[OF_V]
@@ -220,7 +220,7 @@ def find(values: NDArray[Any], wanted: Any, count: int) -> int:
     return 0
 
 
-@lean_fast_kernel
+@inner_fast_kernel
 def find_gain(tab: Tableau, top: Any, q: int) -> int:
     """The column below `top` of largest gain, up to the last digits of it; -1 if there is none.
 
@@ -250,7 +250,7 @@ def set_slopes(tab: Tableau, out: Singles, q: int) -> None:
         out[j] = along_u[j] + lam * along_v[j] - linear[j]
 
 
-@lean_fast_kernel
+@inner_fast_kernel
 def add_along(tab: Tableau, singles: NDArray[Any], k: int, q: int, scale: float) -> None:
     """Set row k of Z, given what of its Gram row the others have, and add it to prices and pivots."""
     lines, line = tab.lines, tab.rest[k]
@@ -265,7 +265,7 @@ def add_along(tab: Tableau, singles: NDArray[Any], k: int, q: int, scale: float)
         pivot[j] -= z * z
 
 
-@lean_fast_kernel
+@inner_fast_kernel
 def rotate(out: NDArray[Any], line: NDArray[Any], carry: NDArray[Any], c: Any, s: Any) -> None:
     """Set out, carry = c line - s carry, c carry + s line."""
     for i in range(len(carry)):
@@ -274,7 +274,7 @@ def rotate(out: NDArray[Any], line: NDArray[Any], carry: NDArray[Any], c: Any, s
         carry[i] = c * x + s * y
 
 
-@lean_fast_kernel
+@inner_fast_kernel
 def rotate_twice(lines: tuple[Singles, Singles, Singles], carry: Singles, turns: Vector) -> None:
     """Rotate as twice `rotate`, of three lines one below the other: one sweep where memory is the cost.
 
@@ -291,7 +291,7 @@ def rotate_twice(lines: tuple[Singles, Singles, Singles], carry: Singles, turns:
         carry[i] = e * x + t * z
 
 
-@lean_fast_kernel
+@inner_fast_kernel
 def take_along(tab: Tableau, q: int, u: Any, v: Any) -> None:
     """Take what has left, the row in `spare`, out of the prices and pivots."""
     lines = tab.lines
@@ -303,7 +303,7 @@ def take_along(tab: Tableau, q: int, u: Any, v: Any) -> None:
         pivot[j] += z * z
 
 
-@lean_fast_kernel
+@inner_fast_kernel
 def model_value(tab: Tableau) -> float:
     """w'(G + alpha) w - 2 c'w at the minimum over the active atoms: it must fall at every step."""
     total, lam, u, v = 0.0, tab.numbers[LAM], tab.active[U], tab.active[V]
@@ -313,7 +313,7 @@ def model_value(tab: Tableau) -> float:
     return total
 
 
-@lean_kernel
+@inner_kernel
 def choose_column(tab: Tableau, square: float, goal: float) -> int:
     """The column of largest gain by float32 prices; -1 where they see no gap, or f falls no more.
 
