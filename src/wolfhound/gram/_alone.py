@@ -97,7 +97,10 @@ def _make_desk(n: int, d: int) -> Desk:
     page, cap = make_page(n, d), most_active(n, d)
     starts, banned = np.zeros(2, np.int64), np.empty(0, np.int64)
     chunk = kernels.Chunk(np.empty((1, d)), np.empty(1), make_lines(1, len(page.squares)), starts, banned)
-    work, out = kernels.make_workspace(cap, n, d), make_answers(1, cap)
+    work, out = (
+        kernels.make_workspace(cap, n, d),
+        make_answers(np.empty((1, cap), np.int64), np.empty((1, cap))),
+    )
     return Desk((n, d), np.arange(n), page, np.empty(d), chunk, work, out)
 
 

@@ -37,11 +37,12 @@ class Answers(NamedTuple):
     steps: Ints
 
 
-def make_answers(m: int, cap: int) -> Answers:
-    """Return room for m answers; ids and weights are set as far as `support` says."""
+def make_answers(ids: Ids, weights: Vector) -> Answers:
+    """Return room for m answers, given that of (m, cap) ids and weights: `support` says how many are set."""
+    m = len(ids)
     return Answers(
-        np.empty((m, cap), np.int64),
-        np.empty((m, cap)),
+        ids,
+        weights,
         np.zeros(m, np.int64),
         np.full(m, np.inf),
         np.zeros(m),

@@ -73,10 +73,11 @@ def solve_row(tab: Tableau, b: int, gram: Vector) -> float:
 @lean_kernel
 def _open_lanes(tab: Tableau, k: int) -> None:
     """Set what the next active atoms will use to 0."""
-    for j in range(k, k + LANES):
-        for line in (U, V, OF_U, OF_V, ROW):
+    for line in (U, V, OF_U, OF_V, ROW):
+        for j in range(k, k + LANES):
             tab.active[line, j] = 0.0
-        for i in range(min(k + LANES, len(tab.inverse))):
+    for i in range(min(k + LANES, len(tab.inverse))):
+        for j in range(k, k + LANES):
             tab.inverse[i, j] = 0.0
 
 

@@ -23,6 +23,15 @@ CHUNK, LEAST_CHUNK = 1024, 256
 """Targets that are solved in one go: of very many, and at least."""
 
 
+class Room(NamedTuple):
+    """What a thread works on: one target after the other, products with all atoms, ids and weights."""
+
+    work: kernels.Workspace
+    cross: Vector
+    ids: Ids
+    weights: Vector
+
+
 class Small(NamedTuple):
     """A dictionary, ready for targets.
 
@@ -35,7 +44,7 @@ class Small(NamedTuple):
     most : int
         Targets per chunk.
     rooms : threading.local
-        What a thread works on: it serves one chunk after the other.
+        The `Room` of a thread: it serves one chunk after the other.
     """
 
     units: Units
@@ -69,26 +78,30 @@ class Small(NamedTuple):
             As in `Chunk`.
         rules
             In these units.
+
+        Returns
+        -------
+        Answers
+            Ids and weights last until this thread solves another chunk.
         """
-        m, d = targets.shape
-        room, cross = self._make_room(m, d)
+        m, room = len(targets), self._find_room(len(targets))
+        cross = room.cross[:m]
         np.matmul(targets, self.atoms.rows.T, out=cross[:, : len(self.atoms.rows)])
         chunk = kernels.Chunk(targets, measure_norms(targets), cross, starts, banned)
-        out = make_answers(m, self.cap)
-        kernels.solve_chunk(self.atoms, room, chunk, rules, out)
+        out = make_answers(room.ids[:m], room.weights[:m])
+        kernels.solve_chunk(self.atoms, room.work, chunk, rules, out)
         if rules.limit < self.cap and (out.support > rules.limit).any():
-            kernels.limit_chunk(self.atoms, room, chunk, rules, out)
+            kernels.limit_chunk(self.atoms, room.work, chunk, rules, out)
         return out
 
-    def _make_room(self, m: int, d: int) -> tuple[kernels.Workspace, Vector]:
-        """Room for m targets, and for their products with all atoms: those of the last call if they fit."""
-        n, wide = self.atoms.gram.shape
-        size = self.cap, n, d
-        last: tuple[object, kernels.Workspace, Vector] | None = getattr(self.rooms, "last", None)
-        if last is None or last[0] != size or len(last[2]) < m:
-            last = size, kernels.make_workspace(*size), make_lines(m, wide)
-            self.rooms.last = last
-        return last[1], last[2][:m]
+    def _find_room(self, m: int) -> Room:
+        """Room for m targets: that of the last chunk, if it is large enough."""
+        room: Room | None = getattr(self.rooms, "room", None)
+        if room is None or len(room.cross) < m:
+            (n, d), size = self.atoms.rows.shape, (m, self.cap)
+            work, cross = kernels.make_workspace(self.cap, n, d), make_lines(m, pad(n))
+            room = self.rooms.room = Room(work, cross, np.empty(size, np.int64), np.empty(size))
+        return room
 
 
 def fit_chunk(most: int, each: int, memory: float) -> int:

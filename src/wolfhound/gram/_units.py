@@ -38,14 +38,14 @@ class Units(NamedTuple):
         """Rows in these units, float64; each entry is off by at most a unit of itself, and underflow."""
         return np.asarray(np.subtract(rows, self.centre, order="C") * math.ldexp(1.0, -self.exponent))
 
-    def convert_targets(self, rows: Matrix) -> tuple[Vector, Ints]:
-        """Targets in these units, and by how many powers of two each was scaled down beyond."""
-        away = np.subtract(rows, self.centre, order="C")
+    def convert_targets(self, rows: Vector) -> Ints:
+        """Bring targets into these units, where they are; return by how many powers of two each is below."""
+        away = np.subtract(rows, self.centre, out=rows)
         top = np.maximum(away.max(axis=1, initial=0.0), -away.min(axis=1, initial=0.0))
         size = np.frexp(top)[1].astype(np.int64)
         over = np.where(top > 0.0, np.maximum(size - self.exponent - HIGHEST, 0), 0)
         away *= np.ldexp(1.0, -(self.exponent + over))[:, None]
-        return away, over
+        return np.asarray(over)
 
     def square_up(self, values: Vector) -> Vector:
         """Values of f in the caller's units, rounded up."""

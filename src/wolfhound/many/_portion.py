@@ -91,19 +91,19 @@ def solve_portion(regime: TargetSolver, rows: Vector, starts: Ints, banned: Ids,
     regime
         How.
     rows : (m, d) float64
-        Targets.
+        Targets; they are written.
     starts, banned
         Atoms that target i must not use are ``banned[starts[i]:starts[i + 1]]``.
     wanted
         For all of them.
     """
-    targets, over = regime.units.convert_targets(rows)
+    over = regime.units.convert_targets(rows)
     limit = regime.cap + 1 if wanted.max_atoms is None else wanted.max_atoms
     rules = Rules(wanted.rtol, regime.units.square_in(wanted.atol), limit)
-    return _convert(regime.units, regime.solve(targets, starts, banned, rules), over, rows, wanted)
+    return _convert(regime.units, regime.solve(rows, starts, banned, rules), over, rows, wanted)
 
 
-def _convert(units: Units, found: Answers, over: Ints, rows: Vector, wanted: Goals) -> Portion:
+def _convert(units: Units, found: Answers, over: Ints, targets: Vector, wanted: Goals) -> Portion:
     wide = int(found.support.max(initial=0))
     ids, weights = found.ids[:, :wide], found.weights[:, :wide]
     held = (np.arange(wide) < found.support[:, None]) & (weights > 0.0) & (ids != wanted.zero)
@@ -111,7 +111,7 @@ def _convert(units: Units, found: Answers, over: Ints, rows: Vector, wanted: Goa
     goal = units.square_up(found.goal)
     codes = _CODES[found.code]
     if over.any():
-        _widen(units, over, rows, value, lower)
+        _widen(units, over, targets, value, lower)
         codes[over > 0] = CODES[Status.ROUNDING]
     lower = np.minimum(lower, value)
     # In the caller's units both may have been rounded, by underflow.
@@ -129,14 +129,14 @@ def _convert(units: Units, found: Answers, over: Ints, rows: Vector, wanted: Goa
     )
 
 
-def _widen(units: Units, over: Ints, rows: Vector, value: Vector, lower: Vector) -> None:
+def _widen(units: Units, over: Ints, targets: Vector, value: Vector, lower: Vector) -> None:
     """Bounds for targets so far away that all atoms are one point to them: |r| >= |t| (1 - 2^-400)."""
     for i in np.flatnonzero(over):
-        away = rows[i] - units.centre
-        top = int(np.frexp(np.abs(away).max())[1])
-        scaled = np.ldexp(away, -top)
+        inside = int(np.frexp(np.abs(targets[i]).max())[1])
+        scaled = np.ldexp(targets[i], -inside)
+        top = inside + units.exponent + int(over[i])
         half = 0.5 * float(scaled @ scaled)
-        room = 2.0**-50 * (len(away) + 8)
+        room = 2.0**-50 * (len(scaled) + 8)
         value[i] = np.ldexp(half * (1.0 + room), 2 * top)
         lower[i] = np.ldexp(half * (1.0 - room), 2 * top)
 

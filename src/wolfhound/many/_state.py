@@ -72,7 +72,7 @@ class ChunkState:
     def answers(self) -> Answers:
         """All but the codes."""
         m, wide = self.pools.weights.shape
-        out = make_answers(m, wide)
+        out = make_answers(np.empty((m, wide), np.int64), np.empty((m, wide)))
         self.write(out, np.arange(m))
         out.value[:], out.lower[:], out.goal[:] = self.value, self.lower, self.ask.goals
         out.passes[:] = self.passes
