@@ -12,7 +12,7 @@ import numpy as np
 
 from wolfhound.core import Ids, Vector
 from wolfhound.gram import _small_kernels as kernels
-from wolfhound.gram._alone_kernels import convert
+from wolfhound.gram._alone_kernels import convert, meet
 from wolfhound.gram._answers import PROVED, Answers, Rules, make_answers
 from wolfhound.gram._small import Page, make_page, most_active, multiply
 from wolfhound.gram._tableau import make_lines
@@ -97,10 +97,8 @@ def _make_desk(n: int, d: int) -> Desk:
     page, cap = make_page(n, d), most_active(n, d)
     starts, banned = np.zeros(2, np.int64), np.empty(0, np.int64)
     chunk = kernels.Chunk(np.empty((1, d)), np.empty(1), make_lines(1, len(page.squares)), starts, banned)
-    work, out = (
-        kernels.make_workspace(cap, n, d),
-        make_answers(np.empty((1, cap), np.int64), np.empty((1, cap))),
-    )
+    work = kernels.make_workspace(cap, n, d)
+    out = make_answers(np.empty((1, cap), np.int64), np.empty((1, cap)))
     return Desk((n, d), np.arange(n), page, np.empty(d), chunk, work, out)
 
 
@@ -110,16 +108,15 @@ def _fits(value: float, exponent: int) -> bool:
 
 
 def _solve(desk: Desk, rows: Vector, target: Vector, goals: tuple[float, float]) -> Found | None:
-    n, page, chunk, out = len(rows), desk.page, desk.chunk, desk.out
+    page, chunk, out = desk.page, desk.chunk, desk.out
     page.rows[:], chunk.targets[0] = rows, target
     centre = average(page.rows)
     size, exponent = convert(page.rows, chunk.targets[0], centre, desk.sizes, LOWEST)
     if not (SMALLEST < size < LARGEST and _fits(goals[1], -2 * exponent)):
         return None
-    atoms, twice, cross = multiply(page, desk.pool, zero=False), 2 * exponent, chunk.cross[:, :n]
-    np.matmul(chunk.targets, page.rows.T, out=cross)
-    square = np.einsum("ij,ij->i", chunk.targets, chunk.targets)
-    chunk.norms[0] = round_norm(float(square[0]), len(target))
+    atoms, twice = multiply(page, desk.pool, zero=False), 2 * exponent
+    square, first = meet(page.rows, page.squares, chunk.targets[0], chunk.cross[0])
+    chunk.norms[0] = round_norm(square, len(target))
     rules = Rules(goals[0], math.ldexp(goals[1], -twice), len(desk.work.ids) + 1)
     out.value[0] = math.inf
     kernels.solve_chunk(atoms, desk.work, chunk, rules, out)
@@ -135,5 +132,5 @@ def _solve(desk: Desk, rows: Vector, target: Vector, goals: tuple[float, float])
         math.ldexp(out.goal[0], twice),
         int(out.steps[0]),
         int(out.passes[0]),
-        int((0.5 * page.squares[:n] - cross[0]).argmin()),
+        first,
     )

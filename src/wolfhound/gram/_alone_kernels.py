@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 from wolfhound.core import Vector
+from wolfhound.gram._proof_kernels import dot
 from wolfhound.jit import lean_kernel
 
 
@@ -44,6 +45,17 @@ def _measure(rows: Vector, sizes: Vector) -> float:
         for j in range(len(row)):
             sizes[j] = max(sizes[j], abs(row[j]))
     return _largest(sizes)
+
+
+@lean_kernel
+def meet(rows: Vector, squares: Vector, target: Vector, cross: Vector) -> tuple[float, int]:
+    """Set the products of a target with all rows; return its square, and the row that is nearest."""
+    nearest = 0
+    for i in range(len(rows)):
+        cross[i] = dot(rows[i], target)
+        if 0.5 * squares[i] - cross[i] < 0.5 * squares[nearest] - cross[nearest]:
+            nearest = i
+    return dot(target, target), nearest
 
 
 @lean_kernel

@@ -81,6 +81,13 @@ def dot(a: NDArray[Any], b: Vector) -> float:
 
 
 @lean_fast_kernel
+def copy(out: NDArray[Any], values: Vector) -> None:
+    """Set out = values, of whatever type it is."""
+    for i in range(len(out)):
+        out[i] = values[i]
+
+
+@lean_fast_kernel
 def add_scaled(out: Vector, weight: float, row: NDArray[Any]) -> None:
     """Add weight times row."""
     for i in range(len(out)):

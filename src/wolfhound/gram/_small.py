@@ -14,7 +14,7 @@ from wolfhound.gram import _small_kernels as kernels
 from wolfhound.gram._answers import Answers, Rules, make_answers
 from wolfhound.gram._small_kernels import Dictionary
 from wolfhound.gram._tableau import Singles, make_lines, pad
-from wolfhound.gram._units import Units, choose_units, measure_norms, round_norms
+from wolfhound.gram._units import Units, choose_units, measure_norms
 
 MEMORY = 4.0 * 2**30
 """Bytes to work in, unless the caller says otherwise."""
@@ -161,14 +161,9 @@ def make_page(n: int, d: int) -> Page:
 
 def multiply(page: Page, pool: Ids, *, zero: bool) -> Dictionary:
     """Write all products of the rows; arguments are those of `build_small`."""
-    n, d = page.rows.shape
-    wide, squares, norms = len(page.squares), page.squares[:n], page.norms[:n]
+    n = len(page.rows)
     np.matmul(page.rows, page.rows.T, out=page.gram[:, :n])
-    np.einsum("ij,ij->i", page.rows, page.rows, out=squares)
-    page.gram.reshape(-1)[: n * (wide + 1) : wide + 1] = squares
-    norms[:] = round_norms(squares, d)
-    page.singles[:] = page.gram
-    mean = float(page.squares.sum()) / n
+    mean = kernels.complete(*page) / n
     # Without the origin's weight the others sum to what they do, not to 1.
-    shift = float(norms[-1]) if zero else 0.0
-    return Dictionary(*page, pool, float(norms.max()), mean if mean > 0.0 else 1.0, shift)
+    shift = float(page.norms[n - 1]) if zero else 0.0
+    return Dictionary(*page, pool, float(page.norms.max()), mean if mean > 0.0 else 1.0, shift)

@@ -98,6 +98,19 @@ def make_workspace(cap: int, columns: int, d: int) -> Workspace:
     )
 
 
+@lean_kernel
+def complete(rows: Vector, gram: Vector, singles: Singles, squares: Vector, norms: Vector) -> float:
+    """Set what follows from the products of all rows, and their diagonal; returns the sum of squares."""
+    d, total = rows.shape[1], 0.0
+    for i in range(len(rows)):
+        square = proofs.dot(rows[i], rows[i])
+        squares[i] = gram[i, i] = square
+        norms[i] = np.sqrt(square + d * TINY) * (1.0 + proofs.gamma(d + 8))
+        total += square
+        proofs.copy(singles[i], gram[i])
+    return total
+
+
 # ---------------------------------------------------------------- a target begins
 
 

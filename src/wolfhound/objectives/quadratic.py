@@ -157,7 +157,7 @@ class LeastSquares(LinearObjective):
         if len(rows) * m > IMAGES:
             return None
         rows = np.asarray(rows, np.float64)
-        longest = math.sqrt(float(np.einsum("ij,ij->i", rows, rows).max()) + d * TINY) * (1.0 + gamma(d + 8))
+        longest = math.sqrt(float(np.vecdot(rows, rows).max()) + d * TINY) * (1.0 + gamma(d + 8))
         error = SAFE * (gamma(d) * self._size * longest + m * d * TINY)
         return Distance(rows @ self.design.T, self.response, error)
 
