@@ -68,7 +68,7 @@ def lean_fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `lean_kernel`, and made part of its callers: for what one loop calls at every step, with much."""
+    """As `lean_kernel`, and made part of its callers: for what each step of a loop calls."""
     return _compile(function, numba.njit(nogil=True, error_model="numpy", forceinline=True, **_LEAN))
 
 

@@ -179,7 +179,10 @@ def test_the_order_of_atoms_changes_nothing(seed: int) -> None:
     order = rng.permutation(25)
     one = wh.minimize_many(targets, atoms, rtol=1e-10)
     two = wh.minimize_many(targets, atoms[order], rtol=1e-10)
-    np.testing.assert_allclose(one.to_dense()[:, order], two.to_dense(), atol=1e-4)
+    first, second = one.to_dense()[:, order], two.to_dense()
+    np.testing.assert_allclose(first @ atoms[order], second @ atoms[order], atol=1e-4)
+    outside = one.value > one.goal  # inside the hull any atom may be the last, with the same gain
+    np.testing.assert_allclose(first[outside], second[outside], atol=1e-4)
 
 
 def test_proved_values_meet_in_the_middle() -> None:

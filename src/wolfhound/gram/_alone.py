@@ -48,7 +48,7 @@ class Desk(NamedTuple):
     out: Answers
 
 
-class Found(NamedTuple):
+class LoneAnswer(NamedTuple):
     """What is proved of a target, in the units of the caller.
 
     Attributes
@@ -71,7 +71,7 @@ class Found(NamedTuple):
     first: int
 
 
-def solve_alone(rows: Vector, target: Vector, rtol: float, atol: float) -> Found | None:
+def solve_alone(rows: Vector, target: Vector, rtol: float, atol: float) -> LoneAnswer | None:
     """Minimise the squared distance from a target to the hull of the rows; None if the goal is not proved.
 
     Parameters
@@ -107,7 +107,7 @@ def _fits(value: float, exponent: int) -> bool:
     return value == math.inf or math.frexp(value)[1] + exponent <= sys.float_info.max_exp
 
 
-def _solve(desk: Desk, rows: Vector, target: Vector, goals: tuple[float, float]) -> Found | None:
+def _solve(desk: Desk, rows: Vector, target: Vector, goals: tuple[float, float]) -> LoneAnswer | None:
     page, chunk, out = desk.page, desk.chunk, desk.out
     page.rows[:], chunk.targets[0] = rows, target
     centre = average(page.rows)
@@ -124,7 +124,7 @@ def _solve(desk: Desk, rows: Vector, target: Vector, goals: tuple[float, float])
         return None
     k = int(out.support[0])
     held = out.weights[0, :k] > 0.0
-    return Found(
+    return LoneAnswer(
         out.ids[0, :k][held],
         out.weights[0, :k][held],
         math.ldexp(out.value[0], twice),

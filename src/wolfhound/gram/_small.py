@@ -23,7 +23,7 @@ CHUNK, LEAST_CHUNK = 1024, 256
 """Targets that are solved in one go: of very many, and at least."""
 
 
-class Room(NamedTuple):
+class ChunkRoom(NamedTuple):
     """What a thread works on: one target after the other, products with all atoms, ids and weights."""
 
     work: kernels.Workspace
@@ -44,7 +44,7 @@ class Small(NamedTuple):
     most : int
         Targets per chunk.
     rooms : threading.local
-        The `Room` of a thread: it serves one chunk after the other.
+        The `ChunkRoom` of a thread: it serves one chunk after the other.
     """
 
     units: Units
@@ -94,13 +94,13 @@ class Small(NamedTuple):
             kernels.limit_chunk(self.atoms, room.work, chunk, rules, out)
         return out
 
-    def _find_room(self, m: int) -> Room:
+    def _find_room(self, m: int) -> ChunkRoom:
         """Room for m targets: that of the last chunk, if it is large enough."""
-        room: Room | None = getattr(self.rooms, "room", None)
+        room: ChunkRoom | None = getattr(self.rooms, "room", None)
         if room is None or len(room.cross) < m:
             (n, d), size = self.atoms.rows.shape, (m, self.cap)
             work, cross = kernels.make_workspace(self.cap, n, d), make_lines(m, pad(n))
-            room = self.rooms.room = Room(work, cross, np.empty(size, np.int64), np.empty(size))
+            room = self.rooms.room = ChunkRoom(work, cross, np.empty(size, np.int64), np.empty(size))
         return room
 
 

@@ -41,7 +41,7 @@ CACHE_LINE = 64
 ALPHA, LAM, LAST, GAIN = range(4)
 SIZE, COLUMNS, STEPS = range(3)
 U, V, OF_U, OF_V, WEIGHT, AIM, ROW, SPAN = range(8)
-ALONG_U, ALONG_V, PIVOT, LINEAR, SPARE, TAG = range(6)
+ALONG_U, ALONG_V, PIVOT, LINEAR, SPARE = range(5)
 
 
 class Tableau(NamedTuple):
@@ -56,10 +56,9 @@ class Tableau(NamedTuple):
     active : (8, pad(cap))
         Per active atom: u = L^-1 c and v = L^-1 1, what L^-T makes of them, the weight,
         where it goes; the row of L of the column that was looked at last; a line to work
-        on. Of all but the weight, what follows up to pad(k) is 0.
-    lines : (6, wide) float32
-        Per column: Z'u, Z'v, the pivot and a little more, c + alpha; a line to work on;
-        integers that count down, from a power of two less 1.
+        on. Of all but the weight and the last, what follows up to pad(k) is 0.
+    lines : (5, wide) float32
+        Per column: Z'u, Z'v, the pivot and a little more, c + alpha; a line to work on.
     exact : (wide,) float64
         c.
     at : (cap,) int64
@@ -87,13 +86,11 @@ class Tableau(NamedTuple):
 def make_tableau(cap: int, columns: int) -> Tableau:
     """Return empty room for `cap` active atoms among `columns`."""
     wide = pad(columns)
-    lines = make_lines(6, wide, np.float32)
-    lines[TAG].view(np.int32)[:] = (1 << (wide - 1).bit_length()) - 1 - np.arange(wide)
     return Tableau(
         make_lines(cap, pad(cap)),
         make_lines(cap, wide, np.float32),
         make_lines(8, pad(cap)),
-        lines,
+        make_lines(5, wide, np.float32),
         np.zeros(wide),
         np.zeros(cap, np.int64),
         np.zeros(4),
@@ -222,23 +219,21 @@ def find(values: NDArray[Any], wanted: Any, count: int) -> int:
 
 @inner_fast_kernel
 def find_gain(tab: Tableau, top: Any, q: int) -> int:
-    """The column below `top` of largest gain, up to the last digits of it; -1 if there is none.
+    """The first column below `top` of largest gain; -1 if there is none.
 
-    A float32 >= 0 orders as its bits do. The last of them give way to the column's tag,
-    so that one maximum of integers, which is vectorised, tells both.
+    A float32 >= 0 orders as its bits do: one maximum of integers, bits above the place
+    from the end, is vectorised and tells both.
     """
     along_u, along_v, pivot = tab.lines[ALONG_U], tab.lines[ALONG_V], tab.lines[PIVOT]
-    linear, tags = tab.lines[LINEAR], tab.lines[TAG].view(np.int32)
-    lam, one = np.float32(tab.numbers[LAM]), np.float32(1.0)
-    first = tags[0]
-    best, kept = first, np.int32(~first)
+    linear, lam, one = tab.lines[LINEAR], np.float32(tab.numbers[LAM]), np.float32(1.0)
+    best = 0
     for j in range(q):
         x = top - (along_u[j] + lam * along_v[j] - linear[j])
         x = x + abs(x)
         p = pivot[j]
         gain = np.float32(x * x / (p if p != 0.0 else one))
-        best = max(best, np.int32((gain.view(np.int32) & kept) | tags[j]))
-    return first - (best & first) if best > first else -1
+        best = max(best, (np.int64(gain.view(np.int32)) << 32) | (q - j))
+    return q - (best & 0xFFFFFFFF) if best >> 32 > 0 else -1
 
 
 @lean_fast_kernel
