@@ -232,7 +232,8 @@ def find_gain(tab: Tableau, top: Any, q: int) -> int:
         x = x + abs(x)
         p = pivot[j]
         gain = np.float32(x * x / (p if p != 0.0 else one))
-        best = max(best, (np.int64(gain.view(np.int32)) << 32) | (q - j))
+        key: int = (np.int64(gain.view(np.int32)) << 32) | (q - j)
+        best = max(best, key)
     return q - (best & 0xFFFFFFFF) if best >> 32 > 0 else -1
 
 
