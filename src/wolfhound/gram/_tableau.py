@@ -232,8 +232,7 @@ def find_gain(tab: Tableau, top: Any, q: int) -> int:
         x = x + abs(x)
         p = pivot[j]
         gain = np.float32(x * x / (p if p != 0.0 else one))
-        key: int = (np.int64(gain.view(np.int32)) << 32) | (q - j)
-        best = max(best, key)
+        best = max(best, int(np.int64(gain.view(np.int32)) << 32) | (q - j))
     return q - (best & 0xFFFFFFFF) if best >> 32 > 0 else -1
 
 
