@@ -36,23 +36,23 @@ from tests.fuzz import cells, hostile, supervise
 
 
 class Attack(NamedTuple):
-    """A module of tests/fuzz, what it counts, how many of them are wanted, and batches of a round."""
+    """A module of tests/fuzz, what it counts, how many are wanted, and batches of a round; of a tiny one."""
 
     module: str
     counted: str
-    full: int
-    tiny: int
+    wanted: int
     round: int
+    tiny: int
 
 
 ATTACKS = (
-    Attack("problems", "problems", 100_000, 100, 60),
-    Attack("many", "targets", 20_000, 100, 60),
-    Attack("bounds", "bounds", 1_000_000, 1_000, 50),
-    Attack("shared", "shared runs", 2_000, 50, 24),
-    Attack("designs", "designs", 5_000, 20, 200),
-    Attack("forged", "folders", 10_000, 40, 40),
-    Attack("mixtures", "certificates", 5_000, 10, 40),
+    Attack("problems", "problems", 100_000, 60, 2),
+    Attack("many", "targets", 20_000, 60, 4),
+    Attack("bounds", "bounds", 1_000_000, 50, 2),
+    Attack("shared", "shared runs", 2_000, 24, 1),
+    Attack("designs", "designs", 5_000, 200, 6),
+    Attack("forged", "folders", 10_000, 40, 2),
+    Attack("mixtures", "certificates", 5_000, 40, 2),
 )
 CELL = 40
 """Least number of problems in every cell."""
@@ -61,19 +61,18 @@ CELL = 40
 def main(argv: Sequence[str] | None = None) -> int:
     """Attack, and report what was found."""
     claim = Claim(__file__, __doc__, argv, repeats=1)
-    tiny = claim.options.tiny
     seed = secrets.randbits(32) if claim.options.seed is None else claim.options.seed
     claim.notes["seed"] = seed
     claim.say(f"seed {seed}")
     for attack in ATTACKS:
         if claim.wants(attack.module):
-            found = run(claim, attack, seed, attack.tiny if tiny else attack.full)
+            found = run(claim, attack, seed)
             for text in found.violations[:20]:
                 claim.say(text)
             claim.at_least(
                 f"{attack.module}: {attack.counted}",
                 found.counts[attack.counted],
-                attack.full,
+                attack.wanted,
                 full_size=True,
             )
             claim.at_most(f"{attack.module}: violations, deaths and hangs", len(found.violations), 0)
@@ -83,10 +82,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return claim.finish()
 
 
-def run(claim: Claim, attack: Attack, seed: int, wanted: int) -> supervise.Findings:
-    """Attack in rounds until there are enough cases."""
+def run(claim: Claim, attack: Attack, seed: int) -> supervise.Findings:
+    """Attack in rounds until there are enough cases; one is enough for a tiny claim."""
     found, first = supervise.Findings(), 0
-    step = attack.round if wanted == attack.full else 2
+    step, wanted = (attack.tiny, 1) if claim.options.tiny else (attack.round, attack.wanted)
     while found.counts[attack.counted] < wanted:
         found.take(supervise.run(attack.module, seed, range(first, first + step)))
         first += step

@@ -100,7 +100,7 @@ def test_a_memory_limit_is_kept(tmp_path: Path) -> None:
     assert found.success
     assert (found.lower <= free.value).all()
     assert (free.lower <= found.value).all()
-    check_proofs(found, targets, atoms)
+    check_proofs(found, targets, atoms, some=range(0, 24, 8))
 
 
 @pytest.mark.parametrize("n", [50, 5000])
