@@ -14,6 +14,8 @@ import pytest
 from tests.fuzz import supervise
 
 SEED = int(os.environ.get("WOLFHOUND_FUZZ_SEED", secrets.randbits(32)))
+FIRST = 2 * (SEED % 6)
+"""Batch to begin with: objectives take turns over twelve, precisions over two."""
 
 
 @pytest.mark.slow
@@ -29,6 +31,6 @@ SEED = int(os.environ.get("WOLFHOUND_FUZZ_SEED", secrets.randbits(32)))
     ],
 )
 def test_nothing_is_found(module: str, batches: int, counted: str, least: int) -> None:
-    found = supervise.run(module, SEED, range(batches), workers=1)
+    found = supervise.run(module, SEED, range(FIRST, FIRST + batches), workers=1)
     assert found.violations == [], f"seed {SEED}"
     assert found.counts[counted] >= least
