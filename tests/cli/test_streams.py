@@ -94,6 +94,23 @@ def test_results_that_nobody_read_exit_with_141(folder: Path, command: str) -> N
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"{RUN} --target 2",
+        "explain atoms.npy --targets atoms.npy",
+        "solve atoms.npy --objective squared-distance --target point.npy",
+        "unmix atoms.npy --library atoms.npy",
+    ],
+)
+def test_files_are_written_though_nobody_reads_the_rest(folder: Path, command: str) -> None:
+    done = shell(f"$W {command} -o w.csv --plot w.png | true")
+    assert done.returncode == 141
+    assert "error" not in done.stderr
+    assert all(Path(name).stat().st_size > 0 for name in ("w.csv", "w.png"))
+
+
 # ---------------------------------------------------------------- Ctrl-C
 
 AT_IMPORT = """

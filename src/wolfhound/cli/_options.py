@@ -80,7 +80,7 @@ Checkpoint = Annotated[
     Path | None, output("Kept after every pass: the same command goes on from there.", metavar="FOLDER")
 ]
 Top = Annotated[int, output("Atoms to print, by weight.", min=0)]
-Out = Annotated[Path | None, file_output("Write all weights: .csv, .json, .npy or .parquet.")]
+Out = Annotated[Path | None, file_output("Write all weights: .csv, .json, .npy or .parquet.", "-o", "--out")]
 Summary = Annotated[
     Path | None, file_output("Write value, lower, gap, status per target: .csv, .json, .npy or .parquet.")
 ]

@@ -124,11 +124,12 @@ def explain(
         require(given is None, option_name, "given with `--targets` only", "`--target`")
     wanted = _targets(rows, target or [], exclude_self)
     console = output.stdout()
+    live = not (as_json or any(outputs))  # files come first: who reads the lines may leave
     done = []
     kept: dict[str, Any] = {"checkpoint": checkpoint, "resumed": _check_checkpoint(checkpoint, len(wanted))}
     for explanation in _explain_all(rows, wanted, **goal, **kept):
         done.append(explanation)
-        if not as_json:
+        if live:
             print_explanation(console, explanation, top)
     outputs.write(lambda path: write_table(path, _join_weights(done)), figure=lambda: _draw(done))
     told = ", ".join(dict.fromkeys(each.target for each in done))
@@ -141,7 +142,7 @@ def explain(
     output.show(
         as_json,
         lambda: {"table": rows.describe(), "targets": list(map(_document, done))},
-        lambda: console.print(ended),
+        lambda: _print(console, [] if live else done, top, ended),
     )
     # A run that is cut short leaves targets out; its own status already says so.
     raise Exit(output.exit_code(*(explanation.result for explanation in done)))
@@ -207,6 +208,13 @@ def _explain_all(
         yield Explanation(target.name, rows.name_rows(result), target.id)
         if result.status in (Status.INTERRUPTED, Status.MAX_SECONDS, Status.LOST):
             return
+
+
+def _print(console: Console, rest: Sequence[Explanation], top: int, ended: str) -> None:
+    """Print what has not been printed yet, and how it ended."""
+    for explanation in rest:
+        print_explanation(console, explanation, top)
+    console.print(ended)
 
 
 def print_explanation(console: Console, explanation: Explanation, top: int) -> None:

@@ -41,7 +41,8 @@ def unmix(
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     seed: opt.Seed = 0,
     out: Annotated[
-        Path | None, opt.file_output("Write fractions: .npy, one array; .csv, .json or .parquet, a table.")
+        Path | None,
+        opt.file_output("Write fractions: .npy, one array; .csv, .json or .parquet, a table.", "-o", "--out"),
     ] = None,
     save: Annotated[
         Path | None,
