@@ -89,7 +89,7 @@ def run(claim: Claim, attack: Attack, seed: int) -> supervise.Findings:
     while found.counts[attack.counted] < wanted:
         found.take(supervise.run(attack.module, seed, range(first, first + step)))
         first += step
-        claim.say(f"{attack.module}: {found.counts[attack.counted]} of {wanted}")
+        claim.say(f"{attack.module}: {found.counts[attack.counted]} of {attack.wanted}")
     counts = {name: count for name, count in found.counts.items() if "|" not in name}
     claim.row(attack=attack.module, batches=first, violations=len(found.violations), **counts)
     return found

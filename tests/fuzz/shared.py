@@ -10,14 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from tests.fuzz import cells, hostile
-from tests.fuzz.problems import Call, draw_calls, dtype_of, judge_result
+from tests.fuzz.problems import STEPS, Call, draw_calls, dtype_of, judge_result
 from tests.fuzz.supervise import Findings
 from wolfhound import BlendedPairwise, FrankWolfe, Result
 
 THREADS = 8
 ROWS = 2000
 """Atoms: enough that a query takes a while and that screening pays."""
-MOST_STEPS = 200
 
 
 def judge(seed: int, batch: int) -> Iterator[str | Findings]:
@@ -36,7 +35,7 @@ def judge(seed: int, batch: int) -> Iterator[str | Findings]:
 
 def blend(call: Call) -> Call:
     """Solve by the method that asks most; few steps, since it may need tens of thousands of passes."""
-    return call._replace(method=FrankWolfe(BlendedPairwise()), steps=min(call.steps, MOST_STEPS))
+    return call._replace(method=FrankWolfe(BlendedPairwise()), steps=min(call.steps, max(STEPS)))
 
 
 def draw_rows(rng: np.random.Generator, batch: int) -> hostile.Rows:

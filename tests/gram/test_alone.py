@@ -17,7 +17,8 @@ import wolfhound as wh
 from wolfhound.gram import _alone, _small
 from wolfhound.gram._alone import solve_alone
 from wolfhound.gram._alone_kernels import convert
-from wolfhound.gram._units import LOWEST, average, choose_units, round_norm, round_norms
+from wolfhound.gram._proof_kernels import round_norm
+from wolfhound.gram._units import LOWEST, average, choose_units, measure_norms
 
 Array = NDArray[Any]
 
@@ -82,8 +83,9 @@ def test_other_goals_are_reached(atol: float) -> None:
 
 
 def test_one_norm_is_rounded_as_many_are() -> None:
-    squares = np.random.default_rng(1).random(50)
-    assert [round_norm(each, 7) for each in squares.tolist()] == round_norms(squares, 7).tolist()
+    rows = np.random.default_rng(1).random((50, 7))
+    squares = np.einsum("ij,ij->i", rows, rows)
+    assert [round_norm(each, 7) for each in squares.tolist()] == measure_norms(rows).tolist()
 
 
 def outcome(rows: Array, target: Array) -> tuple[Any, ...]:

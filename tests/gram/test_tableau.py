@@ -115,6 +115,15 @@ def test_the_largest_gain(seed: int, columns: int) -> None:
     assert found < 0 or gains[found] >= gains.max() * (1.0 - 2.0**-18)
 
 
+@pytest.mark.parametrize("best", [0, 1, 63, 298])
+def test_of_equal_gains_the_first(best: int) -> None:
+    tab = table.make_tableau(3, 300)
+    tab.lines[PIVOT] = tab.lines[LINEAR] = 1.0
+    tab.lines[LINEAR, best:300] = 2.0
+    tab.lines[LINEAR, 300:] = FAR
+    assert table.find_gain(tab, np.float32(0.0), table.pad(300)) == best
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=64))
 def test_the_median_above_the_least(values: list[float]) -> None:

@@ -32,8 +32,8 @@ def value_of(rows: Array, weights: Array, target: Array, *, at_most_one: bool = 
 def check_proofs(result: ManyResult, targets: Array, atoms: Array, **options: Any) -> None:
     """Every value and lower bound is one, and weights are weights.
 
-    `exclude`: one list per target; `some`: which targets, all unless said (exact numbers take a second
-    for 30,000 atoms).
+    `exclude`: one list per target; `some`: which targets, all unless said (exact numbers are
+    slow over very many atoms).
     """
     exclude, origin = options.get("exclude"), options.get("at_most_one", False)
     atoms, targets = np.asarray(atoms, np.float64), np.asarray(targets, np.float64).reshape(len(result), -1)

@@ -16,7 +16,7 @@ from wolfhound.gram._alone_kernels import convert, meet
 from wolfhound.gram._answers import PROVED, Answers, Rules, make_answers
 from wolfhound.gram._small import Page, make_page, most_active, multiply
 from wolfhound.gram._tableau import make_lines
-from wolfhound.gram._units import LOWEST, average, round_norm
+from wolfhound.gram._units import LOWEST, average
 
 SMALLEST, LARGEST = 1e-60, 1e60
 """Sizes between which nothing over- or underflows that matters."""
@@ -115,8 +115,7 @@ def _solve(desk: Desk, rows: Vector, target: Vector, goals: tuple[float, float])
     if not (SMALLEST < size < LARGEST and _fits(goals[1], -2 * exponent)):
         return None
     atoms, twice = multiply(page, desk.pool, zero=False), 2 * exponent
-    square, first = meet(page.rows, page.squares, chunk.targets[0], chunk.cross[0])
-    chunk.norms[0] = round_norm(square, len(target))
+    chunk.norms[0], first = meet(page.rows, page.squares, chunk.targets[0], chunk.cross[0])
     rules = Rules(goals[0], math.ldexp(goals[1], -twice), len(desk.work.ids) + 1)
     out.value[0] = math.inf
     kernels.solve_chunk(atoms, desk.work, chunk, rules, out)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from wolfhound.core import Vector
-from wolfhound.gram._proof_kernels import dot
+from wolfhound.gram._proof_kernels import dot, round_norm
 from wolfhound.jit import lean_kernel
 
 
@@ -49,13 +49,13 @@ def _measure(rows: Vector, sizes: Vector) -> float:
 
 @lean_kernel
 def meet(rows: Vector, squares: Vector, target: Vector, cross: Vector) -> tuple[float, int]:
-    """Set the products of a target with all rows; return its square, and the row that is nearest."""
+    """Set the products of a target with all rows; return its norm, rounded up, and the nearest row."""
     nearest = 0
     for i in range(len(rows)):
         cross[i] = dot(rows[i], target)
         if 0.5 * squares[i] - cross[i] < 0.5 * squares[nearest] - cross[nearest]:
             nearest = i
-    return dot(target, target), nearest
+    return round_norm(dot(target, target), len(target)), nearest
 
 
 @lean_kernel

@@ -80,6 +80,12 @@ def dot(a: NDArray[Any], b: Vector) -> float:
     return total
 
 
+@lean_kernel
+def round_norm(square: float, d: int) -> float:
+    """Root of a computed square of d entries, rounded up."""
+    return float(np.sqrt(square + d * TINY) * (1.0 + gamma(d + 8)))
+
+
 @lean_fast_kernel
 def copy(out: NDArray[Any], values: Vector) -> None:
     """Set out = values, of whatever type it is."""

@@ -105,7 +105,7 @@ def complete(rows: Vector, gram: Vector, singles: Singles, squares: Vector, norm
     for i in range(len(rows)):
         square = proofs.dot(rows[i], rows[i])
         squares[i] = gram[i, i] = square
-        norms[i] = np.sqrt(square + d * TINY) * (1.0 + proofs.gamma(d + 8))
+        norms[i] = proofs.round_norm(square, d)
         total += square
         proofs.copy(singles[i], gram[i])
     return total

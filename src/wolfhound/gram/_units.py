@@ -90,14 +90,5 @@ def exponent_of(top: float) -> int:
 
 def measure_norms(rows: Vector) -> Vector:
     """Norms of rows in these units, rounded up."""
-    return round_norms(np.einsum("ij,ij->i", rows, rows), rows.shape[1])
-
-
-def round_norms(squares: Vector, d: int) -> Vector:
-    """Roots of computed squares of d entries, rounded up."""
+    squares, d = np.einsum("ij,ij->i", rows, rows), rows.shape[1]
     return np.asarray(np.sqrt(squares + d * TINY) * (1.0 + gamma(d + 8)))
-
-
-def round_norm(square: float, d: int) -> float:
-    """Root of a computed square, as `round_norms` has it."""
-    return math.sqrt(square + d * TINY) * (1.0 + gamma(d + 8))
