@@ -13,7 +13,7 @@ import numpy as np
 from wolfhound.core import Ids, Vector
 from wolfhound.gram import _small_kernels as kernels
 from wolfhound.gram._alone_kernels import convert, meet
-from wolfhound.gram._answers import PROVED, Answers, Rules, make_answers
+from wolfhound.gram._answers import Answers, Rules, make_answers
 from wolfhound.gram._small import Page, make_page, most_active, multiply
 from wolfhound.gram._tableau import make_lines
 from wolfhound.gram._units import LOWEST, average
@@ -119,7 +119,7 @@ def _solve(desk: Desk, rows: Vector, target: Vector, goals: tuple[float, float])
     rules = Rules(goals[0], math.ldexp(goals[1], -twice), len(desk.work.ids) + 1)
     out.value[0] = math.inf
     kernels.solve_chunk(atoms, desk.work, chunk, rules, out)
-    if out.code[0] != PROVED or not out.value[0] < math.inf:
+    if not (out.value[0] < math.inf and out.value[0] - out.lower[0] <= out.goal[0]):
         return None
     k = int(out.support[0])
     held = out.weights[0, :k] > 0.0

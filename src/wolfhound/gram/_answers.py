@@ -13,6 +13,9 @@ from wolfhound.jit import lean_kernel
 
 PROVED, ROUNDING, STALLED, OUT_OF_TIME, LIMITED, UNFOUND, LOST = range(7)
 
+CLOSE = 8.0
+"""A gap of at most so many times its proved rounding is as small as rounding allows."""
+
 
 class Rules(NamedTuple):
     """When a target is done, in the units of the dictionary; most atoms that it may have."""
@@ -23,13 +26,17 @@ class Rules(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """Per target: (m, cap) ids and weights, of which `support`; (m,) all others."""
+    """Per target: (m, cap) ids and weights, of which `support`; (m,) all others.
+
+    `slack` is the part of `value - lower` that is proved to be rounding.
+    """
 
     ids: Ids
     weights: Vector
     support: Ints
     value: Vector
     lower: Vector
+    slack: Vector
     goal: Vector
     code: NDArray[np.int8]
     passes: Ints
@@ -47,11 +54,20 @@ def make_answers(ids: Ids, weights: Vector) -> Answers:
         np.full(m, np.inf),
         np.zeros(m),
         np.zeros(m),
+        np.zeros(m),
         np.zeros(m, np.int8),
         np.zeros(m, np.int64),
         np.zeros(m),
         np.zeros(m, np.int64),
     )
+
+
+def judge(gap: Vector, goal: Vector, slack: Vector) -> NDArray[np.int8]:
+    """Say what gaps are: within the goal, within what rounding is proved to hide, or neither.
+
+    The one place where a target is said to be at the end of rounding: that is a claim, too.
+    """
+    return np.where(gap <= goal, PROVED, np.where(gap <= CLOSE * slack, ROUNDING, STALLED)).astype(np.int8)
 
 
 @lean_kernel

@@ -11,7 +11,7 @@ import numpy as np
 
 from wolfhound.core import Ids, Ints, Matrix, Vector
 from wolfhound.gram import _small_kernels as kernels
-from wolfhound.gram._answers import Answers, Rules, make_answers
+from wolfhound.gram._answers import Answers, Rules, judge, make_answers
 from wolfhound.gram._small_kernels import Dictionary
 from wolfhound.gram._tableau import Singles, make_lines, pad
 from wolfhound.gram._units import Units, choose_units, measure_norms
@@ -90,6 +90,7 @@ class Small(NamedTuple):
         chunk = kernels.Chunk(targets, measure_norms(targets), cross, starts, banned)
         out = make_answers(room.ids[:m], room.weights[:m])
         kernels.solve_chunk(self.atoms, room.work, chunk, rules, out)
+        out.code[:] = judge(out.value - out.lower, out.goal, out.slack)
         if rules.limit < self.cap and (out.support > rules.limit).any():
             kernels.limit_chunk(self.atoms, room.work, chunk, rules, out)
         return out

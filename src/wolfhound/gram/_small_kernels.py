@@ -11,11 +11,11 @@ from wolfhound.core import Ids, Ints, Vector
 from wolfhound.gram import _moves as moves
 from wolfhound.gram import _proof_kernels as proofs
 from wolfhound.gram import _tableau as table
-from wolfhound.gram._answers import LIMITED, PROVED, ROUNDING, STALLED, Answers, Rules, write_sorted
+from wolfhound.gram._answers import LIMITED, STALLED, Answers, Rules, write_sorted
 from wolfhound.gram._proof_kernels import Bracket, Residual
 from wolfhound.gram._tableau import COLUMNS, GAIN, LINEAR, PIVOT, SIZE, STEPS, WEIGHT, Singles, Tableau
 from wolfhound.jit import lean_fast_kernel, lean_kernel
-from wolfhound.rounding import TINY, UNIT
+from wolfhound.rounding import TINY
 
 PATIENCE = 6
 """Exact steps in a row that need not make the gap smaller."""
@@ -333,11 +333,7 @@ def _solve_target(
             break
     write_sorted(room.ids, room.weights, k, out.ids[t], out.weights[t])
     out.support[t], out.value[t], out.lower[t], out.goal[t] = k, value, min(lower, value), goal
-    out.passes[t], out.steps[t] = passes, tab.sizes[STEPS]
-    # A move of the weights by a few units in the last place moves the gap by this.
-    grain = 128.0 * UNIT * atoms.radius * (atoms.radius + norm)
-    left = value - lower
-    out.code[t] = PROVED if left <= goal else ROUNDING if left <= max(8.0 * slack, grain) else STALLED
+    out.slack[t], out.passes[t], out.steps[t] = slack, passes, tab.sizes[STEPS]
 
 
 @lean_kernel
@@ -355,13 +351,13 @@ def _limit_target(
     write_sorted(room.ids, room.weights, k, out.ids[t], out.weights[t])
     out.price[t] = proof.value - out.value[t]
     out.support[t], out.value[t] = k, proof.value
-    if out.value[t] - out.lower[t] > out.goal[t]:
+    if out.code[t] != STALLED and out.value[t] - out.lower[t] > out.goal[t]:
         out.code[t] = LIMITED
 
 
 @lean_kernel
 def solve_chunk(atoms: Dictionary, room: Workspace, chunk: Chunk, rules: Rules, out: Answers) -> None:
-    """Solve all targets of a chunk."""
+    """Solve all targets of a chunk; `judge` says how each ended."""
     for t in range(len(chunk.targets)):
         _solve_target(atoms, room, chunk, rules, out, t)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from wolfhound.atoms import finite_rows
 from wolfhound.core import Hits, Ids, Ints, Oracle, Status, Vector
-from wolfhound.gram._answers import LOST, OUT_OF_TIME, PROVED, ROUNDING, STALLED, UNFOUND, Answers, Rules
+from wolfhound.gram._answers import LOST, OUT_OF_TIME, PROVED, STALLED, UNFOUND, Answers, Rules, judge
 from wolfhound.gram._small import fit_chunk
 from wolfhound.gram._units import Units, choose_units, measure_norms
 from wolfhound.many._fit import Fitter, prove
@@ -173,10 +173,11 @@ class Asked:
 def _judge(state: ChunkState, certified: np.ndarray[tuple[int], np.dtype[np.bool_]], end: int) -> Answers:
     """Say why each target ended."""
     out = state.answers()
-    rounding = certified & (state.gap <= 8.0 * state.slack)
-    stuck = np.where(certified, STALLED, UNFOUND)
-    open_ = np.where((state.flat < FLAT) & (end != STALLED), end, stuck)
-    out.code[:] = np.where(state.gap <= state.ask.goals, PROVED, np.where(rounding, ROUNDING, open_))
+    out.code[:] = judge(state.gap, state.ask.goals, state.slack)
+    unknown = ~certified & (out.code != PROVED)
+    stuck = np.where(unknown, UNFOUND, STALLED)
+    cut = (state.flat < FLAT) & (end != STALLED)
+    out.code[:] = np.where(unknown | (out.code == STALLED), np.where(cut, end, stuck), out.code)
     return out
 
 

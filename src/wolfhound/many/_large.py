@@ -22,7 +22,7 @@ import numpy as np
 
 from wolfhound.atoms import finite_rows
 from wolfhound.core import Atoms, Ids, Ints, Vector
-from wolfhound.gram._answers import OUT_OF_TIME, PROVED, ROUNDING, STALLED, Answers, Rules
+from wolfhound.gram._answers import OUT_OF_TIME, STALLED, Answers, Rules, judge
 from wolfhound.gram._small import MEMORY, fit_chunk
 from wolfhound.gram._tableau import Singles
 from wolfhound.gram._units import Units, measure_norms
@@ -138,11 +138,9 @@ class Large:
         return self.fitter.limit(state, table, rules.limit, out)
 
     def _answers(self, state: ChunkState, late: bool) -> Answers:
-        out, radius = state.answers(), self.sheet.radius
-        least = 128.0 * UNIT * radius * (radius + state.ask.norms)
-        rounding = state.gap <= np.maximum(8.0 * state.slack, least)
-        open_ = np.where(rounding, ROUNDING, np.where(late & (state.flat < FLAT), OUT_OF_TIME, STALLED))
-        out.code[:] = np.where(state.gap <= state.ask.goals, PROVED, open_)
+        out = state.answers()
+        out.code[:] = judge(state.gap, state.ask.goals, state.slack)
+        out.code[(out.code == STALLED) & late & (state.flat < FLAT)] = OUT_OF_TIME
         return out
 
     # ------------------------------------------------ passes

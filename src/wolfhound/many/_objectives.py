@@ -13,21 +13,24 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from wolfhound.atoms import as_atoms, finite_rows
 from wolfhound.core import INNER, Atoms, Hits, Ids, Matrix, Objective, Oracle, Start, State, Status, Vector
+from wolfhound.gram._answers import CLOSE, judge
 from wolfhound.many._given import Excluded
-from wolfhound.many._portion import Portion, join_portions, make_unsolved
+from wolfhound.many._portion import ENDS, Portion, join_portions, make_unsolved
 from wolfhound.many.result import CODES, ManyResult
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.objectives.quadratic import LeastSquares, SquaredDistance
 from wolfhound.pulse import Cut
-from wolfhound.rounding import gamma
+from wolfhound.rounding import TINY, gamma
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import kind, require
+
+T = TypeVar("T")
 
 TOGETHER = 32
 """Objectives that share passes; each keeps some thousand rows."""
@@ -85,14 +88,21 @@ def lift_shared(objectives: Sequence[Objective], atoms: Atoms, memory: float) ->
     return Lifted(np.stack([each.response for each in squares]), as_atoms(lifted), off)
 
 
-def widen(result: ManyResult, off: float) -> dict[str, Any]:
-    """Values, bounds and codes for atoms that may be off by so much."""
+def widen(value: Vector, lower: Vector, off: Vector | float) -> tuple[Vector, Vector]:
+    """Value and bound of a squared distance whose atoms and target may be off by so much, together."""
     up, down = 1.0 + 1e-15, 1.0 - 1e-15
-    far = np.sqrt(2.0 * result.value) * up + off
-    near = np.maximum(np.sqrt(2.0 * result.lower) * down - off, 0.0)
-    value, lower = 0.5 * far * far * up * up, 0.5 * near * near * down * down
-    lost = (result.codes == CODES[Status.GAP_REACHED]) & (value - lower > result.goal)
-    return {"value": value, "lower": lower, "codes": np.where(lost, CODES[Status.ROUNDING], result.codes)}
+    far = np.sqrt(2.0 * value) * up + off
+    near = np.maximum(np.sqrt(2.0 * lower) * down - off, 0.0)
+    return 0.5 * far * far * up * up + TINY, np.maximum(0.5 * near * near * down * down - TINY, 0.0)
+
+
+def widen_result(result: ManyResult, off: float) -> dict[str, Any]:
+    """Values, bounds and codes of a result for atoms that may be off by so much."""
+    value, lower = widen(result.value, result.lower, off)
+    gap, rounding = value - lower, (value - result.value) + (result.lower - lower)
+    lost = (result.codes == CODES[Status.GAP_REACHED]) & (gap > result.goal)
+    codes = np.where(lost, ENDS[judge(gap, result.goal, rounding)], result.codes)
+    return {"value": value, "lower": lower, "codes": codes}
 
 
 # ---------------------------------------------------------------- shared passes
@@ -227,6 +237,24 @@ class ObjectiveGoals(NamedTuple):
     over: Callable[[], bool]
 
 
+def run_together(oracle: Oracle, runs: Sequence[Callable[[Oracle], T]]) -> list[T]:
+    """Let each run ask the oracle from a thread of its own: what they ask at a time is one question."""
+    meeting = Meeting(oracle, len(runs))
+
+    def run(i: int) -> T:
+        try:
+            return runs[i](_Seat(meeting, i))
+        finally:
+            meeting.leave()
+
+    with one_blas_thread(), ThreadPoolExecutor(len(runs)) as pool:
+        try:
+            return list(pool.map(run, range(len(runs))))
+        except BaseException:
+            meeting.stop()
+            raise
+
+
 def solve_objectives(
     objectives: Sequence[Objective], oracle: Oracle, excluded: Excluded, wanted: ObjectiveGoals, first: int
 ) -> Portion:
@@ -244,43 +272,56 @@ def solve_objectives(
         Of each.
     """
     starts, banned = excluded.read(first, first + len(objectives))
-    meeting = Meeting(oracle, len(objectives))
 
-    def run(i: int) -> Portion:
-        try:
-            return _minimise(objectives[i], _Seat(meeting, i), banned[starts[i] : starts[i + 1]], wanted)
-        finally:
-            meeting.leave()
+    def begin(i: int) -> Callable[[Oracle], Portion]:
+        return lambda oracle: _minimise(objectives[i], oracle, banned[starts[i] : starts[i + 1]], wanted)
 
-    with one_blas_thread(), ThreadPoolExecutor(len(objectives)) as pool:
-        try:
-            return join_portions(list(pool.map(run, range(len(objectives)))))
-        except BaseException:
-            meeting.stop()
-            raise
+    return join_portions(run_together(oracle, [begin(i) for i in range(len(objectives))]))
 
 
-def _minimise(objective: Objective, oracle: _Seat, banned: Ids, wanted: ObjectiveGoals) -> Portion:
+def _minimise(objective: Objective, oracle: Oracle, banned: Ids, wanted: ObjectiveGoals) -> Portion:
     """One objective, as `minimize` does it."""
-    method, rng = FullyCorrective(), np.random.default_rng(0)
+    method = FullyCorrective()
     ids = wanted.pool[~np.isin(wanted.pool, banned)]
     if not len(ids):  # of an objective that may use few atoms, all of which are others
         ids = np.setdiff1d(np.arange(oracle.atoms.shape[0]), banned)[: len(wanted.pool)]
     require(len(ids) > 0, "exclude", "fewer than all atoms", f"{len(banned)} atoms")
     rows = finite_rows(oracle.atoms, ids)
     none = Start(ids=ids[:0], weights=np.empty(0), rows=rows[:0], pool_ids=ids, pool=rows, exclude=banned)
-    start = method.begin(objective, none, rng)
+    start = method.begin(objective, none, np.random.default_rng(0))
     goal = max(wanted.atol, wanted.rtol * _measure_scale(objective, start) if wanted.rtol > 0.0 else 0.0)
+    ended = run_method(method, objective, oracle, start, goal=goal, over=wanted.over)
+    return make_unsolved(1, Status.MAX_SECONDS) if ended is None else _as_portion(ended, goal)
+
+
+class Ended(NamedTuple):
+    """The state of least value, the last one, and why the run ended there."""
+
+    best: State
+    last: State
+    status: Status
+
+
+def run_method(
+    method: FullyCorrective,
+    objective: Objective,
+    oracle: Oracle,
+    start: Start,
+    *,
+    goal: float,
+    over: Callable[[], bool],
+) -> Ended | None:
+    """Run a method to a gap of `goal`, or until time is over; None if it had no state by then."""
     best: State | None = None
     last: State | None = None
     status = None
     try:
-        for state in method.states(objective, oracle, start, goal=goal, rng=rng):
+        for state in method.states(objective, oracle, start, goal=goal, rng=np.random.default_rng(0)):
             if state.kind == INNER:
                 continue
             last = state
             best = state if best is None or state.value <= best.value else best
-            status = _judge(best, state, goal, wanted.over)
+            status = _judge(best, state, goal, over)
             if status is not None:
                 break
     except Cut as cut:
@@ -290,11 +331,12 @@ def _minimise(objective: Objective, oracle: _Seat, banned: Ids, wanted: Objectiv
             raise
         status = Status.LOST
     if best is None or last is None:
-        return make_unsolved(1, Status.MAX_SECONDS)
-    if status is None:
-        rounding = best.value - last.lower <= 8.0 * best.slack < math.inf
+        return None
+    if status is None or status is Status.ROUNDING:
+        # What a method takes for rounding is not proved to be.
+        rounding = best.value - last.lower <= CLOSE * best.slack < math.inf
         status = Status.ROUNDING if rounding else Status.STALLED
-    return _as_portion(best, last, goal, status)
+    return Ended(best, last, status)
 
 
 def _judge(best: State, state: State, goal: float, over: Callable[[], bool]) -> Status | None:
@@ -316,13 +358,20 @@ def _measure_scale(objective: Objective, start: Start) -> float:
     return max(scale, float(np.median(values) - values.min()) if len(values) else 0.0, 0.0)
 
 
-def _as_portion(best: State, last: State, goal: float, status: Status) -> Portion:
-    order = np.lexsort((best.ids, -best.weights))
-    order = order[best.weights[order] > 0.0]
+def sort_atoms(state: State) -> tuple[Ids, Vector]:
+    """Atoms of positive weight and their weights, the largest first, equal ones by id."""
+    order = np.lexsort((state.ids, -state.weights))
+    order = order[state.weights[order] > 0.0]
+    return state.ids[order], state.weights[order]
+
+
+def _as_portion(ended: Ended, goal: float) -> Portion:
+    best, last, status = ended
+    ids, weights = sort_atoms(best)
     return Portion(
-        np.array([0, len(order)]),
-        best.ids[order],
-        best.weights[order],
+        np.array([0, len(ids)]),
+        ids,
+        weights,
         np.array([best.value]),
         np.array([min(last.lower, best.value)]),
         np.array([goal]),

@@ -20,18 +20,21 @@ from wolfhound.gram._answers import (
     UNFOUND,
     Answers,
     Rules,
+    judge,
 )
 from wolfhound.gram._units import Units
 from wolfhound.many.result import CODES
+from wolfhound.rounding import LEAST
 
-_CODES = np.zeros(7, np.int8)
-_CODES[PROVED] = CODES[Status.GAP_REACHED]
-_CODES[ROUNDING] = CODES[Status.ROUNDING]
-_CODES[STALLED] = CODES[Status.STALLED]
-_CODES[OUT_OF_TIME] = CODES[Status.MAX_SECONDS]
-_CODES[LIMITED] = CODES[Status.FINISHED]
-_CODES[UNFOUND] = CODES[Status.NOT_FOUND]
-_CODES[LOST] = CODES[Status.LOST]
+ENDS = np.zeros(7, np.int8)
+ENDS[PROVED] = CODES[Status.GAP_REACHED]
+ENDS[ROUNDING] = CODES[Status.ROUNDING]
+ENDS[STALLED] = CODES[Status.STALLED]
+ENDS[OUT_OF_TIME] = CODES[Status.MAX_SECONDS]
+ENDS[LIMITED] = CODES[Status.FINISHED]
+ENDS[UNFOUND] = CODES[Status.NOT_FOUND]
+ENDS[LOST] = CODES[Status.LOST]
+"""What a code of the compiled loops is called in a result."""
 
 
 class Portion(NamedTuple):
@@ -109,13 +112,17 @@ def _convert(units: Units, found: Answers, over: Ints, targets: Vector, wanted: 
     held = (np.arange(wide) < found.support[:, None]) & (weights > 0.0) & (ids != wanted.zero)
     value, lower = units.square_up(found.value), units.square_down(found.lower)
     goal = units.square_up(found.goal)
-    codes = _CODES[found.code]
+    codes = ENDS[found.code]
+    slack = units.square_up(found.slack) + 2.0 * LEAST
     if over.any():
         _widen(units, over, targets, value, lower)
-        codes[over > 0] = CODES[Status.ROUNDING]
+        far = over > 0
+        slack[far] = value[far] - lower[far]  # all of it is rounding
+        codes[far] = ENDS[judge(value - lower, goal, slack)][far]
     lower = np.minimum(lower, value)
     # In the caller's units both may have been rounded, by underflow.
-    codes[(found.code == PROVED) & (value - lower > goal)] = CODES[Status.ROUNDING]
+    lost = (found.code == PROVED) & (value - lower > goal)
+    codes[lost] = ENDS[judge(value - lower, goal, slack)][lost]
     return Portion(
         np.concatenate([[0], np.cumsum(held.sum(axis=1))]),
         ids[held],
@@ -172,6 +179,28 @@ def mark_skipped(portion: Portion, skipped: NDArray[np.bool_]) -> Portion:
             np.where(skipped, getattr(none, name), getattr(portion, name))
             for name in ("value", "lower", "goal", "codes", "passes", "price")
         ),
+    )
+
+
+def pick_answer(portion: Portion, i: int) -> Portion:
+    """Return the answer of one target."""
+    here = slice(portion.indptr[i], portion.indptr[i + 1])
+    rest = (column[i : i + 1] for column in portion[3:])
+    return Portion(np.array([0, here.stop - here.start]), portion.ids[here], portion.weights[here], *rest)
+
+
+def replace_answers(portion: Portion, where: Sequence[int], answers: Sequence[Portion]) -> Portion:
+    """Put other answers, one each, in the place of those of some targets."""
+    ends = portion.indptr[1:-1]
+    ids, weights = np.split(portion.ids, ends), np.split(portion.weights, ends)
+    rest = [column.copy() for column in portion[3:]]
+    for i, answer in zip(where, answers, strict=True):
+        ids[i], weights[i] = answer.ids, answer.weights
+        for column, other in zip(rest, answer[3:], strict=True):
+            column[i] = other[0]
+    sizes = [len(each) for each in ids]
+    return Portion(
+        np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(ids), np.concatenate(weights), *rest
     )
 
 

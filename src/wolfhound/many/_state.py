@@ -75,7 +75,7 @@ class ChunkState:
         out = make_answers(np.empty((m, wide), np.int64), np.empty((m, wide)))
         self.write(out, np.arange(m))
         out.value[:], out.lower[:], out.goal[:] = self.value, self.lower, self.ask.goals
-        out.passes[:] = self.passes
+        out.slack[:], out.passes[:] = self.slack, self.passes
         return out
 
 

@@ -25,6 +25,7 @@ from wolfhound.many._portion import (
     mark_skipped,
     solve_portion,
 )
+from wolfhound.many._second import WAITING, SecondOpinion
 from wolfhound.many.result import CODES
 from wolfhound.many.stream import Stream, digest, open_stream
 from wolfhound.threads import map_ordered
@@ -88,6 +89,7 @@ class ManyJob:
     excluded: Excluded
     wanted: Goals
     stream: Stream | None
+    second: SecondOpinion
 
     @property
     def group(self) -> int:
@@ -106,6 +108,11 @@ class ManyJob:
         starts, banned = self.excluded.read(*here)
         rows, good = self.targets.read(*here), self.targets.good[slice(*here)]
         return mark_skipped(solve_portion(self.regime, rows, starts, banned, self.wanted), ~good)
+
+    def reconsider(self, span: Span, portion: Portion) -> Iterator[Portion]:
+        """Solve what stalled again, by rounds; those that wait for theirs are INTERRUPTED."""
+        rows = self.targets.read(span.start, span.stop)
+        return self.second.rounds(portion, rows, *self.excluded.read(span.start, span.stop))
 
     def size(self, start: int) -> int:
         """Targets of the group that begins at a target."""
@@ -160,9 +167,13 @@ def open_out(
 
 @dataclass(slots=True)
 class _Log:
-    """What is finished: groups that are written are counted, others kept."""
+    """What is finished, groups that are written counted and others kept; who is told of it."""
 
     job: ManyJob
+    clock: Clock
+    callback: Callable[[ManyState], bool | None] | None
+    began: float = field(default_factory=time.perf_counter)
+    before: int = 0
     done: int = 0
     proved: int = 0
     written: set[int] = field(default_factory=set)
@@ -174,6 +185,7 @@ class _Log:
         if portion is not None:
             self.written.add(start)
             self._count(portion)
+            self.before = self.done
 
     def add(self, span: Span, portion: Portion) -> None:
         """Note a chunk; a group that is whole is written."""
@@ -191,6 +203,33 @@ class _Log:
         self.done += len(portion.value)
         self.proved += int((portion.codes == CODES[Status.GAP_REACHED]).sum())
 
+    def look(self) -> Status | None:
+        """Tell the callback how far the run is; return why to stop, if so."""
+        total, seconds = len(self.job.targets.rows), time.perf_counter() - self.began
+        state = ManyState(
+            done=self.done, total=total, proved=self.proved, seconds=seconds, before=self.before
+        )
+        if self.callback is not None and self.callback(state):
+            return Status.STOPPED
+        return Status.MAX_SECONDS if self.clock.over() else None
+
+    def take(self, span: Span, portion: Portion) -> Status | None:
+        """Note a chunk, after second opinions on what stalled in it; return why to stop, if so."""
+        ended: Status | None = None
+        waiting = portion.codes == CODES[Status.STALLED]
+        try:
+            for found in self.job.reconsider(span, portion):
+                portion, waiting = found, found.codes == WAITING
+                ended = self.look() if waiting.any() else None
+                if ended is not None:
+                    break
+        except KeyboardInterrupt:
+            ended = Status.INTERRUPTED
+        if ended is not None:
+            portion = portion._replace(codes=np.where(waiting, np.int8(CODES[ended]), portion.codes))
+        self.add(span, portion)
+        return self.look() if ended is None else ended
+
     def portions(self, starts: range, status: Status) -> Iterator[Portion]:
         """All groups in order; chunks that were not solved end with the status."""
         for start in starts:
@@ -205,24 +244,17 @@ class _Log:
 
 def run(job: ManyJob, clock: Clock, callback: Callable[[ManyState], bool | None] | None) -> Iterator[Portion]:
     """Solve the chunks in order; give all groups, those that there is no time for unsolved."""
-    began, total = time.perf_counter(), len(job.targets.rows)
-    starts = range(0, total, job.group)
-    log = _Log(job)
+    starts = range(0, len(job.targets.rows), job.group)
+    log = _Log(job, clock, callback)
     for start in starts:
         log.read(start)
-    before = log.done
     spans = [span for start in starts if start not in log.written for span in job.spans(start)]
     status = Status.INTERRUPTED
     with contextlib.suppress(KeyboardInterrupt), _stop(_solve_all(job, spans), clock) as solved:
         for span, portion in zip(spans, solved, strict=False):
-            log.add(span, portion)
-            now = time.perf_counter() - began
-            state = ManyState(done=log.done, total=total, proved=log.proved, seconds=now, before=before)
-            if callback is not None and callback(state):
-                status = Status.STOPPED
-                break
-            if clock.over():
-                status = Status.MAX_SECONDS
+            ended = log.take(span, portion)
+            if ended is not None:
+                status = ended
                 break
     return log.portions(starts, status)
 

@@ -19,6 +19,7 @@ from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, draw_some, finge
 from wolfhound.core import Atoms, AtomsLike, Ids, Objective, Oracle
 from wolfhound.encoding import TableAtoms
 from wolfhound.gram._small import MEMORY, build_small, weigh_small
+from wolfhound.gram._units import Units
 from wolfhound.many._given import (
     Excluded,
     Targets,
@@ -33,9 +34,10 @@ from wolfhound.many._objectives import (
     is_list_of_objectives,
     lift_shared,
     read_objectives,
-    widen,
+    widen_result,
 )
 from wolfhound.many._portion import Goals, Portion, TargetSolver, join_portions
+from wolfhound.many._second import SecondOpinion
 from wolfhound.many.result import ManyResult
 from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, run, run_objectives
 from wolfhound.many.stream import check_out, join_on_disk
@@ -167,9 +169,9 @@ def minimize_many(
         pool = _draw_pool(n, d, rng, excluded)
         regime = _choose(oracle, rng, pool, origin=origin, memory=memory, clock=clock)
     wanted = Goals(rtol, atol, most, n if origin else -1)
-    kind = "exact" if isinstance(oracle, EXACT) else type(oracle).__name__
-    stream = open_out(out, (given, excluded, wanted, regime), begun, identity, oracle=kind)
-    job = ManyJob(regime, given, excluded, wanted, stream)
+    stream = open_out(out, (given, excluded, wanted, regime), begun, identity, oracle=_name(oracle))
+    second = _choose_second(oracle, regime, pool, wanted, memory=memory, clock=clock)
+    job = ManyJob(regime, given, excluded, wanted, stream, second)
     portions = run(job, clock, callback)
     whole = join_portions(list(portions)) if stream is None else join_on_disk(stream.folder, portions)
     return _result(whole, given, source, identity, began, priced=most is not None)
@@ -197,7 +199,7 @@ def _minimize_list(
     if lifted is not None:
         left = max(clock.deadline - time.perf_counter(), 0.0)
         result = minimize_many(lifted.targets, lifted.atoms, max_seconds=left, **options)
-        return replace(result, **widen(result, lifted.off), atoms=source, fingerprint=identity)
+        return replace(result, **widen_result(result, lifted.off), atoms=source, fingerprint=identity)
     for name in ("at_most_one", "max_atoms"):
         validate.require(not options[name], name, "left out with objectives of this kind", options[name])
     began, m = time.perf_counter(), len(objectives)
@@ -255,6 +257,20 @@ def _choose(
 
     atoms = ConcatAtoms([source, np.zeros((1, d), source.dtype)]) if origin else source
     return build_large(atoms, pool, rng, zero=origin, memory=memory, over=clock.over)
+
+
+def _choose_second(
+    oracle: Oracle, regime: TargetSolver, pool: Ids, wanted: Goals, *, memory: float, clock: Clock
+) -> SecondOpinion:
+    """What is read anyway is read in the units of the regime; another oracle is asked as it is."""
+    exact = isinstance(oracle, EXACT)
+    units = regime.units if exact else Units(np.zeros(oracle.atoms.shape[1]), 0)
+    return SecondOpinion(oracle, units, exact, pool, wanted, memory, clock.over)
+
+
+def _name(oracle: Oracle) -> str:
+    """What kind of oracle answers, as a folder of answers says it."""
+    return "exact" if isinstance(oracle, EXACT) else type(oracle).__name__
 
 
 def _result(
