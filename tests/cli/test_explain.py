@@ -209,7 +209,7 @@ def many_points(folder: Path) -> Path:
 def test_no_time_leaves_targets_unproved(run: Run, many_points: Path) -> None:
     ran = run("explain", "atoms.npy", "--targets", "many.npy", "--max-seconds", "0", "--summary", "all.csv")
     assert ran.code == 1
-    assert ran.out.splitlines()[-1].startswith("256 of 300 targets proved")
+    assert ran.out.splitlines()[-1].startswith("256 of 300 targets are proved")
     assert "... 280 more: --out and --summary write all" in ran.out
     with open("all.csv", newline="") as file:
         table = list(csv.DictReader(file))

@@ -137,7 +137,8 @@ def test_skip_solves_the_others(targets: Any, bad: int) -> None:
     alone = wh.minimize_many([targets[i] for i in good], ATOMS)
     assert result.status[bad] is Status.SKIPPED
     assert np.isnan(result.x(bad)).all()
-    assert not result.success
+    assert result.success  # as asked
+    assert f"{len(good):,} of {len(targets):,} targets are proved" in repr(result)
     assert np.array_equal(result.value[good], alone.value)
     assert np.array_equal(result.weights, alone.weights)
 
@@ -197,6 +198,14 @@ def test_few_atoms_at_a_price() -> None:
     check_proofs(few, TARGETS, ATOMS)
     limited = free.support > 2
     assert set(few.status[limited]) == {Status.FINISHED}
+    proved = int((few.gap <= few.goal).sum())
+    assert few.success
+    assert 0 < proved < len(few)
+    assert few.verdict() == (
+        f"12 of 12 targets are solved with at most 2 atoms; {proved} {'is' if proved == 1 else 'are'} proved"
+        f" best of that size; at most {few.gap.max():.3g} above the best without the limit"
+    )
+    assert few.verdict() in repr(few)
     assert (few.price[~limited] == 0.0).all()
     assert few.success
     best = wh.minimize_many(TARGETS, ATOMS, max_atoms=1)

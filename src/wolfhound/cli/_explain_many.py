@@ -89,10 +89,9 @@ class ManyExplained(NamedTuple):
             console.print()
         if len(result) > SHOWN:
             console.print(f"[dim]... {len(result) - SHOWN:,} more: --out and --summary write all[/]")
-        proved = int((result.gap <= result.goal).sum())
         support = result.support.mean() if len(result) else 0.0
         console.print(
-            f"[bold]{proved:,} of {len(result):,} targets proved[/] to the wanted gap,"
+            f"[bold]{result.verdict()}[/],"
             f" {support:.3g} atoms each on average, {output.seconds_text(result.seconds)}"
         )
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wolfhound import readers
 from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
-from wolfhound.many.result import STATUSES, ManyResult
+from wolfhound.many.result import CODES, STATUSES, ManyResult
 
 if TYPE_CHECKING:
     from wolfhound.many.run import ManyState
@@ -99,15 +99,8 @@ def count_statuses(result: ManyResult) -> dict[str, int]:
     return {name: n for name, n in zip(NAMES.tolist(), counts, strict=True) if n}
 
 
-def exit_code(result: ManyResult, *, skip: bool = False) -> int:
-    """130 if it was interrupted; 0 if all was done, but for what was to be passed over."""
-    found = {STATUSES[code] for code in np.unique(result.codes)}
-    if Status.INTERRUPTED in found:
+def exit_code(result: ManyResult) -> int:
+    """130 if it was interrupted; 0 if all was done as asked."""
+    if (result.codes == CODES[Status.INTERRUPTED]).any():
         return 130
-    return 0 if is_done(result, skip=skip) else 1
-
-
-def is_done(result: ManyResult, *, skip: bool = False) -> bool:
-    """Whether all was done as asked: with `skip`, also what was to be passed over."""
-    found = {STATUSES[code] for code in np.unique(result.codes)}
-    return all(status.success or (skip and status is Status.SKIPPED) for status in found)
+    return 0 if result.success else 1

@@ -119,7 +119,7 @@ def explain(
         require(checkpoint is None, "--checkpoint", "given with one `--target`", "`--targets`; see --save")
         found = explain_many(rows, targets, exclude_self=exclude_self, skip=skip, out=save, **goal)
         found.deliver(outputs, summary, as_json=as_json, top=top)
-        raise Exit(many.exit_code(found.result, skip=skip))
+        raise Exit(many.exit_code(found.result))
     for given, option_name in ((summary, "--summary"), (save, "--save"), (skip or None, "--skip")):
         require(given is None, option_name, "given with `--targets` only", "`--target`")
     wanted = _targets(rows, target or [], exclude_self)

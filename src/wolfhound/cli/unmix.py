@@ -90,8 +90,8 @@ def unmix(
     title = f"all {len(result):,} pixels of {Path(cube).name}, by {Path(library).name}"
     outputs.write(lambda path: _write_fractions(path, result, known), figure=lambda: result.plot(title=title))
     outputs.tell(result, names=known)
-    output.show(as_json, lambda: _document(result, skip=skip), lambda: output.print_plain(repr(result)))
-    raise Exit(many.exit_code(result, skip=skip))
+    output.show(as_json, lambda: _document(result), lambda: output.print_plain(repr(result)))
+    raise Exit(many.exit_code(result))
 
 
 def _write_fractions(path: Path, result: ManyResult, names: Sequence[str] | None) -> None:
@@ -110,12 +110,14 @@ def _places(result: ManyResult) -> dict[str, NDArray[Any]]:
     return dict(zip(("row", "column"), np.unravel_index(pixels, result.shape), strict=True))
 
 
-def _document(result: ManyResult, *, skip: bool) -> dict[str, object]:
+def _document(result: ManyResult) -> dict[str, object]:
     solved = np.isfinite(result.value)
     return {
         "targets": len(result),
         "shape": list(result.shape),
-        "success": many.is_done(result, skip=skip),
+        "success": result.success,
+        "proved": int((result.gap <= result.goal).sum()),
+        "verdict": result.verdict(),
         "status": many.count_statuses(result),
         "largest_gap": float(result.gap[solved].max(initial=0.0)),
         "mean_distance": float(result.distance[solved].mean()) if solved.any() else math.nan,

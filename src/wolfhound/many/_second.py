@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from wolfhound._budget import fit_memory
 from wolfhound.atoms import ConcatAtoms, MappedAtoms, as_atoms, finite_rows
-from wolfhound.core import Atoms, Ids, Ints, Matrix, Oracle, Start, Status, Vector
+from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Oracle, Start, Status, Vector
 from wolfhound.gram._answers import judge
 from wolfhound.gram._small import MEMORY
 from wolfhound.gram._units import Units, measure_norms
@@ -130,22 +130,19 @@ class SecondOpinion:
             yield found
 
     def _prepare(self) -> Exact | None:
-        """Make the oracle once, when a target first needs it; None if there is none.
-
-        There may be too little memory, and an oracle of the caller's does not know the origin.
-        """
-        if self._exact is not None or (not self.moved and self.wanted.zero >= 0):
+        """Make the oracle once, when a target first needs it; None if there is no memory for it."""
+        if self._exact is not None:
             return self._exact
+        oracle, together = self.oracle, TOGETHER
+        given, (n, d) = _add_origin(oracle.atoms), oracle.atoms.shape
         if not self.moved:
-            oracle, together = self.oracle, TOGETHER
+            oracle = WithOrigin(oracle, given) if self.wanted.zero >= 0 else oracle
         else:
-            given, (n, d) = self.oracle.atoms, self.oracle.atoms.shape
-            if self.wanted.zero >= 0:
-                given = ConcatAtoms([given, np.zeros((1, d), given.dtype)])
+            given = given if self.wanted.zero >= 0 else oracle.atoms
             atoms: Atoms = MappedAtoms(given, self.units.convert, d)
             if 8 * n * d <= min(KEPT, self.memory / 8.0):
                 atoms = as_atoms(atoms.take(np.arange(atoms.shape[0])))
-            oracle, together = Scan(atoms), TOGETHER
+            oracle = Scan(atoms)
             if self.memory < MEMORY:
                 try:
                     oracle, together = fit_memory(atoms, METHOD, self.memory / 4.0)[0], 1
@@ -179,7 +176,7 @@ class SecondOpinion:
             return old._replace(codes=np.array([CODES[Status.MAX_SECONDS]], np.int8))
         ids, weights = sort_atoms(ended.best)
         value, lower = np.array([ended.best.value]), np.array([max(ended.last.lower, 0.0)])
-        far, near = widen(value, lower, self._doubt(one.target, len(ids)))
+        far, near = widen(value, lower, self._doubt(one.target, float(value[0]), len(ids)))
         slack = self.units.square_up(ended.best.slack + (far - value) + (lower - near))
         far, near = self.units.square_up(far), np.maximum(old.lower, self.units.square_down(near))
         full = np.minimum(old.value - old.price, far)
@@ -197,21 +194,51 @@ class SecondOpinion:
         passes = old.passes + math.ceil(ended.last.passes)
         return old._replace(lower=near, codes=codes, passes=passes, price=np.maximum(old.value - full, 0.0))
 
-    def _doubt(self, target: Vector, k: int) -> float:
+    def _doubt(self, target: Vector, value: float, k: int) -> float:
         """At most how far rows and target in our units, and a mixture of k, are from the true ones.
 
-        Entries are off by a unit of themselves, and those of rows are at most 1. The weight of
-        the origin is left out: the others sum to what they do.
+        Entries that were moved are off by a unit of themselves, and those of rows are at most 1. The
+        weight of the origin is left out of an answer: the others sum to what they do.
         """
-        if not self.moved:
-            return 0.0
-        d = len(target)
-        size = math.sqrt(d) * (1.0 + gamma(8))
-        doubt = UNIT * (size + float(measure_norms(target[None])[0])) + 2 * d * TINY
+        d, norm, doubt = len(target), float(measure_norms(target[None])[0]), 0.0
+        size = norm + math.sqrt(2.0 * value)
+        if self.moved:
+            size = math.sqrt(d) * (1.0 + gamma(8))
+            doubt = UNIT * (size + norm) + 2 * d * TINY
         if self.wanted.zero >= 0:
             origin = float(measure_norms(self.units.convert(np.zeros((1, d))))[0])
             doubt += gamma(8 * k + 8) * (size + origin)
         return 1.01 * doubt
+
+
+class WithOrigin(NamedTuple):
+    """An oracle of the caller's, and the origin as one more atom: the last of `atoms`."""
+
+    oracle: Oracle
+    atoms: Atoms
+
+    def query(
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
+    ) -> Hits:
+        """Ask; the origin has score 0, and comes last among equals."""
+        n, m = self.oracle.atoms.shape[0], len(queries)
+        hits = self.oracle.query(queries, k=min(k, n), thresholds=thresholds, exclude=exclude)
+        scores = np.concatenate([hits.scores, np.zeros((m, 1))], axis=1)
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        ids = np.concatenate([hits.ids, np.full((m, 1), n)], axis=1)
+        slots = np.concatenate([hits.slots, np.full((m, 1), len(hits.rows))], axis=1)
+        return replace(
+            hits,
+            ids=np.take_along_axis(ids, order, axis=1),
+            scores=np.take_along_axis(scores, order, axis=1),
+            bounds=np.maximum(hits.bounds, 0.0),
+            rows=np.concatenate([hits.rows, np.zeros((1, hits.rows.shape[1]), hits.rows.dtype)]),
+            slots=np.take_along_axis(slots, order, axis=1),
+        )
+
+
+def _add_origin(atoms: Atoms) -> Atoms:
+    return ConcatAtoms([atoms, np.zeros((1, atoms.shape[1]), atoms.dtype)])
 
 
 def _plan(one: OneTarget, over: Callable[[], bool]) -> Callable[[Oracle], Ended | None]:

@@ -73,13 +73,14 @@ class ManyResult(Shown):
     codes : (m,) int8
         Why each ended; `status` says it in full.
     passes : (m,) int64
-        How often all atoms were priced for it, or an oracle was asked.
+        How often all atoms were priced for it, or an oracle was asked, second opinions included.
     seconds : float
         Time that all took.
     shape : tuple of int
         Of the targets: (m,), or (rows, columns) of a cube.
     price : (m,), optional
-        With `max_atoms`: by how much f grew because no more atoms were allowed.
+        With `max_atoms`: by how much f grew because no more atoms were allowed. Such a target ends
+        with `Status.FINISHED`, unless it is proved without the limit.
     fingerprint : Fingerprint
         Of the atoms; `load` compares it.
     atoms : optional
@@ -123,8 +124,9 @@ class ManyResult(Shown):
 
     @property
     def success(self) -> bool:
-        """Whether every target was done as asked."""
-        return all(STATUSES[code].success for code in np.unique(self.codes))
+        """Whether every target was done as asked: one that `skip` was to pass over is, too."""
+        found = {STATUSES[code] for code in np.unique(self.codes)}
+        return all(status.success or status is Status.SKIPPED for status in found)
 
     @property
     def support(self) -> Ints:
@@ -222,6 +224,27 @@ class ManyResult(Shown):
         """How many targets ended how, the most frequent first."""
         return Counter(STATUSES[code] for code in self.codes.tolist()).most_common()
 
+    def verdict(self) -> str:
+        """Return one sentence: what was done, and what is proved of it.
+
+        With `max_atoms`, `lower` is still a bound without that limit: a set of so many atoms is
+        proved best of its size where the gap to it is at most the goal.
+        """
+        m = len(self)
+        proved = int((self.gap <= self.goal).sum())
+        rounding = int((self.codes == CODES[Status.ROUNDING]).sum())
+        if self.price is None:
+            beside = f", {rounding:,} as far as rounding allows" if rounding else ""
+            return f"{proved:,} of {m:,} targets are proved to the wanted gap{beside}"
+        solved = np.isin(self.codes, [CODES[status] for status in STATUSES if status.success])
+        size = int(self.support.max(initial=0))
+        shown = {0: "none is", 1: "1 is"}.get(proved, f"{proved:,} are")
+        far = float(self.gap[solved].max(initial=0.0))
+        return (
+            f"{int(solved.sum()):,} of {m:,} targets are solved with at most {size:,} atoms; "
+            f"{shown} proved best of that size; at most {far:.3g} above the best without the limit"
+        )
+
     def summary(self) -> Summary:
         """Return how many were proved, how far, and at what cost."""
         m = len(self)
@@ -231,6 +254,7 @@ class ManyResult(Shown):
         passes = f"{self.passes.mean():.3g}" if m else "0"
         mean, most = self.support.mean() if m else 0, self.support.max(initial=0)
         lines = (
+            ("proved", self.verdict()),
             ("gap/goal", self._histogram()),
             ("support", f"{mean:.3g} atoms on average, {most:,} at most"),
             ("cost", f"{self.seconds:.3g} s, {each:.3g} us and {passes} passes per target"),

@@ -1,0 +1,223 @@
+"""Second opinions: what stalls in the compiled loops is finished in float64, and says so truly."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import wolfhound as wh
+from tests.many.judge import check_proofs
+from tests.many.test_asked import Watched
+from tests.many.test_many import same
+from wolfhound.core import Status
+from wolfhound.gram._answers import CLOSE, PROVED, ROUNDING, STALLED, judge
+from wolfhound.many import _second
+from wolfhound.many._objectives import widen_result
+from wolfhound.many.result import STATUSES
+from wolfhound.many.run import ManyState
+from wolfhound.many.solve import SMALL
+
+Array = NDArray[Any]
+
+
+def near_a_line(seed: int, *, n: int = SMALL + 50, d: int = 10, noise: float = 1e-6) -> tuple[Array, Array]:
+    """Atoms near a line, and targets some times their spread away: float32 passes hide their goals."""
+    rng = np.random.default_rng(seed)
+    atoms = np.outer(rng.standard_normal(n), rng.standard_normal(d)) + noise * rng.standard_normal((n, d))
+    return atoms, atoms.mean(axis=0) + 3.0 * rng.standard_normal((6, d)) * atoms.std(axis=0)
+
+
+@pytest.fixture
+def no_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody gives a second opinion."""
+    monkeypatch.setattr(_second.SecondOpinion, "_prepare", lambda self: None)
+
+
+@pytest.mark.usefixtures("no_second")
+@pytest.mark.parametrize("seed", range(3))
+def test_the_compiled_loops_alone_stall_and_say_so(seed: int) -> None:
+    atoms, targets = near_a_line(seed)
+    result = wh.minimize_many(targets, atoms)
+    assert Status.STALLED in set(result.status)
+    assert not result.success
+    assert (result.gap[result.status == Status.STALLED] > result.goal[result.status == Status.STALLED]).all()
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e8])
+@pytest.mark.parametrize("noise", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("n", [200, SMALL + 50])
+def test_nearly_collinear_atoms_are_proved(n: int, noise: float, offset: float) -> None:
+    for seed in range(3):
+        atoms, targets = near_a_line(seed, n=n, noise=noise)
+        atoms, targets = atoms + offset, targets + offset
+        result = wh.minimize_many(targets, atoms)
+        assert set(result.status) == {Status.GAP_REACHED}
+        assert (result.gap <= result.goal).all()
+        check_proofs(result, targets, atoms, some=range(seed, seed + 1))
+
+
+@pytest.mark.parametrize(
+    "options", [{"at_most_one": True}, {"exclude": np.arange(400)}, {"max_atoms": 1}, {"max_memory": "40MB"}]
+)
+def test_options_hold_for_second_opinions(options: dict[str, Any]) -> None:
+    atoms, targets = near_a_line(1)
+    result = wh.minimize_many(targets, atoms, **options)
+    excluded = [options.get("exclude", [])] * len(targets)
+    origin = options.get("at_most_one", False)
+    assert result.success
+    assert result.support.max() <= options.get("max_atoms", len(atoms))
+    check_proofs(result, targets, atoms, exclude=excluded, at_most_one=origin, some=range(2))
+
+
+def test_second_opinions_leave_the_price_of_a_limit() -> None:
+    atoms, targets = near_a_line(2)
+    free, few = wh.minimize_many(targets, atoms), wh.minimize_many(targets, atoms, max_atoms=1)
+    assert few.price is not None
+    np.testing.assert_allclose(few.value - few.price, free.value, rtol=1e-6)
+    assert (few.gap <= few.price + few.goal).all()
+    assert set(few.status) <= {Status.FINISHED, Status.GAP_REACHED}
+
+
+def test_no_second_opinion_depends_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_second, "TOGETHER", 3)
+    atoms, targets = near_a_line(3)
+    answers = []
+    for threads in (1, 2, 4):
+        wh.set_threads(threads)
+        answers.append(wh.minimize_many(np.tile(targets, (30, 1)), atoms))
+    wh.set_threads(None)
+    assert answers[0].success
+    assert same(answers[0], answers[1])
+    assert same(answers[0], answers[2])
+
+
+def test_second_opinions_are_counted_as_passes() -> None:
+    atoms, targets = near_a_line(0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_second.SecondOpinion, "_prepare", lambda self: None)
+        first = wh.minimize_many(targets, atoms)
+    result = wh.minimize_many(targets, atoms)
+    again = first.status == Status.STALLED
+    assert (result.passes[again] > first.passes[again]).all()
+    np.testing.assert_array_equal(result.passes[~again], first.passes[~again])
+
+
+class Ending:
+    """A callback that ends the run when it is called for the second time."""
+
+    def __init__(self, end: Any) -> None:
+        self.calls, self.end = 0, end
+
+    def __call__(self, state: ManyState) -> bool:
+        self.calls += 1
+        return bool(self.calls == 2 and self.end())
+
+
+def interrupt() -> bool:
+    """As Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [(lambda: True, Status.STOPPED), (interrupt, Status.INTERRUPTED)],
+    ids=["stop", "ctrl-c"],
+)
+def test_a_run_that_is_cut_between_second_opinions_goes_on(
+    end: Any, status: Status, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_second, "TOGETHER", 1)
+    atoms, targets = near_a_line(0)
+    whole = wh.minimize_many(targets, atoms)
+    cut = wh.minimize_many(targets, atoms, out=tmp_path / "run", callback=Ending(end))
+    # Those that had their turn are decided, others have points, and wait.
+    assert status in set(cut.status)
+    assert Status.STALLED not in set(cut.status)
+    assert np.isfinite(cut.value).all()
+    assert not cut.success
+    again = wh.minimize_many(targets, atoms, out=tmp_path / "run")
+    assert same(whole, again)
+    assert again.success
+
+
+def test_no_time_is_not_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    atoms, targets = near_a_line(0, n=200)
+    monkeypatch.setattr("wolfhound.gram._small.judge", lambda gap, goal, slack: np.full(len(gap), STALLED))
+    result = wh.minimize_many(targets, atoms, max_seconds=0.0)
+    assert set(result.status) == {Status.MAX_SECONDS}
+    assert set(wh.minimize_many(targets, atoms).status) == {Status.GAP_REACHED}
+
+
+@pytest.mark.parametrize("at_most_one", [False, True])
+def test_an_oracle_gives_its_own_second_opinion(at_most_one: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    atoms, targets = near_a_line(0, n=200)
+    targets[3:] *= 0.1
+    watched = Watched(wh.Scan(atoms))
+    stalled = lambda gap, goal, slack: np.full(len(gap), STALLED, np.int8)  # noqa: E731
+    monkeypatch.setattr("wolfhound.many._asked.judge", stalled)
+    result = wh.minimize_many(targets, watched, at_most_one=at_most_one)
+    assert set(result.status) == {Status.GAP_REACHED}
+    check_proofs(result, targets, atoms, at_most_one=at_most_one)
+    assert len(watched.asked) == result.passes.max()
+
+
+# ---------------------------------------------------------------- what rounding is
+
+
+@pytest.mark.parametrize(
+    ("gap", "goal", "slack", "code"),
+    [
+        (1.0, 1.0, 0.0, PROVED),
+        (1.0, 0.5, 1.0 / CLOSE, ROUNDING),
+        (1.0, 0.0, 1.0, ROUNDING),
+        (1.0, 0.5, 0.99 / CLOSE, STALLED),
+        (np.inf, 0.0, 1.0, STALLED),
+        (np.inf, np.inf, 1.0, PROVED),
+    ],
+)
+def test_rounding_is_what_is_proved_to_be(gap: float, goal: float, slack: float, code: int) -> None:
+    assert judge(np.array([gap]), np.array([goal]), np.array([slack])).tolist() == [code]
+
+
+@pytest.mark.parametrize("rtol", [1e-13, 0.0])
+@pytest.mark.parametrize("n", [40, SMALL + 50])
+def test_goals_beyond_rounding_end_within_it(n: int, rtol: float) -> None:
+    for seed in range(3):
+        atoms, targets = near_a_line(seed, n=n, noise=0.1)
+        result = wh.minimize_many(targets, atoms, rtol=rtol)
+        sizes = np.linalg.norm(atoms, axis=1).max() + np.linalg.norm(targets, axis=1)
+        # Products of 10 entries and mixtures of up to 11 rows: some hundred units, 8 times.
+        assert (result.gap <= 8.0 * 400.0 * 2.0**-53 * sizes**2).all()
+        assert set(result.status) <= {Status.GAP_REACHED, Status.ROUNDING}
+
+
+def test_targets_beyond_all_numbers_are_rounding_unless_that_was_asked() -> None:
+    atoms, target = 1e-10 * np.random.default_rng(0).standard_normal((20, 3)), np.full((1, 3), 1e149)
+    assert wh.minimize_many(target, atoms).status[0] is Status.ROUNDING
+    found = wh.minimize_many(target, atoms, atol=1e290)
+    assert found.status[0] is Status.GAP_REACHED
+    assert found.gap[0] <= 1e290
+
+
+@pytest.mark.parametrize(
+    ("off", "status"), [(0.0, Status.GAP_REACHED), (1e-9, Status.STALLED), (1e-3, Status.ROUNDING)]
+)
+def test_what_lifting_loses_is_rounding_only_if_it_is_the_most(off: float, status: Status) -> None:
+    atoms, targets = near_a_line(0, n=40, noise=0.1)
+    result = wh.minimize_many(targets[:1], atoms)
+    tight = wh.ManyResult(
+        **{
+            name: getattr(result, name)
+            for name in ("indptr", "ids", "weights", "codes", "passes", "seconds", "shape")
+        },
+        value=result.lower + 1e-6 * result.lower,
+        lower=result.lower,
+        goal=1e-6 * result.lower * (1.0 + 1e-6),
+    )
+    found = widen_result(tight, off * float(np.sqrt(2.0 * result.lower[0])))
+    assert STATUSES[found["codes"][0]] is status
