@@ -106,7 +106,7 @@ def test_the_text_names_distance_atoms_and_proof(run: Run, folder: Path) -> None
     assert lines[2].split()[1] == "more"
     assert lines[3].startswith("distance ")
     assert "proved gap" in lines[3]
-    assert lines[-1].startswith("3 of 3 targets proved")
+    assert lines[-1].startswith("3 of 3 targets are proved")
 
 
 def test_no_atoms_are_printed_for_top_0(run: Run, folder: Path) -> None:

@@ -80,6 +80,28 @@ def test_shadow_and_skip(run: Run, cube: Array) -> None:
     assert json.loads(ran.out)["success"] is True
 
 
+@pytest.mark.parametrize("dead", [0, 1], ids=["all", "skip"])
+def test_few_atoms_are_told_alike_everywhere(dead: int, run: Run, cube: Array, rows: Array) -> None:
+    cube = cube + 0.3 * np.random.default_rng(1).standard_normal(cube.shape)
+    cube.reshape(12, 5)[:dead] = np.nan
+    np.save("noisy.npy", cube)
+    few = wh.minimize_many(cube, rows, max_atoms=2, skip=True)
+    said = few.verdict()
+    assert said.startswith(f"{12 - dead} of 12 targets are solved with at most 2 atoms; ")
+    options = ("noisy.npy", "--library", "atoms.npy", "--max-atoms", "2", "--skip")
+    ran = run("unmix", *options, "--report", "page.html")
+    assert ran.code == 0
+    assert said in words(ran.out)
+    page = Path("page.html").read_text()
+    assert said in page
+    assert "DONE AS ASKED" in page
+    assert "ALL PROVED" not in page
+    document = json.loads(run("unmix", *options, "--json").out)
+    proved = int((few.gap <= few.goal).sum())
+    assert (document["success"], document["proved"], document["verdict"]) == (few.success, proved, said)
+    assert few.success
+
+
 def test_a_run_is_saved_and_goes_on(run: Run, cube: Array, rows: Array) -> None:
     assert run("unmix", "cube.npy", "--library", "atoms.npy", "--save", "run").code == 0
     assert wh.load("run", rows).success

@@ -135,7 +135,7 @@ def draw_target(rng: np.random.Generator, rows: hostile.Array) -> hostile.Array:
     points = rows.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         away = points.mean(axis=0) + 3.0 * rng.standard_normal(points.shape[1]) * points.std(axis=0)
-    return np.clip(np.nan_to_num(away), -1e300, 1e300)
+    return np.asarray(np.clip(np.nan_to_num(away), -1e300, 1e300))
 
 
 class Rules(NamedTuple):
@@ -203,7 +203,8 @@ def bound_rounding(rows: hostile.Array, target: hostile.Array, k: int) -> float:
         radius = float(np.sqrt((centred * centred).sum(axis=1)).max())
         far = float(np.sqrt((away * away).sum()))
         units = 8.0 * (12.0 * k + 6.0 * rows.shape[1] + 120.0) * UNIT
-        return min(units * (radius + far) * (2.0 * radius + far) + UNDERFLOW, float(np.finfo(np.float64).max))
+        found = units * (radius + far) * (2.0 * radius + far) + UNDERFLOW
+        return min(float(found), float(np.finfo(np.float64).max))
 
 
 def _mix(rows: hostile.Array, weights: hostile.Array, origin: bool) -> list[Fraction]:

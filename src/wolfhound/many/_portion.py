@@ -51,6 +51,10 @@ class Portion(NamedTuple):
     price: Vector
 
 
+_EACH = Portion._fields[3:]
+"""Columns with one entry per target."""
+
+
 class TargetSolver(Protocol):
     """A way to solve targets."""
 
@@ -175,33 +179,29 @@ def mark_skipped(portion: Portion, skipped: NDArray[np.bool_]) -> Portion:
         np.concatenate([[0], np.cumsum(sizes)]),
         portion.ids[kept],
         portion.weights[kept],
-        *(
-            np.where(skipped, getattr(none, name), getattr(portion, name))
-            for name in ("value", "lower", "goal", "codes", "passes", "price")
-        ),
+        *(np.where(skipped, getattr(none, name), getattr(portion, name)) for name in _EACH),
     )
 
 
 def pick_answer(portion: Portion, i: int) -> Portion:
     """Return the answer of one target."""
     here = slice(portion.indptr[i], portion.indptr[i + 1])
-    rest = (column[i : i + 1] for column in portion[3:])
-    return Portion(np.array([0, here.stop - here.start]), portion.ids[here], portion.weights[here], *rest)
+    columns: dict[str, Any] = {name: getattr(portion, name)[i : i + 1] for name in _EACH}
+    size = np.array([0, here.stop - here.start])
+    return Portion(indptr=size, ids=portion.ids[here], weights=portion.weights[here], **columns)
 
 
 def replace_answers(portion: Portion, where: Sequence[int], answers: Sequence[Portion]) -> Portion:
     """Put other answers, one each, in the place of those of some targets."""
     ends = portion.indptr[1:-1]
     ids, weights = np.split(portion.ids, ends), np.split(portion.weights, ends)
-    rest = [column.copy() for column in portion[3:]]
+    columns: dict[str, Any] = {name: getattr(portion, name).copy() for name in _EACH}
     for i, answer in zip(where, answers, strict=True):
         ids[i], weights[i] = answer.ids, answer.weights
-        for column, other in zip(rest, answer[3:], strict=True):
-            column[i] = other[0]
-    sizes = [len(each) for each in ids]
-    return Portion(
-        np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(ids), np.concatenate(weights), *rest
-    )
+        for name, column in columns.items():
+            column[i] = getattr(answer, name)[0]
+    starts = np.cumsum([0, *map(len, ids)])
+    return Portion(indptr=starts, ids=np.concatenate(ids), weights=np.concatenate(weights), **columns)
 
 
 def join_portions(portions: Sequence[Portion]) -> Portion:
