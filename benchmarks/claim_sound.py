@@ -7,8 +7,9 @@ ten storages), every objective, method and oracle, judged in integers and ration
 numbers, in mpmath where logarithms are needed: f(weights) <= value, lower <= the
 least exact value known (for quadratics the exact minimum), GAP_REACHED and ROUNDING
 only where true, weights on the simplex, ids in range and distinct, errors clear and
-for extreme numbers only. *Many*: the same for targets of `minimize_many`, and for the compiled solve of a
-small `minimize`. *Bounds*: every finite bound of every oracle against the
+for extreme numbers only. *Many*: the same for targets of `minimize_many`, also over nearly
+dependent atoms in mixed units and far from the origin, with every status judged, and for the
+compiled solve of a small `minimize`. *Bounds*: every finite bound of every oracle against the
 exact best score; scores, ids and rows, too. *Shared*: eight threads on one oracle.
 *Designs*: proved efficiencies of designs over hostile candidates, against other designs in 120
 digits, and bounds of forms. *Forged*: saved folders damaged or forged with right checksums,

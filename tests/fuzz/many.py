@@ -19,6 +19,7 @@ from tests.fuzz import cells, exact, hostile
 from tests.fuzz.problems import RTOLS, UNDERFLOW, Call, draw_rows, refuse, solve
 from tests.fuzz.supervise import Findings
 from wolfhound import ManyResult, Scan, Status, minimize_many
+from wolfhound.core import Atoms, Hits
 from wolfhound.rounding import UNIT
 
 ROUNDS = 6
@@ -102,6 +103,21 @@ def draw_alone(rng: np.random.Generator, rows: hostile.Rows, label: str) -> Iter
             )
 
 
+class Passed(NamedTuple):
+    """An oracle of the caller's: asked as it is, in the units of its atoms."""
+
+    oracle: Scan
+
+    @property
+    def atoms(self) -> Atoms:
+        """The atoms that are searched."""
+        return self.oracle.atoms
+
+    def query(self, queries: hostile.Array, **options: Any) -> Hits:
+        """Pass the question on."""
+        return self.oracle.query(queries, **options)
+
+
 def solve_many(found: Findings, label: str, rng: np.random.Generator, rows: hostile.Rows) -> None:
     """Draw targets, solve them in one call, and judge."""
     m = int(rng.integers(1, 3 if len(rows.values) > 1000 else TARGETS))
@@ -114,17 +130,18 @@ def solve_many(found: Findings, label: str, rng: np.random.Generator, rows: host
         "max_atoms": int(rng.integers(1, 4)) if rng.random() < 0.2 else None,
         "seed": int(rng.integers(1 << 31)),
     }
+    asked = bool(rng.random() < 0.2)
     try:
-        result = minimize_many(targets, rows.given, **options)
+        result = minimize_many(targets, Passed(Scan(rows.given)) if asked else rows.given, **options)
     except Exception as error:
         refuse(found, label, error, np.concatenate([targets, rows.values.astype(np.float64)]))
         return
     found.counts["targets"] += m
     for i in range(m):
         found.counts[result.status[i].name] += 1
-        rules = Rules(banned[i], options["at_most_one"], options["max_atoms"])
+        rules = Rules(banned[i], options["at_most_one"], options["max_atoms"], asked)
         wrong = judge_target(result, i, targets[i], rows.values, rules)
-        settings = {name: value for name, value in options.items() if name != "exclude"}
+        settings = {name: value for name, value in options.items() if name != "exclude"} | {"asked": asked}
         found.violations.extend(f"{label}, target {i}, {settings}: {text}" for text in wrong)
 
 
@@ -139,11 +156,12 @@ def draw_target(rng: np.random.Generator, rows: hostile.Array) -> hostile.Array:
 
 
 class Rules(NamedTuple):
-    """What a target may use: not these ids, the origin too, at most so many atoms."""
+    """What a target may use: not these ids, the origin too, at most so many atoms; if an oracle was asked."""
 
     banned: hostile.Array
     origin: bool
     most: int | None
+    asked: bool
 
 
 def judge_target(
@@ -167,7 +185,7 @@ def judge_target(
         wrong.append(f"f(weights) {float(at)!r} > value {result.value[i]!r}")
     if Fraction(float(result.lower[i])) > least:
         wrong.append(f"lower {result.lower[i]!r} > min f {float(least)!r}")
-    size = bound_rounding(everything, target, len(ids))
+    size = bound_rounding(everything, target, len(ids), moved=not rules.asked)
     return wrong + judge_status(result, i, size, limited=rules.most is not None)
 
 
@@ -190,15 +208,15 @@ def price_of(result: ManyResult, i: int) -> float:
     return 0.0 if result.price is None else float(result.price[i])
 
 
-def bound_rounding(rows: hostile.Array, target: hostile.Array, k: int) -> float:
+def bound_rounding(rows: hostile.Array, target: hostile.Array, k: int, *, moved: bool) -> float:
     """The largest gap that rounding can keep open, with room: of float64 sums about the atoms' middle.
 
-    The products of d entries and mixtures of k rows each lose so many units, and 8 times that is
-    still said to be rounding.
+    An oracle scores atoms where they are: about the origin, not `moved`. The products of d entries and
+    mixtures of k rows each lose so many units, and 8 times that is still said to be rounding.
     """
     points = rows.astype(np.float64)
     with np.errstate(over="ignore", under="ignore"):
-        middle = points.mean(axis=0)
+        middle = points.mean(axis=0) * moved
         centred, away = points - middle, np.asarray(target, np.float64) - middle
         radius = float(np.sqrt((centred * centred).sum(axis=1)).max())
         far = float(np.sqrt((away * away).sum()))

@@ -16,7 +16,7 @@ from tests.many.test_asked import Watched
 from tests.many.test_many import same
 from wolfhound.core import Status
 from wolfhound.gram._answers import CLOSE, PROVED, ROUNDING, STALLED, judge
-from wolfhound.many import _second
+from wolfhound.many import _portion, _second
 from wolfhound.many._objectives import widen_result
 from wolfhound.many.result import STATUSES
 from wolfhound.many.run import ManyState
@@ -145,25 +145,45 @@ def test_a_run_that_is_cut_between_second_opinions_goes_on(
     assert again.success
 
 
-def test_no_time_is_not_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def all_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every target is said to stall in the compiled loops."""
+
+    def stall(gap: Array, goal: Array, slack: Array) -> Array:
+        return np.full(len(gap), STALLED, np.int8)
+
+    monkeypatch.setattr(_portion, "judge", stall)
+
+
+@pytest.mark.usefixtures("all_stall")
+def test_no_time_is_not_a_stall() -> None:
     atoms, targets = near_a_line(0, n=200)
-    monkeypatch.setattr("wolfhound.gram._small.judge", lambda gap, goal, slack: np.full(len(gap), STALLED))
     result = wh.minimize_many(targets, atoms, max_seconds=0.0)
     assert set(result.status) == {Status.MAX_SECONDS}
     assert set(wh.minimize_many(targets, atoms).status) == {Status.GAP_REACHED}
 
 
 @pytest.mark.parametrize("at_most_one", [False, True])
-def test_an_oracle_gives_its_own_second_opinion(at_most_one: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oracle_gives_its_own_second_opinion(at_most_one: bool, request: pytest.FixtureRequest) -> None:
     atoms, targets = near_a_line(0, n=200)
     targets[3:] *= 0.1
-    watched = Watched(wh.Scan(atoms))
-    stalled = lambda gap, goal, slack: np.full(len(gap), STALLED, np.int8)  # noqa: E731
-    monkeypatch.setattr("wolfhound.many._asked.judge", stalled)
-    result = wh.minimize_many(targets, watched, at_most_one=at_most_one)
+    alone, twice = Watched(wh.Scan(atoms)), Watched(wh.Scan(atoms))
+    once = wh.minimize_many(targets, alone, at_most_one=at_most_one)
+    request.getfixturevalue("all_stall")
+    result = wh.minimize_many(targets, twice, at_most_one=at_most_one)
     assert set(result.status) == {Status.GAP_REACHED}
     check_proofs(result, targets, atoms, at_most_one=at_most_one)
-    assert len(watched.asked) == result.passes.max()
+    assert (result.passes > once.passes).all()
+    assert len(twice.asked) > len(alone.asked)
+
+
+@pytest.mark.parametrize("rtol", [1e-6, 1e-13])
+def test_numbers_that_underflow_are_judged_as_they_are_given(rtol: float) -> None:
+    rng = np.random.default_rng(0)
+    for power in range(-175, -155):
+        atoms, targets = 10.0**power * rng.standard_normal((5, 3)), 10.0**power * rng.standard_normal((8, 3))
+        result = wh.minimize_many(targets, atoms, rtol=rtol, at_most_one=True)
+        assert ((result.gap <= result.goal) == (result.status == Status.GAP_REACHED)).all()
 
 
 # ---------------------------------------------------------------- what rounding is

@@ -116,17 +116,14 @@ def _convert(units: Units, found: Answers, over: Ints, targets: Vector, wanted: 
     held = (np.arange(wide) < found.support[:, None]) & (weights > 0.0) & (ids != wanted.zero)
     value, lower = units.square_up(found.value), units.square_down(found.lower)
     goal = units.square_up(found.goal)
-    codes = ENDS[found.code]
-    slack = units.square_up(found.slack) + 2.0 * LEAST
-    if over.any():
+    slack, ended = units.square_up(found.slack) + 2.0 * LEAST, over > 0
+    if ended.any():
         _widen(units, over, targets, value, lower)
-        far = over > 0
-        slack[far] = value[far] - lower[far]  # all of it is rounding
-        codes[far] = ENDS[judge(value - lower, goal, slack)][far]
+        slack[ended] = (value - lower)[ended]  # all of it is rounding
     lower = np.minimum(lower, value)
-    # In the caller's units both may have been rounded, by underflow.
-    lost = (found.code == PROVED) & (value - lower > goal)
-    codes[lost] = ENDS[judge(value - lower, goal, slack)][lost]
+    # In the caller's units all may have been rounded, by underflow: what holds there is said.
+    ended |= np.isin(found.code, (PROVED, ROUNDING, STALLED))
+    codes = ENDS[np.where(ended, judge(value - lower, goal, slack), found.code)]
     return Portion(
         np.concatenate([[0], np.cumsum(held.sum(axis=1))]),
         ids[held],

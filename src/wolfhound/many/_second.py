@@ -167,7 +167,8 @@ class SecondOpinion:
             pool=exact.pool[usable],
             exclude=banned,
         )
-        return OneTarget(target, banned, t, self.units.square_in(float(found.goal[t])), start)
+        # Half of the goal is left for what moving rows into our units loses.
+        return OneTarget(target, banned, t, 0.5 * self.units.square_in(float(found.goal[t])), start)
 
     def _combine(self, found: Portion, one: OneTarget, ended: Ended | None) -> Portion:
         """What both opinions prove of a target."""
@@ -189,7 +190,7 @@ class SecondOpinion:
         codes = ENDS[judge(full - np.minimum(near, full), old.goal, slack)]
         if codes[0] == CODES[Status.STALLED]:
             codes = np.array([CODES[ended.status if ended.status in CUT else Status.STALLED]], np.int8)
-        elif old.value > full and old.value - near > old.goal:
+        elif full < old.value < math.inf and old.value - near > old.goal:
             codes = np.array([CODES[Status.FINISHED]], np.int8)
         passes = old.passes + math.ceil(ended.last.passes)
         return old._replace(lower=near, codes=codes, passes=passes, price=np.maximum(old.value - full, 0.0))
