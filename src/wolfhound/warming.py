@@ -43,7 +43,6 @@ def warm_up() -> int:
         for dtype in (np.float32, np.float64):
             rows = rng.standard_normal((3000, 8)).astype(dtype)
             minimize(SquaredDistance(2.0 * rows[0]), rows)
-            minimize(SquaredDistance(2.0 * rows[0]), rows[:20])  # few atoms go a way of their own
             minimize(Logistic(rng.standard_normal((9, 8)), np.repeat([-1.0, 1.0, 1.0], 3)), rows)
             herd(rows, 8)
             _ask_often(rows)
