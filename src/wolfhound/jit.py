@@ -89,6 +89,9 @@ def _compile(function: Callable[P, R], compile_: Any) -> Callable[P, R]:
     compiled: Any = compile_(function)
     if compiled is not function:  # NUMBA_DISABLE_JIT leaves it as it is
         compiled._cache = _KernelCache(function)
+        # numba compiles f(x, 0) beside f(x, i), for the literal; nobody here wants that.
+        plain = compiled.compile
+        compiled.compile = lambda types: plain(tuple(map(numba.types.unliteral, types)))
     kept: Callable[P, R] = compiled
     return kept
 

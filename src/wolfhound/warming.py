@@ -19,10 +19,11 @@ from wolfhound.mixtures.npmle import npmle
 from wolfhound.mixtures.weights import fit_weights
 from wolfhound.objectives.glm import Logistic
 from wolfhound.objectives.quadratic import SquaredDistance
+from wolfhound.oracles._question import OFTEN
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
-from wolfhound.oracles.scan import OFTEN, Scan
+from wolfhound.oracles.scan import Scan
 from wolfhound.solve import minimize
 
 
