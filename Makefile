@@ -1,7 +1,9 @@
-# Everything runs in .venv, made on first use and again when pyproject.toml or constraints.txt change.
+# Everything runs in .venv, made on first use and again when pyproject.toml or constraints.txt change:
+# BASE is the package as a user installs it, STAMP what tests and documentation need beside it.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BASE := $(VENV)/.base
 STAMP := $(VENV)/.stamp
 CODE := $(wildcard src tests benchmarks examples tools)
 
@@ -11,15 +13,20 @@ CODE := $(wildcard src tests benchmarks examples tools)
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml constraints.txt
+$(BASE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "wolfhound needs Python 3.11 or newer. Got $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12" >&2; exit 1; }
-	@echo "installing into $(VENV) ..."
+	@echo "installing wolfhound into $(VENV) (about a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(STAMP): $(BASE)
+	@echo "installing what tests and documentation need into $(VENV) (some minutes) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
-demo: $(STAMP)  ## explain one word by a mixture of others, with proof
+demo: $(BASE)  ## explain one word by a mixture of others, with proof
 	@$(BIN)/wolfhound demo
 
 check: lint  ## lint, then the quick tests: the inner loop of development

@@ -12,8 +12,6 @@ patches    100,000 mixtures of the measured reflectances of 190 patches x 81 ban
            third of its time, and we take two thirds of ours)
 placebos   500 units x 500 periods, each by all others: all proved, in one call, at least 5
            times less per unit than a loop of `minimize`
-small      `minimize` alone, 50 atoms x 60: under 0.5 ms, for SquaredDistance and for
-           LeastSquares of 80 observations; beside the ordinary run, method=FullyCorrective()
 
 Protocol: one thread by default; kernels are compiled before; the loop, nnls and the
 gradient are timed on a random sample (30 targets, 2,000 pixels), in this process,
@@ -37,7 +35,7 @@ from rig import Claim, held_threads
 from spectra import make_library, make_pixels, unmix_by_gradient, unmix_by_nnls
 
 import wolfhound as wh
-from wolfhound.core import Ids, Objective
+from wolfhound.core import Ids
 
 T = TypeVar("T")
 
@@ -71,7 +69,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             "unmixing": judge_unmixing,
             "patches": judge_patches,
             "placebos": judge_placebos,
-            "small": judge_small,
         }.items():
             if claim.wants(name):
                 judge(claim, name, sizes)
@@ -209,30 +206,6 @@ def judge_placebos(claim: Claim, name: str, sizes: Sizes) -> None:
     claim.holds(
         f"{name}: gaps hold when checked again", check(result, units, units, {}, exclude=np.arange(n))
     )
-
-
-def judge_small(claim: Claim, name: str, sizes: Sizes) -> None:
-    """A small problem alone, by default and by the ordinary run."""
-    rng = np.random.default_rng(5)
-    atoms, target = rng.standard_normal((50, 60)), 0.5 * rng.standard_normal(60)
-    problems: dict[str, Objective] = {
-        "SquaredDistance": wh.SquaredDistance(target),
-        "LeastSquares": wh.LeastSquares(rng.standard_normal((80, 60)), rng.standard_normal(80)),
-    }
-    for kind, objective in problems.items():
-        taken: dict[str, list[float]] = {"default": [], "ordinary run": []}
-        proved = True
-        for _ in range(4 * sizes.loop):
-            for way, method in zip(taken, (None, wh.FullyCorrective()), strict=True):
-                for _ in range(3):  # the last of three: nobody starts with the other's caches
-                    seconds, result = clock(lambda: wh.minimize(objective, atoms, method=method))  # noqa: B023
-                taken[way].append(seconds)
-                proved &= result.success
-        for way, times in taken.items():
-            add_row(claim, f"{name}, {kind}", f"minimize, {way}", atoms, (1, float(np.median(times)), 1.0))
-        claim.holds(f"{name}: {kind}, proved", proved)
-        milliseconds = 1e3 * float(np.median(taken["default"]))
-        claim.at_most(f"{name}: {kind}, milliseconds", milliseconds, 0.5, full_size=True)
 
 
 # ---------------------------------------------------------------- checking

@@ -7,6 +7,7 @@ import math
 import pickle
 import threading
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pandas as pd
 import pytest
 import torch
 
+from tests.fuzz import exact
 from wolfhound import (
     ArrayAtoms,
     Away,
@@ -380,3 +382,15 @@ def test_the_result_says_what_was_solved() -> None:
 def test_a_mixture_may_have_any_dimension() -> None:
     rows = np.random.default_rng(0).random((30, 7))
     assert minimize(MixtureLikelihood(), rows, atol=1e-9).success
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 1), (5, 1), (3, 3)])
+def test_the_smallest_problems_are_proved(shape: tuple[int, int]) -> None:
+    rows = np.random.default_rng(0).standard_normal(shape)
+    target = np.full(shape[1], 0.3)
+    result = minimize(SquaredDistance(target), rows, atol=1e-9)
+    least = exact.least_half_square(rows, None, target)
+    here = exact.half_square(exact.images(None, exact.mix(rows[result.ids], result.weights)), target)
+    assert Fraction(result.lower) <= least
+    assert here.low <= Fraction(result.value)
+    assert result.gap <= result.goal

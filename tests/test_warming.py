@@ -3,10 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+from typing import Any
 
+import numpy as np
 import pytest
+
+import wolfhound as wh
+from wolfhound import jit
 
 SCRIPT = """
 import gc
@@ -18,7 +24,7 @@ def ready():
     kernels = [each for each in gc.get_objects() if isinstance(each, Dispatcher)]
     return {(each.py_func.__name__, str(one)) for each in kernels for one in each.signatures}
 
-wh.warm_up()
+wh.warm_up("minimize", "herd")
 before = ready()
 rng = np.random.default_rng(1)
 for dtype in (np.float32, np.float64):
@@ -26,7 +32,7 @@ for dtype in (np.float32, np.float64):
     wh.minimize(wh.SquaredDistance(3.0 * rows[0]), rows)
     wh.minimize(wh.Huber(rng.standard_normal((30, 6)), rng.standard_normal(30)), rows)
     wh.herd(rows, 40)
-print(len(before) > 10, sorted(ready() - before), wh.warm_up())
+print(len(before) > 10, sorted(ready() - before), wh.warm_up("minimize", "herd"))
 """
 
 
@@ -34,3 +40,47 @@ print(len(before) > 10, sorted(ready() - before), wh.warm_up())
 def test_the_calls_after_it_compile_and_load_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr) == ("True [] 0", "")
+
+
+def test_an_oracle_is_asked() -> None:
+    asked = wh.Audited(wh.Scan(np.eye(3)), every=1)
+    wh.warm_up(asked)
+    assert asked.audits > 1
+
+
+@pytest.mark.parametrize("what", ["few", 3])
+def test_what_is_not_known_is_refused_before_anything_is_compiled(what: Any) -> None:
+    with pytest.raises(ValueError, match=f"`what` must be an oracle, or one of minimize, .* Got {what}"):
+        wh.warm_up("herd", what)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("terminal", "quiet", "said"), [(Terminal, False, 1), (Terminal, True, 0), (io.StringIO, False, 0)]
+)
+def test_long_compiling_is_said_once_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, terminal: type[io.StringIO], quiet: bool, said: int
+) -> None:
+    stderr, timer = terminal(), jit._Timer()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setattr(jit, "_PATIENCE", -1.0)
+    monkeypatch.setenv("WOLFHOUND_QUIET", "1") if quiet else monkeypatch.delenv("WOLFHOUND_QUIET", False)
+    for _ in range(3):
+        timer.on_start(None)
+        timer.on_end(None)
+    assert stderr.getvalue().count("wolfhound compiles its kernels once") == said
+
+
+def test_a_display_that_says_it_itself_is_not_spoken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = Terminal()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setattr(jit, "_PATIENCE", -1.0)
+    monkeypatch.setattr(jit._TIMER, "_said", False)
+    with jit.on_compile(lambda: None):
+        jit._TIMER.on_start(None)
+        jit._TIMER.on_end(None)
+    assert stderr.getvalue() == ""

@@ -69,7 +69,7 @@ MANY = {
 
 
 def many() -> str:
-    """Many targets beside a loop of `minimize` and nnls, and small problems beside the ordinary run."""
+    """Many targets beside a loop of `minimize` and nnls."""
     found = spread_rows(read_rows("claim_many"), ["problem"], "method")
     lines = []
     for name, what in MANY.items():
@@ -78,14 +78,7 @@ def many() -> str:
         rivals = [_each(line.get(rival)) for rival in ("loop of minimize", "scipy nnls")]
         lines.append([f"{show(ours['targets'])} {what}", ours["atoms"], f"**{_each(ours)}**", *rivals])
     heads = ["targets", "atoms", "per target, all proved", "a loop of `minimize`", "nnls with a row of ones"]
-    near, fit = (found[(f"small, {name}",)] for name in ("SquaredDistance", "LeastSquares"))
-    cells = [_each(line[f"minimize, {way}"]) for way in ("default", "ordinary run") for line in (near, fit)]
-    return f"{draw(heads, lines)}\n\n{SMALL.format(*cells)}"
-
-
-SMALL = """\
-A `minimize` of its own over 50 atoms in 60 dimensions takes {}, least squares of 80 observations {}; the
-ordinary run takes {} and {} (`benchmarks/claim_many.py`)."""
+    return draw(heads, lines)
 
 
 def _each(row: Row | None) -> str:

@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -153,23 +153,6 @@ class Point:
     def upper(self) -> float:
         """Proved upper bound on f at the point that x stands for."""
         return self.value + self.value_error
-
-
-class Distance(NamedTuple):
-    """f at the mixture of some rows as 1/2 |mixture of images - target|^2.
-
-    Attributes
-    ----------
-    rows : (r, p) float64
-        Images of the rows.
-    target : (p,) float64
-    error : float
-        Proved bound on how far (2-norm) an image is from the true one.
-    """
-
-    rows: Vector
-    target: Vector
-    error: float
 
 
 class Line(Protocol):

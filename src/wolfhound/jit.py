@@ -21,6 +21,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numba
@@ -88,6 +89,9 @@ def _compile(function: Callable[P, R], compile_: Any) -> Callable[P, R]:
     compiled: Any = compile_(function)
     if compiled is not function:  # NUMBA_DISABLE_JIT leaves it as it is
         compiled._cache = _KernelCache(function)
+        # numba compiles f(x, 0) beside f(x, i), for the literal; nobody here wants that.
+        plain = compiled.compile
+        compiled.compile = lambda types: plain(tuple(map(numba.types.unliteral, types)))
     kept: Callable[P, R] = compiled
     return kept
 
@@ -107,21 +111,51 @@ class _Listener(event.Listener):
 
 
 class _Timer(event.Listener):
+    """Counts the time, and says on a terminal what a user waits for: once, after the first second."""
+
+    def __init__(self) -> None:
+        self._said = False
+        self.shown = 0  # displays that say it themselves
+
     def on_start(self, event: Any) -> None:
         COMPILING.start()
 
     def on_end(self, event: Any) -> None:
         COMPILING.stop()
+        if not (self._said or self.shown) and COMPILING.since(0.0) > _PATIENCE:
+            self._said = True
+            if "WOLFHOUND_QUIET" not in os.environ and sys.stderr is not None and sys.stderr.isatty():
+                what = _name_caller() or "its kernels"
+                print(f"wolfhound compiles {what} once, which takes some seconds", file=sys.stderr)
 
 
-event.register("numba:compile", _Timer())
+_PATIENCE = 1.0
+"""Seconds of compiling that nobody need explain."""
+
+_TIMER = _Timer()
+event.register("numba:compile", _TIMER)
+
+
+def _name_caller() -> str | None:
+    """Name what the user called: the outermost function of the package on the stack."""
+    frame: FrameType | None = sys._getframe()
+    name = None
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("wolfhound."):
+            name = frame.f_code.co_qualname
+        frame = frame.f_back
+    return None if name is None or "<" in name or name.startswith("_") else name
 
 
 @contextlib.contextmanager
 def on_compile(say: Callable[[], None]) -> Iterator[None]:
-    """Call `say` whenever a kernel is compiled rather than loaded from disk."""
-    with event.install_listener("numba:compile", _Listener(say)):
-        yield
+    """Call `say` whenever a kernel is compiled rather than loaded from disk; nobody else then says so."""
+    _TIMER.shown += 1
+    try:
+        with event.install_listener("numba:compile", _Listener(say)):
+            yield
+    finally:
+        _TIMER.shown -= 1
 
 
 # ---------------------------------------------------------------- keeping it

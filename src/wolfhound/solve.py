@@ -29,7 +29,6 @@ from wolfhound._given import (
 from wolfhound.atoms import Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.checkpoint import Keeper
 from wolfhound.core import INNER, Atoms, AtomsLike, Method, Objective, Oracle, Progress, Start, State, Status
-from wolfhound.few import solve_few
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import Cut, on_pulse
@@ -63,8 +62,6 @@ class Limits:
         """Limits of a run that goes on: steps count from its beginning, seconds from now."""
         return replace(self, steps=max(self.steps - steps, 0.0), seconds=self.seconds + seconds)
 
-
-NO_LIMITS = Limits()
 
 DEFAULT = FullyCorrective()
 """The method where none is given."""
@@ -233,8 +230,7 @@ def minimize(
         Anything but an oracle is searched by `Scan`. A frame becomes atoms as `encode` has it; rows
         with missing values are left out, and ids are those of the frame.
     method
-        `FullyCorrective()` by default; over few atoms a squared distance is then minimised in
-        one compiled solve, where there is no callback, start or limit.
+        `FullyCorrective()` by default.
     rtol, atol
         The goal is a gap of at most ``max(rtol * scale, atol)``, where scale is
         the larger of the Frank-Wolfe gap at a cold start over a random pool, and
@@ -296,7 +292,6 @@ def minimize(
         return replace(found, ids=table.name_rows(found.ids), fingerprint=fingerprint(table))
     limits = Limits(steps=max_steps, passes=max_passes, seconds=max_seconds)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
-    plain = all(each is None for each in (method, start, callback, checkpoint)) and limits == NO_LIMITS
     method = DEFAULT if method is None else method
     check_kinds(objective, method, start, callback)
     oracle, method = _as_oracle(atoms, method, max_memory)
@@ -315,10 +310,6 @@ def minimize(
     least = 4 * d if objective.quadratic else 0
     with one_blas_thread():
         drawn = _pool(oracle.atoms, banned, least, chance)
-        plain = plain and type(oracle) is Scan
-        few = solve_few(objective, drawn, rtol=rtol, atol=atol, began=began) if plain else None
-        if few is not None:
-            return _result(few._asdict() | {"status": Status.GAP_REACHED}, source, names, what)
         begun = method.begin(objective, drawn, chance.generator)
         goal = max(atol, rtol * _scale(objective, begun) if rtol > 0.0 else 0.0)
     if warm is not None:

@@ -202,10 +202,9 @@ def pick(rng: Rng, *choices: Any) -> Any:
     return choices[int(rng.integers(len(choices)))]
 
 
-METHODS: dict[str, Callable[[Rng], Method | None]] = {
-    # None: the default, which goes a way of its own over few atoms.
+METHODS: dict[str, Callable[[Rng], Method]] = {
     "FullyCorrective": lambda rng: pick(
-        rng, None, FullyCorrective(harvest=pick(rng, 1, 4, 4096), pool=16384)
+        rng, FullyCorrective(), FullyCorrective(harvest=pick(rng, 1, 4, 4096), pool=16384)
     ),
     "Vanilla": lambda rng: FrankWolfe(Vanilla(), pick(rng, LineSearch(), Adaptive())),
     "OpenLoop": lambda rng: FrankWolfe(Vanilla(), OpenLoop()),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from wolfhound import theory
 from wolfhound.core import Matrix, Vector
-from wolfhound.oracles._order_kernels import Promises, descending, order_pairs
+from wolfhound.oracles._order_kernels import Promises, descending, order
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, SimHash, draw_hash
 from wolfhound.threads import one_blas_thread, set_threads
 
@@ -221,7 +221,7 @@ def test_pairs_are_listed_as_whole_promises_are(seed: int, budget: int) -> None:
     whole = norms[:, None, None] * (lift[:, None, None] + first[:, None]) + norms[:, None, None] * second
     rooms = np.empty((3, 3, len(offsets)), np.int64)
     promises = Promises(first[None], second[None], norms, lift[None])
-    found = order_pairs(promises, 0, offsets, budget, rooms[0])
+    found = order(promises, 0, offsets, budget, rooms[0])
     chosen = rooms[0, 0, :found]
     assert len(np.unique(chosen)) == found
     sizes = np.diff(offsets)
@@ -231,7 +231,7 @@ def test_pairs_are_listed_as_whole_promises_are(seed: int, budget: int) -> None:
     width = np.ptp(whole) / 250.0
     assert whole.ravel()[left].max(initial=-np.inf) <= whole.ravel()[chosen].min() + width
     # A larger budget begins with the same buckets.
-    order_pairs(promises, 0, offsets, 2 * budget, rooms[1])
+    order(promises, 0, offsets, 2 * budget, rooms[1])
     np.testing.assert_array_equal(rooms[1, 0, :found], chosen)
 
 

@@ -16,7 +16,7 @@ from tests.conformance.oracle import check_hits, check_proof, true_scores
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Hits, Matrix, Oracle, Vector
 from wolfhound.oracles import _one_kernels as kernels
-from wolfhound.oracles import buckets, hashes, scan, subset
+from wolfhound.oracles import _question, buckets, hashes, scan, subset
 from wolfhound.oracles._hits import rescore
 from wolfhound.oracles._one import empty_top, make_hits
 from wolfhound.oracles._question import check_question, check_thresholds, lengths
@@ -35,7 +35,7 @@ FIELDS = ("ids", "scores", "bounds", "rows", "slots", "scored", "passes", "radiu
 def at_once() -> Iterator[None]:
     """One call from the second query on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "OFTEN", 0)
+        patch.setattr(_question, "OFTEN", 0)
         yield
 
 
@@ -166,7 +166,7 @@ def test_a_few_atoms_are_always_scored_once() -> None:
 
 
 def test_few_queries_do_not_wait_for_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "OFTEN", 2)
+    monkeypatch.setattr(_question, "OFTEN", 2)
     calls: list[int] = []
 
     def make(*args: Any) -> Hits:

@@ -153,7 +153,7 @@ def test_a_bin_is_a_bin_whatever_the_numbers(promised: float, low: float) -> Non
     for high in HOSTILE:
         scale = per_unit(np.float32(low), np.float32(high), BINS)
         for each in (scale, *np.array(HOSTILE, np.float32)):
-            assert 0 <= bin_of(np.float32(promised), np.float32(low), each) < BINS
+            assert 0 <= bin_of(np.float32(promised), np.float32(low), each, BINS) < BINS
 
 
 @pytest.mark.parametrize("scale", [1e-45, 1e-39, 1.0, 1e38])

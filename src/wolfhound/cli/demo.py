@@ -70,8 +70,9 @@ def demo(
     n, d = words.vectors.shape
     console.print(f"[bold]{n:,} words, {d} dimensions.[/] Each target is written as the closest mixture")
     console.print(
-        "(weights >= 0, sum 1) of [italic]other[/] words, with a proof of how close to the best it is.\n"
+        "(weights >= 0, sum 1) of [italic]other[/] words, with a proof of how close to the best it is."
     )
+    console.print("This takes some ten seconds; the first time as long again, to compile the kernels.\n")
     races = _race(console, words)
     _print_races(console, races)
     output.write_picture(picture, _draw(races[0], n))

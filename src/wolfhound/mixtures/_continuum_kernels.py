@@ -164,6 +164,7 @@ def bound_cells(coefficients: Matrix, errors: Vector, wanted: float, depth: int)
     """Upper bounds of polynomials on their cells, by Bernstein coefficients.
 
     A cell is bisected while its bound is above `wanted` and not close to an attained value.
+    (Loops, not array expressions: three of those took half of what `npmle` compiles.)
     """
     n, m = coefficients.shape
     stack = np.empty((depth + 2, m))
@@ -171,15 +172,18 @@ def bound_cells(coefficients: Matrix, errors: Vector, wanted: float, depth: int)
     out = np.empty(n)
     q = np.empty(m)
     for i in range(n):
-        stack[0] = coefficients[i]
+        for k in range(m):
+            stack[0, k] = coefficients[i, k]
         level[0] = 0
         top = 1
         best = -np.inf
         while top:
             top -= 1
-            q[:] = stack[top]
             d = level[top]
-            most = q.max()
+            most = -np.inf
+            for k in range(m):
+                q[k] = stack[top, k]
+                most = max(most, q[k])
             ends = max(q[0], q[m - 1])
             if most <= max(best, wanted - errors[i]) or most - ends < 1e-10 or d == depth:
                 best = max(best, most)

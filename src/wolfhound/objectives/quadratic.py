@@ -9,16 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound.core import Distance, Matrix, Point, Vector
+from wolfhound.core import Matrix, Point, Vector
 from wolfhound.objectives._factor import Factor, factor
 from wolfhound.objectives._line import ParabolaLine
 from wolfhound.objectives._linear import LinearObjective
 from wolfhound.objectives._plain import PlainObjective
 from wolfhound.rounding import SAFE, TINY, drift_length, gamma, length
 from wolfhound.validate import require, require_moderate, vector
-
-IMAGES = 1 << 16
-"""Most entries that the images of few rows may have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
@@ -89,10 +86,6 @@ class SquaredDistance(PlainObjective):
         """Ones."""
         return np.ones(len(point.x))
 
-    def as_distance(self, rows: Matrix) -> Distance | None:
-        """The rows themselves."""
-        return Distance(np.asarray(rows, np.float64), self.target, 0.0)
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class LeastSquares(LinearObjective):
@@ -150,16 +143,6 @@ class LeastSquares(LinearObjective):
     def curvature(self, point: Point) -> Vector:
         """Ones."""
         return np.ones(len(self._factor.centre))
-
-    def as_distance(self, rows: Matrix) -> Distance | None:
-        """A x for each row; None where that is much."""
-        m, d = self.design.shape
-        if len(rows) * m > IMAGES:
-            return None
-        rows = np.asarray(rows, np.float64)
-        longest = math.sqrt(float(np.vecdot(rows, rows).max()) + d * TINY) * (1.0 + gamma(d + 8))
-        error = SAFE * (gamma(d) * self._size * longest + m * d * TINY)
-        return Distance(rows @ self.design.T, self.response, error)
 
     def _losses(self, z: Vector) -> Vector:
         residual = z - self.response

@@ -100,7 +100,7 @@ def count_above(promises: Promises, sizes: Ints, cuts: Singles, out: Ints) -> No
         low, scale = spans(promised, BINS)
         held[:] = 0
         for b in range(sizes.shape[0]):
-            held[bin_of(promised[b], low, scale)] += sizes[b]
+            held[bin_of(promised[b], low, scale, BINS)] += sizes[b]
         for t in range(cuts.shape[0]):
             # Within a bin the order is not that of promises: a bin that is cut counts whole.
-            out[t, q] = held[bin_of(cuts[t], low, scale) :].sum()
+            out[t, q] = held[bin_of(cuts[t], low, scale, BINS) :].sum()

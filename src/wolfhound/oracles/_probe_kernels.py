@@ -11,7 +11,7 @@ from wolfhound.core import Ids, Ints, Matrix, Singles, Vector
 from wolfhound.jit import kernel
 from wolfhound.oracles._heap_kernels import is_listed, push
 from wolfhound.oracles._one_kernels import BareTop, Top, best_offered, close, offer_listed
-from wolfhound.oracles._order_kernels import Promises, order, order_pairs
+from wolfhound.oracles._order_kernels import Promises, order
 from wolfhound.oracles.int8._encode_kernels import BareScale, CodeScale, code_one
 from wolfhound.oracles.int8._instructions import lowest_bit, prefetch, rows_of_one
 from wolfhound.oracles.int8.layout import ROWS, Address, BareRows, PackedQueries, PackedRows, address, move
@@ -82,15 +82,11 @@ def probe(
     keys, places, fill, floors, done, scored = progress
     uppers = np.empty(ROWS, np.float32)
     room = np.empty((3, offsets.shape[0]), np.int64)
-    plain = promises.norms.shape[0] == 1 and promises.second.shape[1] == 1
     first, out = address(packed, queries), uppers.ctypes.data
     ids, exclude, some = packed.ids, queries.exclude, queries.exclude.shape[1] > 0
     for q in which:
         budget = budgets[q]
-        if plain:
-            count = order(promises.first[q], offsets, budget, room)
-        else:
-            count = order_pairs(promises, q, offsets, budget, room)
+        count = order(promises, q, offsets, budget, room)
         total = 0
         for i in range(count):
             begin, end = offsets[room[0, i]], offsets[room[0, i] + 1]

@@ -15,6 +15,9 @@ from wolfhound.oracles._scan_kernels import square_all
 from wolfhound.rounding import TINY, gamma
 from wolfhound.validate import array, count, matrix, real_array, require
 
+OFTEN = 32
+"""So many single queries are answered in several calls: few are not worth seconds of compiling."""
+
 _LARGEST = 2.0**1000
 """Largest |query| max|atom|: no sum of products can then overflow."""
 
@@ -32,16 +35,19 @@ class Question:
         Each row in ascending order, padded with -1.
     sizes : (m,) float64
         Norms of the queries, rounded up.
+    often : bool
+        Whether the oracle was asked for single queries so often that a compiled way for them pays.
     """
 
     queries: Vector
     k: int
     exclude: Ids
     sizes: Vector
+    often: bool = False
 
     def only(self, which: Ints | slice) -> Question:
         """Return some of the queries."""
-        return Question(self.queries[which], self.k, self.exclude[which], self.sizes[which])
+        return Question(self.queries[which], self.k, self.exclude[which], self.sizes[which], self.often)
 
     def exclusions(self, i: int) -> Ids:
         """Excluded atoms of query i, ascending."""
@@ -49,17 +55,17 @@ class Question:
         return row[row >= 0]
 
 
-def check_question(atoms: Atoms, queries: Any, k: int, exclude: Any) -> Question:
+def check_question(atoms: Atoms, queries: Any, k: int, exclude: Any, *, often: bool = False) -> Question:
     """Check the arguments of `Oracle.query`."""
     n, d = atoms.shape
     if exclude is None and type(k) is int and k >= 1 and (sizes := _size_of_one(queries, d)) is not None:
-        return Question(queries, min(k, n), _NONE, sizes)
+        return Question(queries, min(k, n), _NONE, sizes, often)
     given = array(queries, "queries", "an array of real numbers")
     rows = matrix(given[None] if given.ndim == 1 else queries, "queries")
     require(rows.shape[1] == d, "queries", f"an (m, {d}) array", f"shape {rows.shape}")
     k = min(count(k, "k", low=1), n)
     if exclude is None:
-        return Question(rows, k, np.empty((len(rows), 0), np.int64), lengths(rows))
+        return Question(rows, k, np.empty((len(rows), 0), np.int64), lengths(rows), often)
     out = array(exclude, "exclude", "an array of integer ids")
     if out.dtype.kind not in "iu":
         raise TypeError(f"`exclude` must be an array of integer ids. Got dtype {out.dtype}.")
@@ -70,7 +76,7 @@ def check_question(atoms: Atoms, queries: Any, k: int, exclude: Any) -> Question
     if out.size:
         low, high = out.min(), out.max()
         require(bool(low >= -1 and high < n), "exclude", f"ids in [0, {n}) or -1", f"{low} .. {high}")
-    return Question(rows, k, np.sort(out.astype(np.int64), axis=1), lengths(rows))
+    return Question(rows, k, np.sort(out.astype(np.int64), axis=1), lengths(rows), often)
 
 
 _NONE: Ids = np.empty((1, 0), np.int64)
@@ -120,6 +126,7 @@ class CheckedOracle(abc.ABC):
     """An oracle that is asked checked questions: a subclass gives `answer`, and sets its atoms."""
 
     _atoms: Atoms
+    _asked = 0  # single queries; threads may lose a count
 
     @property
     def atoms(self) -> Atoms:
@@ -130,7 +137,8 @@ class CheckedOracle(abc.ABC):
         self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
     ) -> Hits:
         """Answer m queries, see `Oracle.query` and `answer`."""
-        question = check_question(self._atoms, queries, k, exclude)
+        question = check_question(self._atoms, queries, k, exclude, often=self._asked >= OFTEN)
+        self._asked += len(question.queries) == 1
         return self.answer(question, check_thresholds(thresholds, len(question.queries)))
 
     @abc.abstractmethod

@@ -246,7 +246,7 @@ def probe(
         A query is finished after the first round in which its best atom scores
         enough, or after the last.
     """
-    rows = in_memory(atoms) if len(tables) == len(question.queries) == 1 else None
+    rows = in_memory(atoms) if question.often and len(tables) == len(question.queries) == 1 else None
     if rows is not None:
         return _probe_at_once(rows, tables[0], question, rounds)
     probes = [_Probe(table, question) for table in tables]

@@ -39,9 +39,6 @@ from wolfhound.validate import flag, memory
 _FEW = 4
 """So many queries are faster one by one than as a product of matrices."""
 
-OFTEN = 32
-"""So many single queries are answered in several calls: few are not worth seconds of compiling."""
-
 _NOT_KEPT = (np.empty(0, np.float32), 1.0)
 
 SCREEN_MEMORY = 1 << 30
@@ -91,7 +88,6 @@ class Scan(CheckedOracle):
         if wish is None and 8 * self._atoms.shape[0] > SCREEN_MEMORY:
             wish = False
         self._plan = plan_pass(self._atoms, self._memory, wish)
-        self._asked = 0  # single queries; threads may lose a count
         # Both are replaced whole, never changed: a query of another thread may hold them.
         self._norms: Norms | None = None
         self._reference: ReferencePass | None = None
@@ -99,8 +95,7 @@ class Scan(CheckedOracle):
     def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
         """Answer checked queries; thresholds are ignored."""
         if len(question.queries) == 1:
-            self._asked += 1
-            hits = self._answer_at_once(question) if self._asked > OFTEN else None
+            hits = self._answer_at_once(question) if question.often else None
             return hits or self._answer_near(question) or self._loop(question, keep=True)
         if len(question.queries) <= _FEW:
             return self._loop(question, keep=True)

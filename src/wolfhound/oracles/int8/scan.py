@@ -150,8 +150,10 @@ def answer_by_codes(atoms: Atoms, codes: CodeStore, scan: Scan, question: Questi
     question
         The queries.
     """
-    if len(question.queries) == 1 and (hits := _answer_at_once(atoms, codes, question)) is not None:
-        return hits
+    if question.often and len(question.queries) == 1:
+        hits = _answer_at_once(atoms, codes, question)
+        if hits is not None:
+            return hits
     slacks(question.sizes, codes.centre.size, codes.radius)  # refuses queries that are too long
     step = max(1, _MEMORY // (_PER_ENTRY * room(question.k)))
     parts = [question.only(slice(start, start + step)) for start in range(0, len(question.queries), step)]
