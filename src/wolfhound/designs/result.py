@@ -20,9 +20,11 @@ from wolfhound.designs.exact import (
     ExactDesign,
     Harvest,
     Pool,
+    check_size,
     choose_runs,
     name_added,
     refine,
+    scale_harvest,
     show_efficiency,
     show_settings,
 )
@@ -30,12 +32,12 @@ from wolfhound.designs.factors import Column, read_factors
 from wolfhound.designs.models import MODELS, ModelSpec
 from wolfhound.designs.picture import draw_design
 from wolfhound.designs.proof import Between, compare, enclose
-from wolfhound.designs.rank import describe_aliases, find_null_space
+from wolfhound.designs.rank import describe_aliases, find_null_space, scale_root, scale_to_one
 from wolfhound.encoding import TableReport
 from wolfhound.markup import Grid, Shown, Summary, bar
 from wolfhound.result import make_frame
 from wolfhound.threads import one_blas_thread
-from wolfhound.validate import LARGEST, count, require
+from wolfhound.validate import LARGEST, count, number, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,6 +71,8 @@ class Design(Shown):
         Of the given runs in all.
     given, root, pool_ids, pool_rows, pool_settings
         What `round` works on: terms of the given runs, C, and candidates worth a run.
+    root_error : float
+        By which share of their norms the rows of C may be wrong: part of what is proved.
     fingerprint : Fingerprint
         Of the candidates.
     table : TableReport, optional
@@ -105,6 +109,7 @@ class Design(Shown):
     pool_ids: Ids
     pool_rows: Vector
     pool_settings: Vector
+    root_error: float = 0.0
     fingerprint: Fingerprint = ()
     table: TableReport | None = None
     given_table: TableReport | None = None
@@ -177,21 +182,23 @@ class Design(Shown):
         ExactDesign
             Its efficiency is proved, against designs of any weights.
         """
-        runs = count(runs, "runs", low=1)
+        runs = check_size(runs)
         self._check_runs(runs)
-        best = self._enclose_best(runs)
-        weights, fixed = np.zeros(len(self.pool_ids)), self.given.T @ self.given
+        weights = np.zeros(len(self.pool_ids))
         weights[: self.support] = self.weights
-        pool = Pool(self.pool_ids, self.pool_rows, self.pool_settings)
         with one_blas_thread(), np.errstate(all="ignore"):  # what was loaded may hold any numbers
-            counts = choose_runs(pool.rows, weights, runs, root=self.root, given=self.given)
+            scale = scale_to_one(np.abs(np.concatenate([self.pool_rows, self.given])).max(axis=0))
+            root, given = scale_root(self.root, scale), self.given * scale
+            pool = Pool(self.pool_ids, self.pool_rows * scale, self.pool_settings)
+            best = self._enclose_best(runs, pool, root, given)
+            counts = choose_runs(pool.rows, weights, runs, root=root, given=given)
             if self.harvest is not None:
-                passes = count(max_passes, "max_passes")
-                pool, counts = refine(pool, counts, self.harvest, root=self.root, fixed=fixed, passes=passes)
-        used = np.flatnonzero(counts)
-        each = np.concatenate([counts[used], np.ones(len(self.given))]) / (runs + len(self.given))
-        mine = enclose(np.concatenate([pool.rows[used], self.given]), each, self.root)
-        found = 0.0 if mine is None or best is None else compare(mine, best, self.root) * self.efficiency
+                passes, harvest = count(max_passes, "max_passes"), scale_harvest(self.harvest, scale)
+                pool, counts = refine(pool, counts, harvest, root=root, fixed=given.T @ given, passes=passes)
+            used = np.flatnonzero(counts)
+            each = np.concatenate([counts[used], np.ones(len(given))]) / (runs + len(given))
+            mine = enclose(np.concatenate([pool.rows[used], given]), each, root, self.root_error)
+        found = 0.0 if mine is None or best is None else compare(mine, best, root) * self.efficiency
         order = np.lexsort((pool.ids[used], -counts[used]))
         return ExactDesign(
             ids=pool.ids[used][order],
@@ -203,15 +210,15 @@ class Design(Shown):
             terms=len(self.terms),
         )
 
-    def _enclose_best(self, runs: int) -> Between | None:
-        """Bounds on the criterion of these weights."""
-        g, share = len(self.given), self.share
+    def _enclose_best(self, runs: int, pool: Pool, root: Vector | None, given: Vector) -> Between | None:
+        """Bounds on the criterion of these weights, terms scaled."""
+        g, share = len(given), self.share
         if g:
             planned = round(g / share) - g
             require(runs == planned, "runs", f"{planned}, as `design` was told with `given`", runs)
-        rows = np.concatenate([self.pool_rows[: self.support], self.given])
-        each = np.full(g, share / max(g, 1))
-        return enclose(rows, np.concatenate([(1.0 - share) * self.weights, each]), self.root)
+        rows = np.concatenate([pool.rows[: self.support], given])
+        shares = np.concatenate([(1.0 - share) * self.weights, np.full(g, share / max(g, 1))])
+        return enclose(rows, shares, root, self.root_error)
 
     def _check_runs(self, runs: int) -> None:
         """Refuse too few runs, and say what they could not tell apart."""
@@ -334,6 +341,11 @@ def _read_model(value: Any) -> ModelSpec:
     )
 
 
+def _read_root_error(value: Any) -> float:
+    """What an old folder does not say is not known."""
+    return LARGEST if value is None else number(value, "root_error", low=0.0)
+
+
 def _check(found: Design) -> None:
     require(len(np.unique(found.ids)) == found.support, "ids", "distinct", "repeated ids")
     require(abs(float(found.weights.sum()) - 1.0) <= WEIGHTS, "weights", "of sum 1", found.weights.sum())
@@ -376,6 +388,7 @@ CODEC = Codec(
         "settings": _real("k", "c"),
         "given": _real("g", "p"),
         "root": _real("p", "r", optional=True),
+        "root_error": Json(lambda error: error, _read_root_error, optional=True),
         "pool_ids": Array(shape=("pool",), dtype=np.int64, low=0, below="n"),
         "pool_rows": _real("pool", "p"),
         "pool_settings": _real("pool", "c"),
