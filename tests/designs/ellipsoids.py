@@ -32,3 +32,61 @@ def is_definite(found: Ellipsoid) -> bool:
             mpmath.det(mpmath.matrix(found.matrix[:k, :k].tolist())) for k in range(1, len(found.centre) + 1)
         ]
         return bool(np.array_equal(found.matrix, found.matrix.T)) and all(minor > 0 for minor in minors)
+
+
+def _centre_exactly(points: Any) -> Any:
+    """Points relative to the first, columns divided by powers of two, as floats: rounded to a unit each."""
+    first = [Fraction(value) for value in points[0].tolist()]
+    away = [[Fraction(v) - m for v, m in zip(row, first, strict=True)] for row in points.tolist()]
+    tops = [max((abs(row[j]) for row in away), default=Fraction()) or Fraction(1) for j in range(len(first))]
+    return np.array([[float(v / top) for v, top in zip(row, tops, strict=True)] for row in away]), first, tops
+
+
+def is_flat(points: Any, share: float) -> bool:
+    """Whether points nearly lie in a plane, their columns scaled to equal sizes."""
+    even, _, _ = _centre_exactly(points)
+    values = np.linalg.svd(even - even.mean(axis=0), compute_uv=False)
+    return len(points) <= points.shape[1] or bool(values.min() <= share * values.max())
+
+
+def is_least(found: Ellipsoid, points: Any) -> bool:
+    """Whether one by Khachiyan's steps, which holds all points too, has no volume below what is proved."""
+    even, first, tops = _centre_exactly(points)
+    d = len(first)
+    lifted = np.column_stack([even, np.ones(len(even))])
+    weights = np.full(len(even), 1.0 / len(even))
+    with np.errstate(all="ignore"):
+        turn = np.linalg.pinv(np.linalg.qr(lifted, mode="r"))
+        steep = lifted @ turn
+        for _ in range(300):
+            inverse = np.linalg.pinv((steep * weights[:, None]).T @ steep)
+            weights = weights * np.einsum("ij,jk,ik->i", steep, inverse, steep)
+            weights /= weights.sum()
+    with mpmath.workdps(120):
+        rows = mpmath.matrix(lifted[:, :d].tolist())
+        shares = [mpmath.mpf(value) for value in (weights / weights.sum()).tolist()]
+        total = mpmath.fsum(shares)
+        centre = [mpmath.fsum(s * rows[i, j] for i, s in enumerate(shares)) / total for j in range(d)]
+        spread = mpmath.matrix(d, d)
+        for i, share in enumerate(shares):
+            away = mpmath.matrix([rows[i, j] - centre[j] for j in range(d)])
+            spread += share / total * (away * away.T)
+        if not mpmath.det(spread) > mpmath.mpf(10) ** -80:
+            return True
+        shape = mpmath.inverse(spread)
+        top = mpmath.mpf(0)
+        for row in points.tolist():
+            exact = [
+                _big((Fraction(v) - m) / t) - c for v, m, t, c in zip(row, first, tops, centre, strict=True)
+            ]
+            away = mpmath.matrix(exact)
+            top = max(top, (away.T * shape * away)[0])
+        # Logarithms of squared volumes, in the caller's coordinates.
+        other = mpmath.log(mpmath.det(spread)) + d * mpmath.log(top)
+        other += 2 * mpmath.fsum(mpmath.log(_big(t)) for t in tops)
+        mine = -mpmath.log(mpmath.det(mpmath.matrix(found.matrix.tolist())))
+        return bool(other >= mine + 2 * mpmath.log(mpmath.mpf(found.ratio))) if found.ratio else True
+
+
+def _big(number: Fraction) -> Any:
+    return mpmath.mpf(number.numerator) / mpmath.mpf(number.denominator)
