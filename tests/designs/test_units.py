@@ -85,6 +85,21 @@ def test_whole_runs_are_proved_in_any_units(name: str, seed: int) -> None:
     assert 0.8 < plan.efficiency <= best
 
 
+@pytest.mark.parametrize("name", sorted(CRITERIA))
+@pytest.mark.parametrize("seed", range(8))
+def test_whole_runs_of_nearly_dependent_terms_are_found(name: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((9, 4))
+    rows[:, 2:] = rows[:, :1] * rng.standard_normal(2) + 10.0 ** -rng.uniform(6.0, 8.5) * rows[:, 2:]
+    found = design(rows, criterion=CRITERIA[name], efficiency=0.5)
+    plan = found.round(9)
+    moments = {"I": moments_of(rows)}.get(name)
+    mine = (rows[plan.ids], plan.counts.astype(np.float64))
+    best = at_most(mine, found.root, np.empty((0, 4)), 0.0, rows, moments=moments)
+    assert plan.runs == 9
+    assert plan.efficiency <= (1.0 if best is None else best)
+
+
 @pytest.mark.parametrize("units", [np.ones(3), np.array([1e-8, 1.0, 1e8])])
 def test_a_region_may_be_flat(units: Any) -> None:
     rng = np.random.default_rng(4)

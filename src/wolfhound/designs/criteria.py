@@ -179,6 +179,6 @@ def _reduce(rows: Vector, tall: int) -> tuple[Vector, int]:
         while len(rows) > tall:
             padded = np.zeros((-(-len(rows) // tall), tall, d))
             padded.reshape(-1, d)[: len(rows)] = rows
-            rows = np.linalg.qr(padded, mode="r").reshape(-1, d)
+            rows = np.asarray(np.linalg.qr(padded, mode="r")).reshape(-1, d)
             depth += 1
         return np.asarray(np.linalg.qr(rows, mode="r")), depth

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -85,7 +85,8 @@ class Ellipsoid(Shown):
         return Summary(f"Ellipsoid({self.status.name}: {self.status.value})", lines)
 
 
-class _Frame(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Frame:
     """Coordinates in which the search and the proof work: y = (x - middle) * scale, between -1 and 1.
 
     The scale is of powers of two, and a difference of two floats is within one unit of itself: so y is
@@ -97,9 +98,9 @@ class _Frame(NamedTuple):
 
     def __call__(self, rows: Matrix) -> Vector:
         """(r, d + 1) rows (y, 1), in float64."""
-        return self.lift(rows, np.float64)
+        return np.asarray(self.lift(rows, np.float64), np.float64)
 
-    def lift(self, rows: Matrix, dtype: type[np.floating]) -> Matrix:
+    def lift(self, rows: Matrix, dtype: type[np.floating[Any]]) -> Matrix:
         """(r, d + 1) rows (y, 1)."""
         away = (rows.astype(dtype) - self.middle.astype(dtype)) * self.scale.astype(dtype)
         return np.concatenate([away, np.ones((len(rows), 1), dtype)], axis=1)

@@ -13,6 +13,7 @@ from scipy.linalg import qr
 
 from wolfhound.core import Ids, Ints, Vector
 from wolfhound.designs.factors import Column
+from wolfhound.designs.proof import invert
 from wolfhound.markup import Grid, Shown, Summary
 from wolfhound.result import make_frame
 from wolfhound.validate import count, require
@@ -255,7 +256,9 @@ def exchange_runs(rows: Vector, counts: Ints, *, root: Vector | None, fixed: Vec
     rows, counts = np.ascontiguousarray(rows), counts.copy()
     c = np.empty((rows.shape[1], 0)) if root is None else np.ascontiguousarray(root)
     for _ in range(_ROUNDS):
-        inverse = np.linalg.inv(_inform(rows, counts, fixed))
+        inverse = invert(_inform(rows, counts, fixed))
+        if inverse is None:
+            break
         least = _LEAST if root is None else _LEAST * float(np.sum(c * (inverse @ c)))
         if not kernels.exchange(kernels.Exchange(rows, np.ascontiguousarray(inverse), c, counts), least):
             break
@@ -282,7 +285,9 @@ def refine(
     for _ in range(passes):
         used = counts > 0
         pool, counts = pool.only(used), counts[used]
-        inverse = np.linalg.inv(_inform(pool.rows, counts, fixed))
+        inverse = invert(_inform(pool.rows, counts, fixed))
+        if inverse is None:
+            break
         lift = None if root is None else inverse @ root
         matrix = inverse if lift is None else lift @ lift.T
         found = harvest(np.asarray(matrix, np.float64), _HARVEST)
@@ -307,7 +312,8 @@ def _evaluate(rows: Vector, counts: Ints, root: Vector | None, fixed: Vector) ->
     information = _inform(rows, counts, fixed)
     if root is None:
         return float(np.linalg.slogdet(information)[1]) / len(information)
-    return -float(np.log(np.sum(root * np.linalg.solve(information, root))))
+    inverse = invert(information)
+    return -np.inf if inverse is None else -float(np.log(np.sum(root * (inverse @ root))))
 
 
 def _is_regular(rows: Vector, counts: Ints, fixed: Vector) -> bool:
