@@ -65,15 +65,17 @@ def at_most(
     candidates: Array,
     *,
     moments: Any = None,
+    rival: Array | None = None,
 ) -> Any:
     """A number that no proved efficiency may exceed, in 120 digits; None if M is singular.
 
     The design is compared with equal weights, and with where multiplicative steps lead from there, in
-    columns of equal sizes and in whitened ones. `moments` are the true R of I-optimality.
+    columns of equal sizes and in whitened ones; and with the weights of a rival. `moments` are the true R
+    of I-optimality.
     """
     scale = np.exp2(-np.frexp(np.abs(candidates).max(axis=0, initial=0.0))[1].clip(-1000, 1000).astype(float))
     start = np.full(len(candidates), 1.0 / len(candidates))
-    others = [start]
+    others = [start] if rival is None else [start, rival]
     with np.errstate(all="ignore"):
         even, c = candidates * scale, None if root is None else root * scale[:, None]
         for turn in (lambda: np.eye(len(scale)), lambda: np.linalg.inv(np.linalg.qr(even, mode="r"))):

@@ -1,15 +1,17 @@
 """Designs and ellipsoids over hostile candidates, and forms asked hostile queries, judged exactly.
 
 A proved efficiency must be no more than that of the design returned, relative to any other
-design; those that it is compared with come from multiplicative steps and from equal weights, and all are
-evaluated in 120 digits, with the true moments of a region. Half of the candidates have columns in mixed
-units, or far from the origin. Whole runs are judged like weights. An ellipsoid must hold every point and be
-definite, and no other one that does may be smaller than is proved. ROUNDING is said only of a small gap.
+design; those that it is compared with come from multiplicative steps, from equal weights and from a second,
+finer search, and all are evaluated in 120 digits, with the true moments of a region. Half of the
+candidates have columns in mixed units, or far from the origin. Whole runs are judged like weights. An
+ellipsoid must hold every point and be definite, and no other one that does may be smaller than is proved.
+ROUNDING is said only of a small gap.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import math
 import tempfile
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ import numpy as np
 from tests.designs import ellipsoids
 from tests.designs.precise import at_most, moments_of
 from tests.fuzz import bounds, hostile
-from tests.fuzz.problems import CLEAR, EXTREME, draw_rows, refuse
+from tests.fuzz.problems import CLEAR, EXTREME, draw_rows, dtype_of, refuse
 from tests.fuzz.supervise import Findings
 from wolfhound import AOptimal, Design, DOptimal, FormScan, IOptimal, Status, design, enclosing_ellipsoid
 from wolfhound.oracles.forms import pair_rows
@@ -72,7 +74,8 @@ def judge(seed: int, batch: int) -> Iterator[str | Findings]:
     """Judge forms and designs of one set of candidates."""
     rng = np.random.default_rng([seed, batch, 3])
     with tempfile.TemporaryDirectory() as folder:
-        rows = vary(rng, draw_rows(rng, batch, Path(folder)), Path(folder))
+        rows = draw_rows(rng, batch, Path(folder)) if rng.random() < 0.5 else draw_cloud(rng, batch)
+        rows = vary(rng, rows, Path(folder))
         found, label = Findings(), f"{seed}/{batch} {rows.name}"
         yield f"{label}, forms"
         size = float(np.abs(rows.values).max())
@@ -87,6 +90,16 @@ def judge(seed: int, batch: int) -> Iterator[str | Findings]:
         yield f"{label}, ellipsoid"
         enclose(found, f"{label}, ellipsoid", rng, rows)
         yield found
+
+
+def draw_cloud(rng: np.random.Generator, batch: int) -> hostile.Rows:
+    """Draw rows that span all dimensions, though some nearly do not: what is solved, not refused."""
+    d = int(rng.integers(1, 6))
+    rows = rng.standard_normal((int(rng.integers(2 * d + 2, 40)), d))
+    near = float(rng.choice([1.0, 1.0, 1e-2, 1e-4, 1e-6]))
+    rows[:, -1] = rows[:, 0] + near * rows[:, -1]
+    values = rows.astype(dtype_of(batch))
+    return hostile.Rows(f"cloud, near {near:g}, {rows.shape} {values.dtype}", values, values)
 
 
 def vary(rng: np.random.Generator, rows: hostile.Rows, folder: Path) -> hostile.Rows:
@@ -185,6 +198,10 @@ def _judge_efficiency(
     moments = None
     if result.criterion == "I":
         moments = moments_of(wide if case.region is None else case.region.astype(np.float64))
+    rival = np.zeros(len(rows))
+    with contextlib.suppress(*CLEAR):  # judged where it is a case of its own
+        other = case._replace(goal=1.0 - 1e-11)(rows)
+        rival[other.ids] = other.weights
     best = at_most(
         (wide[mine[0]], mine[1]),
         result.root,
@@ -192,6 +209,7 @@ def _judge_efficiency(
         result.share,
         wide[kept],
         moments=moments,
+        rival=rival[kept],
     )
     if best is not None and claimed > best:
         return [f"{name} {claimed!r} > {float(best)!r} = 1 - {float(1 - best):.3g}"]
