@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import mpmath
@@ -12,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.designs.precise import at_most, moments_of
-from wolfhound import AOptimal, Design, DOptimal, IOptimal, Status, design
+from wolfhound import AOptimal, Design, DOptimal, IOptimal, Status, design, load
 from wolfhound.designs.criteria import factor_moments
 from wolfhound.designs.proof import OPEN
 
@@ -140,3 +142,13 @@ def test_ill_conditioned_candidates_are_not_called_solved() -> None:
     found = design(line)
     assert found.status is Status.STALLED
     assert not found.success
+
+
+def test_a_saved_design_knows_how_well_its_region_is_known(tmp_path: Path) -> None:
+    rows = np.random.default_rng(2).standard_normal((30, 3)) * [1e-6, 1.0, 1e6]
+    found = design(rows, criterion=IOptimal())
+    found.save(tmp_path / "plan")
+    back = load(tmp_path / "plan")
+    assert back.root_error == found.root_error > 0.0
+    assert replace(back, root_error=1e-3).round(9).efficiency < back.round(9).efficiency
+    assert replace(back, root_error=np.inf).round(9).efficiency == 0.0

@@ -32,8 +32,8 @@ def scale_to_one(sizes: Vector) -> Vector:
 
     Examples
     --------
-    >>> scale_to_one(np.array([3.0, 0.0, 1e-3]))
-    array([2.5e-01, 1.0e+00, 5.12e+02])
+    >>> scale_to_one(np.array([3.0, 0.0, 1e-3])).tolist()
+    [0.25, 1.0, 512.0]
     """
     return np.asarray(np.exp2(-np.frexp(sizes)[1].astype(np.float64)))
 
