@@ -20,7 +20,6 @@ from wolfhound.designs.exact import (
     ExactDesign,
     Harvest,
     Pool,
-    check_size,
     choose_runs,
     name_added,
     refine,
@@ -182,7 +181,7 @@ class Design(Shown):
         ExactDesign
             Its efficiency is proved, against designs of any weights.
         """
-        runs = check_size(runs)
+        runs = count(runs, "runs", low=1)
         self._check_runs(runs)
         weights = np.zeros(len(self.pool_ids))
         weights[: self.support] = self.weights
@@ -216,9 +215,8 @@ class Design(Shown):
         if g:
             planned = round(g / share) - g
             require(runs == planned, "runs", f"{planned}, as `design` was told with `given`", runs)
-        rows = np.concatenate([pool.rows[: self.support], given])
         shares = np.concatenate([(1.0 - share) * self.weights, np.full(g, share / max(g, 1))])
-        return enclose(rows, shares, root, self.root_error)
+        return enclose(np.concatenate([pool.rows[: self.support], given]), shares, root, self.root_error)
 
     def _check_runs(self, runs: int) -> None:
         """Refuse too few runs, and say what they could not tell apart."""
@@ -226,9 +224,9 @@ class Design(Shown):
         have = d - find_null_space(self.given).shape[1] if len(self.given) else 0
         if runs + have >= d:
             return
-        few = np.concatenate([self.pool_rows[: min(runs, self.support)], self.given])
-        aliases = describe_aliases(find_null_space(few), self.terms)
-        require(False, "runs", f"at least {d - have} for {d} terms", f"{runs}, which leaves {aliases}")
+        few = find_null_space(np.concatenate([self.pool_rows[: min(runs, self.support)], self.given]))
+        left = f"{runs}, which leaves {describe_aliases(few, self.terms)}"
+        require(False, "runs", f"at least {d - have} for {d} terms", left)
 
     def to_columns(self) -> dict[str, NDArray[Any]]:
         """Return a row per candidate with weight: its id, weight and factors, which keep their names."""
@@ -297,9 +295,8 @@ class Design(Shown):
         names = tuple(column.name for column in self.columns)
         caption = f"{len(rows):,} of {self.support:,} candidates with weight, the largest first"
         texts = (at for at, column in enumerate(self.columns) if column.levels)
-        return Grid(
-            caption, (*names, *name_added(self.columns, "id", "weight")), rows, (0, *texts, len(names) + 1)
-        )
+        added = name_added(self.columns, "id", "weight")
+        return Grid(caption, (*names, *added), rows, (0, *texts, len(names) + 1))
 
     def _show(self, row: Vector) -> list[str]:
         """Factors as the user wrote them."""
@@ -341,8 +338,7 @@ def _read_model(value: Any) -> ModelSpec:
     )
 
 
-def _read_root_error(value: Any) -> float:
-    """What an old folder does not say is not known."""
+def _read_error(value: Any) -> float:  # what an old folder does not say is not known
     return LARGEST if value is None else number(value, "root_error", low=0.0)
 
 
@@ -351,23 +347,19 @@ def _check(found: Design) -> None:
     require(abs(float(found.weights.sum()) - 1.0) <= WEIGHTS, "weights", "of sum 1", found.weights.sum())
     require(0.0 <= found.efficiency <= 1.0, "efficiency", "in [0, 1]", found.efficiency)
     require(0.0 <= found.share < 1.0, "share", "in [0, 1)", found.share)
-    require(
-        (found.share > 0.0) == (len(found.given) > 0), "share", "0 without given runs, else more", found.share
-    )
-    k = found.support
+    right = (found.share > 0.0) == (len(found.given) > 0)
+    require(right, "share", "0 without given runs, else more", found.share)
+    k, width = found.settings.shape
     same = np.array_equal(found.pool_ids[:k], found.ids)
     same = same and np.array_equal(found.pool_settings[:k], found.settings)
     require(same, "pool_ids", "led by the ids", "others")
     require(len(found.terms) == len(found.information), "terms", "as many as rows of M", len(found.terms))
-    require(
-        len(found.columns) == found.settings.shape[1], "columns", "as many as settings", len(found.columns)
-    )
+    require(len(found.columns) == width, "columns", "as many as settings", len(found.columns))
     for j, column in enumerate(found.columns):
         values = found.pool_settings[:, j]
-        right = (values >= 0) & (values < len(column.levels)) & (values == np.floor(values))
-        require(
-            not column.levels or bool(right.all()), "settings", f"places of levels of {column.name}", "others"
-        )
+        known = (values >= 0) & (values < len(column.levels)) & (values == np.floor(values))
+        right = not column.levels or bool(known.all())
+        require(right, "settings", f"places of levels of {column.name}", "others")
     numbers = found.model.kind in MODELS
     for name in ("centre", "half"):
         sizes = len(getattr(found.model, name)), len(found.columns)
@@ -388,7 +380,7 @@ CODEC = Codec(
         "settings": _real("k", "c"),
         "given": _real("g", "p"),
         "root": _real("p", "r", optional=True),
-        "root_error": Json(lambda error: error, _read_root_error, optional=True),
+        "root_error": Json(lambda error: error, _read_error, optional=True),
         "pool_ids": Array(shape=("pool",), dtype=np.int64, low=0, below="n"),
         "pool_rows": _real("pool", "p"),
         "pool_settings": _real("pool", "c"),
