@@ -54,6 +54,19 @@ def test_weights_of_factors_as_json(run: Run, folder: Path) -> None:
     assert with_runs["plan"]["runs"] == len(with_runs["plan"]["rows"]) == 4
 
 
+def test_huge_plans_are_shown_and_not_listed(run: Run, folder: Path) -> None:
+    plan = ("design", "--factor", "x=-1,0,1", "--model", "quadratic", "--runs", 10**9)
+    ran = run(*plan, "--report", "plan.html")
+    assert ran.code == 0
+    assert "1000000000 runs at 3 points" in words(ran.out)
+    assert Path("plan.html").stat().st_size < 10**7
+    for more in (("-o", "plan.csv"), ("--json",)):
+        ran = run(*plan, *more)
+        assert ran.code == 2
+        assert "`--runs` must be at most 1,000,000 with --out or --json" in words(ran.err)
+        assert not Path("plan.csv").exists()
+
+
 def test_given_runs_and_limits(run: Run, folder: Path) -> None:
     Path("done.csv").write_text("a,b\n1,x\n1,x\n")
     factors = ("--factor", "a=0,1", "--factor", "b=x,y")

@@ -28,12 +28,21 @@ def criterion_of(rows: Array, shares: Array, root: Array | None) -> Any:
         return _evaluate(inform(rows, shares), root)
 
 
-def _evaluate(matrix: Any, root: Array | None) -> Any:
+def _evaluate(matrix: Any, root: Array | None, moments: Any = None) -> Any:
+    """Log det M / d, or trace M^-1 R; R is CC' where it is not given."""
     if root is None:
         return mpmath.log(mpmath.det(matrix)) / matrix.rows
-    c = mpmath.matrix(root.tolist())
-    solved = mpmath.inverse(matrix) * c
-    return sum(c[i, j] * solved[i, j] for i in range(c.rows) for j in range(c.cols))
+    if moments is None:
+        c = mpmath.matrix(root.tolist())
+        moments = c * c.T
+    solved = mpmath.inverse(matrix) * moments
+    return sum(solved[i, i] for i in range(matrix.rows))
+
+
+def moments_of(region: Array) -> Any:
+    """The mean of x x' over a region, exactly up to 120 digits: what I-optimality is about."""
+    with mpmath.workdps(120):
+        return inform(region.astype(np.float64), np.ones(len(region))) / len(region)
 
 
 def efficiency_of(
@@ -49,29 +58,41 @@ def efficiency_of(
 
 
 def at_most(
-    mine: tuple[Array, Array], root: Array | None, given: Array, share: float, candidates: Array
+    mine: tuple[Array, Array],
+    root: Array | None,
+    given: Array,
+    share: float,
+    candidates: Array,
+    *,
+    moments: Any = None,
+    rival: Array | None = None,
 ) -> Any:
     """A number that no proved efficiency may exceed, in 120 digits; None if M is singular.
 
-    The design is compared with equal weights, and with where multiplicative steps lead from there.
+    The design is compared with equal weights, and with where multiplicative steps lead from there, in
+    columns of equal sizes and in whitened ones; and with the weights of a rival. `moments` are the true R
+    of I-optimality.
     """
     scale = np.exp2(-np.frexp(np.abs(candidates).max(axis=0, initial=0.0))[1].clip(-1000, 1000).astype(float))
     start = np.full(len(candidates), 1.0 / len(candidates))
+    others = [start] if rival is None else [start, rival]
     with np.errstate(all="ignore"):
-        others = [start]
-        with contextlib.suppress(np.linalg.LinAlgError):
-            c = None if root is None else root * scale[:, None]
-            others.append(_climb(candidates * scale, c, given * scale, share, start))
+        even, c = candidates * scale, None if root is None else root * scale[:, None]
+        for turn in (lambda: np.eye(len(scale)), lambda: np.linalg.inv(np.linalg.qr(even, mode="r"))):
+            with contextlib.suppress(np.linalg.LinAlgError):
+                w = turn()
+                past = given * scale @ w
+                others.append(_climb(even @ w, None if c is None else w.T @ c, past, share, start))
     with mpmath.workdps(120):
         here = _with_given(*mine, given, share)
         if not mpmath.det(here) > 0:
             return None
-        value, best = _evaluate(here, root), mpmath.mpf(1)
+        value, best = _evaluate(here, root, moments), mpmath.mpf(1)
         for other in others:
             if np.isfinite(other).all() and other.sum() > 0.0:
                 matrix = _with_given(candidates, other, given, share)
                 if mpmath.det(matrix) > 0:
-                    there = _evaluate(matrix, root)
+                    there = _evaluate(matrix, root, moments)
                     best = min(best, mpmath.exp(value - there) if root is None else there / value)
         return best
 

@@ -79,6 +79,39 @@ def test_tables_show_what_was_given() -> None:
     assert set(frame["temperature"]) == {20.0, 30.0}
 
 
+@pytest.mark.parametrize("runs", [300_000_000, 10**9, 10**15])
+def test_huge_plans_make_only_the_runs_that_are_shown(runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    repeat = np.repeat
+
+    def count_rows(values: Any, repeats: Any) -> Any:
+        made.append(int(np.sum(repeats)))
+        return repeat(values, repeats)
+
+    plan = design(Factors({"x": [-1.0, 0.0, 1.0], "kind": ["a", "b"]}), model=Quadratic()).round(runs)
+    assert plan.runs == runs
+    monkeypatch.setattr(np, "repeat", count_rows)
+    assert f"{runs:,} runs" in plan.list_runs(30).caption
+    assert f"{runs}" in repr(plan)
+    assert plan._repr_html_().count("<tr") <= 40
+    assert len(plan.to_frame(most=7)) == 7
+    assert max(made) <= 30
+    with pytest.raises(ValueError, match=r"`most` must be given for more than 10,000,000 runs"):
+        plan.to_frame()
+    with pytest.raises(ValueError, match=r"`runs` must be at most 1e\+15"):
+        design(np.eye(3)).round(10**15 + 1)
+
+
+def test_the_first_runs_are_those_of_the_whole_plan() -> None:
+    plan = design(Factors({"x": [-1.0, 0.0, 1.0], "kind": ["a", "b"]}), model=Quadratic()).round(11)
+    whole = plan.to_columns()
+    for most in range(13):
+        some = plan.to_columns(most=most)
+        assert list(some) == list(whole)
+        for name, values in some.items():
+            np.testing.assert_array_equal(values, whole[name][:most])
+
+
 def test_too_few_runs_name_what_they_leave() -> None:
     found = design(Factors({"a": [0.0, 1.0], "b": [0.0, 1.0]}), model=LinearModel())
     with pytest.raises(

@@ -27,6 +27,8 @@ Texts = list[str] | None
 
 _what = opt.in_panel("What is planned")
 _CRITERIA = ("d", "a", "i")
+_ROWS = 1_000_000
+"""Runs that are written row by row: a table is made in memory."""
 
 
 def design(
@@ -53,7 +55,7 @@ def design(
     ] = None,
     missing: opt.MissingValues = "drop",
     numeric_only: opt.NumericOnly = False,
-    runs: Annotated[int | None, _what("Runs of the plan; without it, weights.", min=1)] = None,
+    runs: Annotated[int | None, _what("Runs of the plan; without it, weights.", min=1, max=10**15)] = None,
     given: Annotated[str | None, _what("Experiments that were run already.", metavar="FILE")] = None,
     exclude: Annotated[Texts, _what("Candidates not to use: 3,17,4.", metavar="IDS")] = None,
     efficiency: Annotated[float, opt.stopping("Wanted proved efficiency of the weights.")] = 1.0 - 1e-6,
@@ -84,6 +86,9 @@ def design(
     wolfhound design candidates.csv --given done.csv --runs 8 -o more.csv
     """
     outputs = output.Outputs(out, save, picture, page).check("a design", "design")
+    if runs is not None and (out is not None or as_json):
+        rule = f"at most {_ROWS:,} with --out or --json, which hold a row per run; use --save instead"
+        require(runs <= _ROWS, "--runs", rule, f"{runs:,}")
     possible = _find_candidates(candidates, factor or (), opt.split(columns or ()))
     with opt.name_options(candidates="CANDIDATES"), Meter(_read_meter).job() as callback:
         found = wh.design(
@@ -103,8 +108,8 @@ def design(
             seed=seed,
         )
         plan = None if runs is None else found.round(runs)
-    table = (found if plan is None else plan).to_columns()
-    outputs.write(lambda path: write_table(path, table), found.save, figure=found.plot)
+    table = (found if plan is None else plan).to_columns
+    outputs.write(lambda path: write_table(path, table()), found.save, figure=found.plot)
     outputs.tell(found if plan is None else {"Weights": found, "Runs": plan})
     output.show(as_json, lambda: _document(found, plan), lambda: _print(found, plan))
     raise Exit(output.exit_code(found))

@@ -5,18 +5,46 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, final
+from typing import NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
 
-from wolfhound.atoms import as_atoms, block_rows
+from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import Atoms, AtomsLike, Matrix, Vector
 from wolfhound.pulse import pulse
+from wolfhound.rounding import SAFE, UNIT, gamma
 from wolfhound.threads import map_ordered
 from wolfhound.validate import require
 
 Terms: TypeAlias = Callable[[AtomsLike], Atoms]
 """Maps rows of factors to the terms of the model."""
+
+_TALL = 256
+"""Rows of one factorisation, or four times as many as there are terms: its error grows with them."""
+
+_FAN = 4
+"""Triangles that are joined into one."""
+
+_LARGEST = 1e140
+"""Terms of a region are smaller, and a column larger than its inverse, or zero: else QR may underflow."""
+
+
+class Root(NamedTuple):
+    """C of the criterion trace C'M^-1 C, as it was computed.
+
+    Attributes
+    ----------
+    matrix : (d, r) or None
+        C; None: the determinant.
+    error : float
+        The true C has rows that differ by at most this share of their norms: it is part of every proof.
+    passes : float
+        What it took.
+    """
+
+    matrix: Vector | None
+    error: float = 0.0
+    passes: float = 0.0
 
 
 class Criterion(Protocol):
@@ -26,8 +54,8 @@ class Criterion(Protocol):
     def name(self) -> str:
         """One letter."""
 
-    def find_root(self, candidates: Atoms, terms: Terms) -> tuple[Vector | None, float]:
-        """Return (d, r) C, None for the determinant, and how many passes it took."""
+    def find_root(self, candidates: Atoms, terms: Terms) -> Root:
+        """Return C, how well it is known, and what it took."""
 
 
 @final
@@ -44,9 +72,9 @@ class DOptimal:
         """D."""
         return "D"
 
-    def find_root(self, candidates: Atoms, terms: Terms) -> tuple[Vector | None, float]:
+    def find_root(self, candidates: Atoms, terms: Terms) -> Root:
         """None: the determinant."""
-        return None, 0.0
+        return Root(None)
 
 
 @final
@@ -62,9 +90,9 @@ class AOptimal:
         """A."""
         return "A"
 
-    def find_root(self, candidates: Atoms, terms: Terms) -> tuple[Vector | None, float]:
+    def find_root(self, candidates: Atoms, terms: Terms) -> Root:
         """Return the identity."""
-        return np.eye(candidates.shape[1]), 0.0
+        return Root(np.eye(candidates.shape[1]))
 
 
 @final
@@ -72,7 +100,8 @@ class AOptimal:
 class IOptimal:
     """Smallest mean variance of the predictions over a region: least trace M^-1 R.
 
-    R is the mean of x x' over the region, as it is computed in float64.
+    R is the mean of x x' over the region; what is proved of it includes the rounding of R, in any units
+    of the terms.
 
     Parameters
     ----------
@@ -88,34 +117,67 @@ class IOptimal:
         """I."""
         return "I"
 
-    def find_root(self, candidates: Atoms, terms: Terms) -> tuple[Vector | None, float]:
-        """Return C with C C' = R, by eigenvectors: R may be singular."""
-        region = candidates if self.region is None else terms(self.region)
-        values, vectors = np.linalg.eigh(mean_information(region))
-        kept = values > 1e-13 * values.max()
-        return np.asarray(vectors[:, kept] * np.sqrt(values[kept])), float(self.region is None)
+    def find_root(self, candidates: Atoms, terms: Terms) -> Root:
+        """Return C with C C' = R, which may be singular."""
+        if self.region is None:
+            return Root(*factor_moments(candidates, "candidates"), passes=1.0)
+        matrix, error = factor_moments(terms(self.region), "region")
+        require(bool(matrix.any()), "region", "rows of which some are not zero", "zeros only")
+        return Root(matrix, error)
 
 
-def mean_information(atoms: AtomsLike) -> Vector:
-    """(d, d) mean of x x' over all rows; one pass.
+def factor_moments(atoms: AtomsLike, name: str = "region") -> tuple[Vector, float]:
+    """(d, r) C with C C' the mean of x x' over all rows, and a bound on its error; one pass.
+
+    A tree of QR factorisations: T'T = (X + E)'(X + E), where no column of E is larger than a small share
+    of that column of X (Higham 2002, Theorem 19.4). So units of columns do not matter, and no direction
+    is lost, as it is from the eigenvectors of X'X. The share bounds each row of C, relative to its norm.
 
     Examples
     --------
-    >>> mean_information(np.array([[1.0, -1.0], [1.0, 1.0]]))
-    array([[1., 0.],
-           [0., 1.]])
+    >>> root, error = factor_moments(np.array([[1.0, -1.0], [1.0, 1.0]]))
+    >>> np.allclose(root @ root.T, np.eye(2), atol=1e-12), error < 1e-11
+    (True, True)
     """
     rows = as_atoms(atoms)
     n, d = rows.shape
-    total = np.zeros((d, d))
+    tall = max(_TALL, _FAN * d)
+    waiting: list[list[Vector]] = [[]]
 
-    def work(task: tuple[int, Matrix]) -> tuple[int, Vector]:
-        block = task[1].astype(np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return len(block), block.T @ block
+    def work(task: tuple[int, Matrix]) -> tuple[int, Vector, int]:
+        check_finite(task[1], task[0], name)
+        return len(task[1]), *_reduce(task[1].astype(np.float64), tall)
 
-    for size, part in map_ordered(work, rows.blocks(block_rows(rows, 4 << 20))):
+    deepest = 0
+    for size, part, depth in map_ordered(work, rows.blocks(block_rows(rows, 4 << 20))):
         pulse(size)
-        total += part
-    require(bool(np.isfinite(total).all()), "region", "rows that are finite and below 1e150", "others")
-    return np.asarray(total / n)
+        deepest, triangle = max(deepest, depth), part
+        for level in waiting:  # as one counts with digits: no triangle is reduced more often than log n times
+            level.append(triangle)
+            if len(level) < _FAN:
+                break
+            triangle, _ = _reduce(np.concatenate(level), tall)
+            level.clear()
+        else:
+            waiting.append([triangle])
+    triangle, depth = _reduce(np.concatenate([each for level in waiting for each in level]), tall)
+    sizes = np.abs(triangle).max(axis=0, initial=0.0)
+    right = (sizes == 0.0) | ((sizes > 1.0 / _LARGEST) & (sizes < _LARGEST))
+    rule = f"rows of terms between {1.0 / _LARGEST:g} and {_LARGEST:g} in size; scale them"
+    require(bool(right.all()), name, rule, f"{sizes.min():g} .. {sizes.max():g}")
+    # d reflections of at most 8 operations per entry each, at every level of the tree.
+    steps = deepest + len(waiting) + depth
+    error = SAFE * (steps * gamma(8 * (tall + 8) * d) + 8.0 * UNIT)
+    return np.ascontiguousarray(triangle.T / np.sqrt(n)), error
+
+
+def _reduce(rows: Vector, tall: int) -> tuple[Vector, int]:
+    """Upper triangle of rows, and by how many levels of factorisations."""
+    depth, d = 1, rows.shape[1]
+    with np.errstate(all="ignore"):  # what is too large is refused by its caller
+        while len(rows) > tall:
+            padded = np.zeros((-(-len(rows) // tall), tall, d))
+            padded.reshape(-1, d)[: len(rows)] = rows
+            rows = np.asarray(np.linalg.qr(padded, mode="r")).reshape(-1, d)
+            depth += 1
+        return np.asarray(np.linalg.qr(rows, mode="r")), depth

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from wolfhound import validate
 from wolfhound.atoms import MappedAtoms, fingerprint, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Oracle, Vector
-from wolfhound.designs.criteria import Criterion, DOptimal
-from wolfhound.designs.exact import Pool
+from wolfhound.designs.criteria import Criterion, DOptimal, Root
+from wolfhound.designs.exact import Pool, check_size
 from wolfhound.designs.factors import Column, FactorOptions, read_factors
 from wolfhound.designs.models import (
     MODELS,
@@ -29,7 +29,7 @@ from wolfhound.designs.models import (
     measure_coding,
 )
 from wolfhound.designs.newton import Task
-from wolfhound.designs.rank import complete_sample, draw_sample
+from wolfhound.designs.rank import complete_sample, draw_sample, scale_root, scale_to_one
 from wolfhound.designs.result import Design
 from wolfhound.designs.search import POOL, DesignState, Search
 from wolfhound.encoding import Missing, TableAtoms, TableReport
@@ -130,11 +130,10 @@ def design(
         past, given_table = _read_given(terms, given)
         share = _weigh_given(len(past), runs)
         sample = _draw(terms, past, banned, rng)
-        root, read = criterion.find_root(terms.rows, lambda value: terms.of(value, "region"))
+        root = criterion.find_root(terms.rows, lambda value: terms.of(value, "region"))
         aim = Aim(criterion.name, root, past, share, given_table)
         search = _open_search(terms, aim, banned, sample, 1.0 - goal)
-    passes = terms.passes + read
-    states = _run(search, sample.ids, terms.spec.terms, passes)
+    states = _run(search, sample.ids, terms.spec.terms, terms.passes + root.passes)
     outcome = drive(states, goal=-math.log(goal), limits=limits, callback=callback, began=began)
     return _finish(terms, aim, outcome, search)
 
@@ -145,7 +144,7 @@ class Aim(NamedTuple):
     Attributes
     ----------
     criterion : str
-    root : (d, r) or None
+    root : Root
     given : (g, d)
         Terms of the given runs.
     share : float
@@ -155,7 +154,7 @@ class Aim(NamedTuple):
     """
 
     criterion: str
-    root: Vector | None
+    root: Root
     given: Vector
     share: float
     given_table: TableReport | None = None
@@ -287,7 +286,7 @@ def _weigh_given(given: int, runs: int | None) -> float:
         return 0.0
     if runs is None:
         raise ValueError("`runs` must be given with `given`: how many more runs are planned. Got None.")
-    return given / (given + validate.count(runs, "runs", low=1))
+    return given / (given + check_size(runs))
 
 
 # ---------------------------------------------------------------- the search
@@ -327,20 +326,25 @@ def _draw(terms: _Candidates, given: Vector, banned: Ids, rng: np.random.Generat
 
 def _open_search(terms: _Candidates, aim: Aim, banned: Ids, sample: _FirstRead, goal: float) -> Search:
     """Scale the terms if they must be."""
-    exponents = np.frexp(sample.sizes)[1]
-    scale = np.exp2(-exponents.astype(np.float64))
+    scale = scale_to_one(sample.sizes)
     rows, oracle = terms.rows, terms.oracle
-    moderate = scale.max() < _SPREAD * scale.min() and np.abs(exponents).max() < _FAR
+    near = 2.0**-_FAR < scale.min() and scale.max() < 2.0**_FAR
+    moderate = near and scale.max() < _SPREAD * scale.min()
     if oracle is not None or moderate:
         scale = np.ones_like(scale)
     else:
         rows = MappedAtoms(rows, Scale(scale), len(scale))
     given = aim.given * scale
-    root = None if aim.root is None else aim.root * scale[:, None]
-    task = Task(root, given.T @ given / max(len(given), 1), aim.share)
-    oracle = FormScan(rows) if oracle is None else oracle
+    root = scale_root(aim.root.matrix, scale)
     return Search(
-        oracle=oracle, candidates=rows, task=task, given=given, exclude=banned, goal=goal, scale=scale
+        oracle=FormScan(rows) if oracle is None else oracle,
+        candidates=rows,
+        task=Task(root, given.T @ given / max(len(given), 1), aim.share),
+        given=given,
+        exclude=banned,
+        goal=goal,
+        scale=scale,
+        root_error=aim.root.error,
     )
 
 
@@ -368,7 +372,7 @@ def _finish(terms: _Candidates, aim: Aim, outcome: Outcome[DesignState], search:
     pool, rows, settings = terms.name_rows(terms.take(pool))
     ids = pool[: len(ids)]
     k, g = len(ids), max(len(aim.given), 1)
-    task = Task(aim.root, aim.given.T @ aim.given / g, aim.share)
+    task = Task(None, aim.given.T @ aim.given / g, aim.share)
     return Design(
         ids=ids,
         weights=weights,
@@ -383,7 +387,8 @@ def _finish(terms: _Candidates, aim: Aim, outcome: Outcome[DesignState], search:
         model=terms.spec,
         share=aim.share,
         given=aim.given,
-        root=aim.root,
+        root=aim.root.matrix,
+        root_error=aim.root.error,
         pool_ids=pool,
         pool_rows=rows,
         pool_settings=settings,

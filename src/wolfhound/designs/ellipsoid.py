@@ -4,20 +4,26 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from wolfhound import validate
 from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Oracle, Status, Vector
+from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Status, Vector
 from wolfhound.designs.design import design
-from wolfhound.designs.models import map_terms
-from wolfhound.designs.proof import enclose, enclose_log_det
+from wolfhound.designs.models import map_terms, measure_ranges
+from wolfhound.designs.proof import WIDE, Between, enclose, enclose_log_det, excuse, invert
+from wolfhound.designs.rank import AliasedTerms, list_aliases, scale_to_one
 from wolfhound.designs.result import Design
 from wolfhound.markup import Shown, Summary
 from wolfhound.oracles.forms import FormScan, survey
-from wolfhound.rounding import UNIT, gamma, length
+from wolfhound.rounding import TINY, UNIT, gamma, length
+
+_LARGEST = 1e70
+"""Points are smaller, and columns wider than its inverse: the entries of the matrix must be numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -55,9 +61,10 @@ class Ellipsoid(Shown):
     @property
     def log_volume(self) -> float:
         """Logarithm of the volume."""
-        d = len(self.centre)
+        d, sizes = len(self.centre), np.sqrt(np.diagonal(self.matrix))
         ball = 0.5 * d * math.log(math.pi) - math.lgamma(0.5 * d + 1.0)
-        return ball - 0.5 * float(np.linalg.slogdet(self.matrix)[1])
+        even = float(np.linalg.slogdet(self.matrix / np.outer(sizes, sizes))[1])  # in any units
+        return ball - 0.5 * even - math.fsum(np.log(sizes))
 
     def measure(self, rows: Matrix) -> Vector:
         """(r,) (x - centre)' matrix (x - centre) of rows: at most 1 inside."""
@@ -78,8 +85,25 @@ class Ellipsoid(Shown):
         return Summary(f"Ellipsoid({self.status.name}: {self.status.value})", lines)
 
 
-def _add_one(rows: Matrix) -> Matrix:
-    return np.concatenate([rows, np.ones((len(rows), 1), rows.dtype)], axis=1)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Frame:
+    """Coordinates in which the search and the proof work: y = (x - middle) * scale, between -1 and 1.
+
+    The scale is of powers of two, and a difference of two floats is within one unit of itself: so y is
+    known to a relative unit in every entry, however far from the origin the points are.
+    """
+
+    middle: Vector
+    scale: Vector
+
+    def __call__(self, rows: Matrix) -> Vector:
+        """(r, d + 1) rows (y, 1), in float64."""
+        return np.asarray(self.lift(rows, np.float64), np.float64)
+
+    def lift(self, rows: Matrix, dtype: type[np.floating[Any]]) -> Matrix:
+        """(r, d + 1) rows (y, 1)."""
+        away = (rows.astype(dtype) - self.middle.astype(dtype)) * self.scale.astype(dtype)
+        return np.concatenate([away, np.ones((len(rows), 1), dtype)], axis=1)
 
 
 def enclosing_ellipsoid(
@@ -114,54 +138,126 @@ def enclosing_ellipsoid(
     >>> np.diag(found.matrix).round(5), found.ratio > 0.999999
     (array([0.11111, 1.     ]), True)
     """
+    began = time.perf_counter()
+    goal = validate.within(ratio, "ratio", "(0, 1)")
+    validate.number(max_seconds, "max_seconds", low=0.0)
     rows = as_atoms(points, "points")
     d = rows.shape[1]
-    goal = validate.within(ratio, "ratio", "(0, 1)")
-    lifted = map_terms(rows, _add_one, d + 1, rows.dtype)
-    oracle = FormScan(lifted)
-    # A gap of e in the design is one of (d + 1) e / 2 in the volume.
-    fine = 1.0 - (1.0 - goal) / (d + 1)
-    found = design(oracle, efficiency=fine, max_passes=max_passes, max_seconds=max_seconds, seed=seed)
-    return _enclose_points(oracle, lifted, found, goal)
-
-
-def _enclose_points(oracle: Oracle, lifted: Atoms, found: Design, goal: float) -> Ellipsoid:
-    """Turn a design into an ellipsoid, and prove that it holds all points."""
-    d = lifted.shape[1] - 1
-    inverse = np.linalg.inv(found.information)
-    shape = 0.5 * (inverse[:d, :d] + inverse[:d, :d].T) / d
-    centre = -np.linalg.solve(inverse[:d, :d], inverse[:d, d])
-    lean = shape @ centre
-    form = np.empty((d + 1, d + 1))
-    form[:d, :d], form[:d, d], form[d, :d], form[d, d] = shape, -lean, -lean, centre @ lean
-    hits = survey(oracle, form, 1, np.empty(0, np.int64))
-    # The form was rounded: 2 (E c)_i by d + 1 units, c'E c by 2 d + 2, and svec by a few.
-    lost = gamma(3 * d + 16) * (length(form) + 2.0 * length(shape) * length(centre) * (1.0 + length(centre)))
-    top = (hits.bound + lost * hits.radius) * (1.0 + 4.0 * UNIT)
-    matrix = np.ascontiguousarray(shape / top * (1.0 - 8.0 * UNIT))
-    matrix = np.triu(matrix) + np.triu(matrix, 1).T
-    proved = _bound_ratio(lifted, found, matrix)
-    status = found.status if proved < goal else Status.GAP_REACHED
+    frame = _choose_frame(rows)
+    lifted = map_terms(rows, frame, d + 1, np.dtype(np.float64))
+    left = max(0.0, max_seconds - (time.perf_counter() - began))
+    try:
+        # A gap of e in the design is one of (d + 1) e / 2 in the volume.
+        fine = 1.0 - (1.0 - goal) / (d + 1)
+        found = design(FormScan(lifted), efficiency=fine, max_passes=max_passes, max_seconds=left, seed=seed)
+    except AliasedTerms as error:
+        _refuse_flat(d, list_aliases(error.null, _name_columns(d)))
+    fit = _enclose_points(lifted, frame, found)
+    inside = enclose(frame.lift(rows.take(found.ids), WIDE), found.weights, None)
+    outside = enclose_log_det(fit.matrix)
+    if inside is None or outside is None:
+        _refuse_flat(d, "some direction in which they are closer together than float64 can tell")
+    proved, slack = _bound_ratio(found, fit, inside, outside)
     return Ellipsoid(
-        centre=centre,
-        matrix=matrix,
+        centre=fit.centre,
+        matrix=fit.matrix * np.outer(frame.scale, frame.scale),
         ids=found.ids,
         weights=found.weights,
         ratio=proved,
-        passes=found.passes + hits.passes,
-        status=status if proved >= goal or not status.success else Status.ROUNDING,
-        seconds=found.seconds,
+        passes=found.passes + fit.passes + 1.0,
+        status=_judge(found.status, proved, goal, slack),
+        seconds=time.perf_counter() - began,
     )
 
 
-def _bound_ratio(lifted: Atoms, found: Design, matrix: Vector) -> float:
-    """Lower bound of sqrt(det M d^d det E): least volume^2 is at least that of det M, by duality."""
-    d = len(matrix)
-    inside = enclose(np.asarray(lifted.take(found.ids), np.float64), found.weights, None)
-    outside = enclose_log_det(matrix)
-    if inside is None or outside is None:
-        return 0.0
+def _name_columns(d: int) -> list[str]:
+    return [*(f"x{j}" for j in range(1, d + 1)), "1"]
+
+
+def _refuse_flat(d: int, where: str) -> NoReturn:
+    rule = f"`points` must span all {d} dimensions; leave out columns that are constant or follow from others"
+    raise ValueError(f"{rule}. Got flat ones: {where}.")
+
+
+def _choose_frame(rows: Atoms) -> _Frame:
+    """Middle and scale of every column, by one pass."""
+    low, high = (each.astype(np.float64) for each in measure_ranges(rows, "points"))
+    top = float(np.maximum(np.abs(low), np.abs(high)).max())
+    validate.require(top < _LARGEST, "points", f"below {_LARGEST:g} in size; scale them", f"{top:g}")
+    half = 0.5 * high - 0.5 * low
+    constant = [f"x{j + 1} is constant" for j in np.flatnonzero(half == 0.0).tolist()]
+    if constant:
+        _refuse_flat(len(half), "; ".join(constant[:6]) + ("; ..." if len(constant) > 6 else ""))
+    least = float(half.min())
+    rule = f"columns wider than {1.0 / _LARGEST:g}; scale them"
+    validate.require(least > 1.0 / _LARGEST, "points", rule, f"{least:g}")
+    return _Frame(0.5 * low + 0.5 * high, scale_to_one(half))
+
+
+class _Fit(NamedTuple):
+    """An ellipsoid that holds all points.
+
+    Attributes
+    ----------
+    centre : (d,)
+        In the caller's coordinates.
+    matrix : (d, d)
+        In those of the frame.
+    loose : float
+        Factor by which rounding alone makes the squares of its axes larger.
+    passes : float
+    """
+
+    centre: Vector
+    matrix: Vector
+    loose: float
+    passes: float
+
+
+def _enclose_points(lifted: Atoms, frame: _Frame, found: Design) -> _Fit:
+    """Turn a design into an ellipsoid, and prove by a pass that it holds all points."""
+    d = lifted.shape[1] - 1
+    inverse = invert(found.information)
+    if inverse is None:
+        _refuse_flat(d, "some direction in which they are closer together than float64 can tell")
+    shape = inverse[:d, :d] / d
+    # The centre that is returned is rounded to the caller's floats; what is proved is proved of that one.
+    centre = frame.middle + found.information[:d, d] / found.information[d, d] / frame.scale
+    here = (centre - frame.middle) * frame.scale
+    lean = shape @ here
+    form = np.empty((d + 1, d + 1))
+    form[:d, :d], form[:d, d], form[d, :d], form[d, d] = shape, -lean, -lean, here @ lean
+    hits = survey(FormScan(lifted), form, 1, np.empty(0, np.int64))
+    # The form was rounded: 2 (E c)_i by d + 1 units, c'E c by 2 d + 2, and svec by a few.
+    size, near = length(shape), length(here)
+    lost = gamma(3 * d + 16) * (length(form) + 2.0 * size * near * (1.0 + near))
+    top = (hits.bound + lost * hits.radius) * (1.0 + 4.0 * UNIT)
+    # Entries of y and of the centre are known to a unit each, the matrix is rounded once more.
+    reach = math.sqrt(hits.radius) + near
+    blur = 1.01 * UNIT * reach * math.sqrt(size)
+    top = (math.sqrt(top) + blur) ** 2 + 4.0 * UNIT * size * reach * reach
+    top *= 1.0 + 16.0 * UNIT
+    return _Fit(centre, shape / top, top / float(hits.scores[0]), hits.passes)
+
+
+def _bound_ratio(found: Design, fit: _Fit, inside: Between, outside: Between) -> tuple[float, float]:
+    """Lower bound of sqrt(det M d^d det E), and how much of it rounding takes.
+
+    The square of the least volume is at least that of det M, by duality.
+    """
+    d = len(fit.matrix)
     total = math.log(max(1.0, math.fsum(found.weights) * (1.0 + 2.0 * UNIT)))
     half = 0.5 * ((d + 1) * (inside.low - total) + d * math.log(d) + d * outside.low)
     size = (d + 1) * (abs(inside.low) + abs(outside.low) + math.log(d) + 1.0)
-    return min(1.0, math.exp(half - 16.0 * UNIT * size) * (1.0 - 16.0 * UNIT))
+    proved = min(1.0, math.exp(half - 16.0 * UNIT * size) * (1.0 - 16.0 * UNIT))
+    more = (d + 1) * (inside.high - inside.low) + d * (outside.high - outside.low) + d * math.log(fit.loose)
+    return proved, excuse(proved * math.exp(min(0.5 * more + 32.0 * UNIT * size, 1.0)), proved)
+
+
+def _judge(status: Status, proved: float, goal: float, slack: float) -> Status:
+    """Why a search ended, by what is proved of the volume: rounding only if its bounds are the reason."""
+    if proved >= goal:
+        return Status.GAP_REACHED
+    if status not in (Status.GAP_REACHED, Status.ROUNDING, Status.STALLED):
+        return status
+    return Status.ROUNDING if -math.log(max(proved, TINY)) <= 8.0 * slack < math.inf else Status.STALLED

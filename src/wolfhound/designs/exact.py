@@ -13,9 +13,10 @@ from scipy.linalg import qr
 
 from wolfhound.core import Ids, Ints, Vector
 from wolfhound.designs.factors import Column
+from wolfhound.designs.proof import invert
 from wolfhound.markup import Grid, Shown, Summary
 from wolfhound.result import make_frame
-from wolfhound.validate import count
+from wolfhound.validate import count, require
 from wolfhound.writers import find_free
 
 _ROUNDS = 40
@@ -32,6 +33,12 @@ _FEW = 200
 """Runs up to which there are random starts."""
 
 _SHOWN = 30
+
+_LISTED = 10_000_000
+"""Runs up to which a table of all runs is made unasked."""
+
+_MOST = 10**15
+"""Runs of a plan: beyond, their shares are no longer told apart in float64."""
 
 _HARVEST = 1024
 """Candidates that a pass adds."""
@@ -59,6 +66,16 @@ class Pool(NamedTuple):
 
 Harvest: TypeAlias = Callable[[Vector, int], Pool]
 """Gives the k candidates with the largest x'Bx."""
+
+
+def scale_harvest(harvest: Harvest, scale: Vector) -> Harvest:
+    """Return the same for candidates whose terms are multiplied by a scale."""
+
+    def scaled(matrix: Vector, k: int) -> Pool:
+        found = harvest(matrix * np.outer(scale, scale), k)
+        return found._replace(rows=found.rows * scale)
+
+    return scaled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -92,23 +109,34 @@ class ExactDesign(Shown):
         """How many runs in all."""
         return int(self.counts.sum())
 
-    def to_columns(self) -> dict[str, NDArray[Any]]:
+    def to_columns(self, *, most: int | None = None) -> dict[str, NDArray[Any]]:
         """Return a row per run: its number, the candidate, and every factor as the user wrote it.
 
         A factor keeps its name: beside one called ``id``, the candidate is ``design_id``.
+
+        Parameters
+        ----------
+        most
+            The first so many runs only; no others are made. None: all, which must be at most 10,000,000.
         """
-        each = np.repeat(np.arange(len(self.ids)), self.counts)
+        if most is None:
+            rule = f"given for more than {_LISTED:,} runs, a row each; `ids` and `counts` hold the whole plan"
+            require(self.runs <= _LISTED, "most", rule, f"None for {self.runs:,}")
+        shown = self.runs if most is None else min(count(most, "most"), self.runs)
+        # Cut before they are repeated: a plan may have any number of runs.
+        ends = np.minimum(np.cumsum(self.counts), shown)
+        each = np.repeat(np.arange(len(self.ids)), np.diff(ends, prepend=0))
         run, id = name_added(self.columns, "run", "id")
-        factors = show_settings(self.columns, self.settings[each])
+        factors = {name: values[each] for name, values in show_settings(self.columns, self.settings).items()}
         return {run: np.arange(1, len(each) + 1), id: self.ids[each], **factors}
 
-    def to_frame(self) -> Any:
-        """Return a pandas DataFrame with one row per run."""
-        return make_frame(self.to_columns())
+    def to_frame(self, *, most: int | None = None) -> Any:
+        """Return a pandas DataFrame with one row per run, of the first `most` runs as in `to_columns`."""
+        return make_frame(self.to_columns(most=most))
 
     def list_runs(self, most: int) -> Grid:
         """Return the first runs as a table."""
-        columns = {name: values[:most] for name, values in self.to_columns().items()}
+        columns = self.to_columns(most=most)
         rows = [tuple(map(_show_cell, row)) for row in zip(*columns.values(), strict=True)]
         return Grid(f"{len(rows):,} of {self.runs:,} runs", tuple(columns), rows)
 
@@ -160,6 +188,12 @@ def show_efficiency(value: float) -> str:
 # ---------------------------------------------------------------- whole numbers
 
 
+def check_size(runs: int) -> int:
+    """Return a number of runs that counts can hold."""
+    require(count(runs, "runs", low=1) <= _MOST, "runs", f"at most {_MOST:g}", runs)
+    return int(runs)
+
+
 def apportion(weights: Vector, runs: int) -> Ints:
     """Efficient apportionment (Pukelsheim and Rieder 1992); the largest weights if there are too few runs.
 
@@ -168,7 +202,7 @@ def apportion(weights: Vector, runs: int) -> Ints:
     >>> apportion(np.array([0.45, 0.35, 0.2]), 5)
     array([2, 2, 1])
     """
-    k, runs = len(weights), count(runs, "runs", low=1)
+    k, runs = len(weights), check_size(runs)
     if runs < k:
         counts = np.zeros(k, np.int64)
         counts[np.argsort(-weights, kind="stable")[:runs]] = 1
@@ -222,7 +256,9 @@ def exchange_runs(rows: Vector, counts: Ints, *, root: Vector | None, fixed: Vec
     rows, counts = np.ascontiguousarray(rows), counts.copy()
     c = np.empty((rows.shape[1], 0)) if root is None else np.ascontiguousarray(root)
     for _ in range(_ROUNDS):
-        inverse = np.linalg.inv(_inform(rows, counts, fixed))
+        inverse = invert(_inform(rows, counts, fixed))
+        if inverse is None:
+            break
         least = _LEAST if root is None else _LEAST * float(np.sum(c * (inverse @ c)))
         if not kernels.exchange(kernels.Exchange(rows, np.ascontiguousarray(inverse), c, counts), least):
             break
@@ -249,7 +285,9 @@ def refine(
     for _ in range(passes):
         used = counts > 0
         pool, counts = pool.only(used), counts[used]
-        inverse = np.linalg.inv(_inform(pool.rows, counts, fixed))
+        inverse = invert(_inform(pool.rows, counts, fixed))
+        if inverse is None:
+            break
         lift = None if root is None else inverse @ root
         matrix = inverse if lift is None else lift @ lift.T
         found = harvest(np.asarray(matrix, np.float64), _HARVEST)
@@ -274,7 +312,8 @@ def _evaluate(rows: Vector, counts: Ints, root: Vector | None, fixed: Vector) ->
     information = _inform(rows, counts, fixed)
     if root is None:
         return float(np.linalg.slogdet(information)[1]) / len(information)
-    return -float(np.log(np.sum(root * np.linalg.solve(information, root))))
+    inverse = invert(information)
+    return -np.inf if inverse is None else -float(np.log(np.sum(root * (inverse @ root))))
 
 
 def _is_regular(rows: Vector, counts: Ints, fixed: Vector) -> bool:

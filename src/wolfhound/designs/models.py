@@ -196,15 +196,21 @@ def measure_coding(
     centre, half = np.zeros(d), np.ones(d)
     if not numbers.any() or np.abs(sample[:, numbers]).max(initial=0.0) <= 1.0:
         return Coding(columns, centre, half), 0.0
-    low, high = np.full(d, np.inf), np.full(d, -np.inf)
-    for first, block in atoms.blocks(block_rows(atoms, 4 << 20)):
-        pulse(len(block))
-        check_finite(block, first)
-        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+    low, high = measure_ranges(atoms)
     middle = 0.5 * (low + high) if shift else np.zeros(d)
     wide = 0.5 * (high - low) if shift else np.maximum(np.abs(low), np.abs(high))
     centre, half = np.where(numbers, middle, 0.0), np.where(numbers & (wide > 0.0), wide, 1.0)
     return Coding(columns, centre, half), 1.0
+
+
+def measure_ranges(atoms: Atoms, name: str = "atoms") -> tuple[Vector, Vector]:
+    """(d,) least and largest entry of every column; one pass."""
+    low, high = np.full(atoms.shape[1], np.inf), np.full(atoms.shape[1], -np.inf)
+    for first, block in atoms.blocks(block_rows(atoms, 4 << 20)):
+        pulse(len(block))
+        check_finite(block, first, name)
+        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+    return low, high
 
 
 def map_terms(atoms: Atoms, terms: Callable[[Matrix], Any], d: int, dtype: np.dtype[Any]) -> Atoms:

@@ -5,7 +5,8 @@ With K symmetric, close to M^-1, and q at least x'Nx of every candidate:
 - D, N = K: for every information matrix M*, log det M* + log det K <= d log(tr(K M*) / d), so
   the efficiency is at least (d / t) det(K M)^(1/d), t >= tr(K M*);
 - trace C'M^-1 C, N = B B', B = K C: by Cauchy and Schwarz (tr B'C)^2 <= tr(B'M*B) tr(C'M*^-1 C), so
-  it is at least (tr B'C)^2 / (t tr(C'M^-1 C)), t >= tr(B'M*B).
+  it is at least (tr B'C)^2 / (t tr(C'M^-1 C)), t >= tr(B'M*B). This C is the true one, which the
+  computed one differs from by at most a known share of its rows: of a singular region, and in any units.
 
 Here t = (1 - a) q + a tr(N M0), with given runs of information M0 at share a. K M = I + E is
 evaluated in extended precision where there is one, with a bound e on the Frobenius norm of E
@@ -22,10 +23,13 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.core import Matrix, Vector
-from wolfhound.rounding import UNIT, gamma, length
+from wolfhound.rounding import SAFE, UNIT, gamma, length
 
-_WIDE = np.longdouble
-_FINE = float(np.finfo(_WIDE).eps) / 2.0
+WIDE = np.longdouble
+_FINE = float(np.finfo(WIDE).eps) / 2.0
+
+OPEN = 1e-3
+"""Rounding that keeps more of an efficiency, or of a volume, open than this is no excuse."""
 
 
 class Certificate(NamedTuple):
@@ -39,10 +43,14 @@ class Certificate(NamedTuple):
         C.
     lead : float
         Lower bound of log det(K M) / d, or of (tr B'C)^2 / tr(C'M^-1 C); -inf if nothing is proved.
+    plain : float
+        The same number as computed, without any bound on its rounding.
     spill : float
         Bound on the Frobenius norm of B B' - N.
     fixed, fixed_size : float
         Bounds on the mean of x'Nx and of |x|^2 over the given runs.
+    fixed_plain : float
+        The mean of x'Nx as computed.
     share : float
         a, rounded such that t is not too small.
     """
@@ -50,9 +58,11 @@ class Certificate(NamedTuple):
     query: Vector
     root: Vector | None
     lead: float
+    plain: float
     spill: float
     fixed: float
     fixed_size: float
+    fixed_plain: float
     share: float
 
     def efficiency(self, bound: float, radius: float) -> float:
@@ -63,15 +73,50 @@ class Certificate(NamedTuple):
         top = bound + (self.spill + 8.0 * UNIT * length(self.query)) * radius
         given = self.fixed + self.spill * self.fixed_size
         reach = ((1.0 - self.share) * top + self.share * given) * (1.0 + 16.0 * UNIT)
-        if not reach > 0.0:
+        return max(0.0, self._relate(self.lead, reach) * (1.0 - 32.0 * UNIT))
+
+    def slack(self, score: float, bound: float, radius: float) -> float:
+        """How much of minus the logarithm of `efficiency` is owed to bounds on rounding; inf if too much.
+
+        Parameters
+        ----------
+        score
+            The largest x'Nx of all candidates, as computed.
+        bound, radius
+            As in `efficiency`.
+        """
+        reach = (1.0 - self.share) * score + self.share * self.fixed_plain
+        return excuse(self._relate(self.plain, reach), self.efficiency(bound, radius))
+
+    def _relate(self, lead: float, reach: float) -> float:
+        """Efficiency by the lead and t."""
+        if not (reach > 0.0 and math.isfinite(lead)):
             return 0.0
-        d = len(self.query)
-        found = d / reach * math.exp(self.lead) if self.root is None else self.lead / reach
-        return max(0.0, found * (1.0 - 32.0 * UNIT))
+        return len(self.query) / reach * math.exp(lead) if self.root is None else lead / reach
+
+
+def excuse(plain: float, proved: float) -> float:
+    """Logarithm of what was computed over what is proved: owed to rounding; inf if that explains too much.
+
+    Examples
+    --------
+    >>> round(excuse(1.0, 1.0 - 1e-9), 12), excuse(1.0, 0.5)
+    (1e-09, inf)
+    """
+    if not 0.0 < proved <= plain < math.inf:
+        return 0.0 if proved > 0.0 else math.inf
+    found = math.log(plain / proved)
+    return found if found <= OPEN else math.inf
 
 
 def certify(
-    rows: Matrix, weights: Vector, *, root: Vector | None, given: Matrix, share: float
+    rows: Matrix,
+    weights: Vector,
+    *,
+    root: Vector | None,
+    given: Matrix,
+    share: float,
+    root_error: float = 0.0,
 ) -> Certificate | None:
     """Prepare the proof for a design; None if its information cannot be inverted.
 
@@ -85,38 +130,40 @@ def certify(
         Rows run already.
     share
         Of these in all.
+    root_error
+        By which share of their norms the rows of the true C may differ.
     """
-    wide = np.concatenate([rows.astype(_WIDE), given.astype(_WIDE)])
+    wide = np.concatenate([rows.astype(WIDE), given.astype(WIDE)])
     total = math.fsum(weights) * (1.0 + 2.0 * UNIT)
-    shares = np.concatenate([(1 - _WIDE(share)) * weights.astype(_WIDE), _each(given, share)])
+    shares = np.concatenate([(1 - WIDE(share)) * weights.astype(WIDE), _each(given, share)])
     information = (wide * shares[:, None]).T @ wide
-    inverse = _invert(information.astype(np.float64))
+    inverse = invert(information.astype(np.float64))
     if inverse is None:
         return None
-    e, trace = _bound_error(inverse, information, len(wide))
+    e, trace, plain = _bound_error(inverse, information, len(wide))
+    query, spill = _ask(inverse, root)
     if not e < 0.5:
-        lead = -math.inf
-        query, spill = _ask(inverse, root)
+        lead = plain = -math.inf
     elif root is None:
-        query, spill = inverse, 0.0
         d = len(inverse)
         lead = (trace - e * e / (2.0 * (1.0 - e) ** 2) * (1.0 + 1e-12)) / d - 4.0 * UNIT
         lead -= math.log(max(1.0, total)) + 4.0 * UNIT
+        plain /= d
     else:
-        query, spill = _ask(inverse, root)
-        lead = _lead_of_trace(inverse, root, e) / max(1.0, total)
+        lead, plain = _lead_of_trace(inverse, root, e, root_error)
+        lead /= max(1.0, total)
     size = gamma(2 * len(query) + 8) * length(query)
     fixed_size = float((given.astype(np.float64) ** 2).sum(axis=1).mean()) * (1.0 + 1e-12) if share else 0.0
     fixed = float(np.einsum("ij,jk,ik->", given, query, given)) / max(len(given), 1) if share else 0.0
-    fixed += (size + gamma(len(given) + 2) * length(query)) * fixed_size
-    return Certificate(query, root, lead, spill, fixed, fixed_size, share)
+    lost = (size + gamma(len(given) + 2) * length(query)) * fixed_size
+    return Certificate(query, root, lead, plain, spill, fixed + lost, fixed_size, fixed, share)
 
 
 def _each(given: Matrix, share: float) -> Matrix:
-    return np.full(len(given), _WIDE(share) / max(len(given), 1))
+    return np.full(len(given), WIDE(share) / max(len(given), 1))
 
 
-def _invert(information: Vector) -> Vector | None:
+def invert(information: Vector) -> Vector | None:
     """A symmetric matrix close to the inverse."""
     try:
         factor = np.linalg.inv(np.linalg.cholesky(information))
@@ -127,15 +174,16 @@ def _invert(information: Vector) -> Vector | None:
     return inverse if np.isfinite(inverse).all() else None
 
 
-def _bound_error(inverse: Vector, information: Matrix, k: int) -> tuple[float, float]:
-    """Bounds: of the norm of K M - I from above, of its trace from below."""
+def _bound_error(inverse: Vector, information: Matrix, k: int) -> tuple[float, float, float]:
+    """Bounds: of the norm of K M - I from above, of its trace from below; and the trace as computed."""
     d = len(inverse)
-    rest = inverse.astype(_WIDE) @ information - np.eye(d, dtype=_WIDE)
+    rest = inverse.astype(WIDE) @ information - np.eye(d, dtype=WIDE)
     # The entries of M are sums of k products of three factors; its norm is at most its trace.
     size = float(np.trace(information)) * (1.0 + 1e-12)
     lost = gamma(k + 2 * d + 16, _FINE) * length(inverse) * size * (1.0 + 1e-12) + 4.0 * d * _FINE
     e = float(np.sqrt((rest * rest).sum())) * (1.0 + 1e-12) + lost
-    return e, float(np.trace(rest)) - math.sqrt(d) * lost * (1.0 + 1e-12) - 4.0 * UNIT * d * e
+    trace = float(np.trace(rest))
+    return e, trace - math.sqrt(d) * lost * (1.0 + 1e-12) - 4.0 * UNIT * d * e, trace
 
 
 def _ask(inverse: Vector, root: Vector | None) -> tuple[Vector, float]:
@@ -148,18 +196,36 @@ def _ask(inverse: Vector, root: Vector | None) -> tuple[Vector, float]:
     return query, gamma(root.shape[1] + 2) * length(lift) ** 2 * (1.0 + 1e-12)
 
 
-def _lead_of_trace(inverse: Vector, root: Vector, e: float) -> float:
-    """Lower bound of (tr B'C)^2 / tr(C'M^-1 C), B = fl(K C)."""
+def _lead_of_trace(inverse: Vector, root: Vector, e: float, root_error: float) -> tuple[float, float]:
+    """(tr B'C)^2 / tr(C'M^-1 C), B = fl(K C): a lower bound for the true C, and as computed."""
     d, lift = len(inverse), inverse @ root
-    wide = root.astype(_WIDE)
+    wide = root.astype(WIDE)
     fine = gamma(root.size + d + 8, _FINE)
-    exact = inverse.astype(_WIDE) @ wide
-    value = float((wide * exact).sum()) * (1.0 + 4.0 * UNIT)
+    exact = inverse.astype(WIDE) @ wide
+    plain = float((wide * exact).sum())
+    value = plain * (1.0 + 4.0 * UNIT)
     value += e / (1.0 - e) * length(root) * length(exact.astype(np.float64)) * (1.0 + 1e-12)
     value += 2.0 * fine * length(root) ** 2 * length(inverse)
-    overlap = float((lift.astype(_WIDE) * wide).sum()) * (1.0 - 4.0 * UNIT)
-    overlap -= 2.0 * fine * length(lift) * length(root)
-    return overlap * overlap / value * (1.0 - 8.0 * UNIT) if overlap > 0.0 and value > 0.0 else -math.inf
+    near = float((lift.astype(WIDE) * wide).sum())
+    overlap = near * (1.0 - 4.0 * UNIT) - 2.0 * fine * length(lift) * length(root)
+    # The true C is C + F, rows of F below the error times those of C: |tr B'F| <= sum |B_j| |F_j|.
+    sizes = np.sqrt((lift * lift).sum(axis=1) * (root * root).sum(axis=1))
+    overlap -= root_error * float(sizes.sum()) * SAFE
+    value = _widen(value, root_error * _spread(inverse, root, e)) * (1.0 + 8.0 * UNIT)
+    if not (overlap > 0.0 and value > 0.0 and plain > 0.0):
+        return -math.inf, -math.inf
+    return overlap * overlap / value * (1.0 - 8.0 * UNIT), near * near / plain
+
+
+def _spread(inverse: Vector, root: Vector, e: float) -> float:
+    """Bound on |M^-1/2 F| for every F no larger than C: |M^-1| <= |K| / (1 - e)."""
+    return length(root) * math.sqrt(length(inverse) / (1.0 - e)) * SAFE
+
+
+def _widen(value: float, more: float) -> float:
+    """(sqrt(value) + more)^2: the squared norm of a sum, at most; at least, where `more` is negative."""
+    size = max(0.0, math.sqrt(max(value, 0.0)) + more)
+    return size * size
 
 
 # ---------------------------------------------------------------- the criterion of any design
@@ -172,7 +238,7 @@ class Between(NamedTuple):
     high: float
 
 
-def enclose(rows: Matrix, shares: Vector, root: Vector | None) -> Between | None:
+def enclose(rows: Matrix, shares: Vector, root: Vector | None, root_error: float = 0.0) -> Between | None:
     """Bounds on log det M / d, or on trace C'M^-1 C, of M = sum shares_i x_i x_i'.
 
     With W lower triangular and W M W' = I + E, log det M = log det(I + E) - 2 sum log W_ii.
@@ -184,10 +250,10 @@ def enclose(rows: Matrix, shares: Vector, root: Vector | None) -> Between | None
     >>> low <= math.log(0.5) <= high, high - low < 1e-13
     (True, True)
     """
-    wide = rows.astype(_WIDE)
-    information = (wide * shares.astype(_WIDE)[:, None]).T @ wide
+    wide = rows.astype(WIDE)
+    information = (wide * shares.astype(WIDE)[:, None]).T @ wide
     if root is not None:
-        return _enclose_trace(information, root, len(rows))
+        return _enclose_trace(information, root, len(rows), root_error)
     return enclose_log_det(information, len(rows))
 
 
@@ -200,12 +266,12 @@ def enclose_log_det(matrix: Matrix, k: int = 0) -> Between | None:
     >>> low <= math.log(4.0) <= high
     True
     """
-    d, wide = len(matrix), matrix.astype(_WIDE)
+    d, wide = len(matrix), matrix.astype(WIDE)
     try:
         factor = np.tril(np.linalg.inv(np.linalg.cholesky(matrix.astype(np.float64))))
     except np.linalg.LinAlgError:
         return None
-    turned = factor.astype(_WIDE) @ wide @ factor.T.astype(_WIDE) - np.eye(d, dtype=_WIDE)
+    turned = factor.astype(WIDE) @ wide @ factor.T.astype(WIDE) - np.eye(d, dtype=WIDE)
     size = float(np.trace(wide)) * length(factor) ** 2 * (1.0 + 1e-12)
     lost = gamma(k + 2 * d + 16, _FINE) * size + 4.0 * d * _FINE
     e = float(np.sqrt((turned * turned).sum())) * (1.0 + 1e-12) + lost
@@ -219,20 +285,23 @@ def enclose_log_det(matrix: Matrix, k: int = 0) -> Between | None:
     return Between(middle - away, middle + away)
 
 
-def _enclose_trace(information: Matrix, root: Vector, k: int) -> Between | None:
-    inverse = _invert(information.astype(np.float64))
+def _enclose_trace(information: Matrix, root: Vector, k: int, root_error: float) -> Between | None:
+    inverse = invert(information.astype(np.float64))
     if inverse is None:
         return None
-    e, _ = _bound_error(inverse, information, k)
+    e, _, _ = _bound_error(inverse, information, k)
     if not e < 0.5:
         return None
-    wide = root.astype(_WIDE)
-    exact = inverse.astype(_WIDE) @ wide
+    wide = root.astype(WIDE)
+    exact = inverse.astype(WIDE) @ wide
     middle = float((wide * exact).sum())
     away = e / (1.0 - e) * length(root) * length(exact.astype(np.float64)) * (1.0 + 1e-12)
     away += 2.0 * gamma(root.size + len(inverse) + 8, _FINE) * length(root) ** 2 * length(inverse)
-    away += 4.0 * UNIT * abs(middle)
-    return Between(middle - away, middle + away)
+    away += 16.0 * UNIT * abs(middle)
+    more = root_error * _spread(inverse, root, e)
+    return Between(
+        _widen(middle - away, -more) * (1.0 - 8.0 * UNIT), _widen(middle + away, more) * (1.0 + 8.0 * UNIT)
+    )
 
 
 def compare(one: Between, other: Between, root: Vector | None) -> float:
@@ -245,4 +314,4 @@ def compare(one: Between, other: Between, root: Vector | None) -> float:
     """
     if root is None:
         return math.exp(one.low - other.high) * (1.0 - 16.0 * UNIT)
-    return max(0.0, other.low / one.high) * (1.0 - 16.0 * UNIT)
+    return other.low / one.high * (1.0 - 16.0 * UNIT) if one.high > 0.0 else 0.0

@@ -18,6 +18,34 @@ _SINGULAR = 1e-9
 _SHOWN = 6
 
 
+class AliasedTerms(ValueError):
+    """Candidates cannot tell terms apart; `null` are (d, z) directions that no candidate has a part in."""
+
+    def __init__(self, null: Vector, names: Sequence[str]) -> None:
+        rule = "`model` must have terms that the candidates can tell apart."
+        super().__init__(f"{rule} Got {describe_aliases(null, names)}.")
+        self.null = null
+
+
+def scale_to_one(sizes: Vector) -> Vector:
+    """Powers of two that bring sizes to [1/2, 1), zeros apart: columns in any units, exactly.
+
+    Examples
+    --------
+    >>> scale_to_one(np.array([3.0, 0.0, 1e-3])).tolist()
+    [0.25, 1.0, 512.0]
+    """
+    return np.asarray(np.exp2(-np.frexp(sizes)[1].astype(np.float64)))
+
+
+def scale_root(root: Vector | None, scale: Vector) -> Vector | None:
+    """C of terms that were multiplied by powers of two, itself brought to size one: only ratios matter."""
+    if root is None:
+        return None
+    scaled = root * scale[:, None]
+    return np.asarray(scaled * scale_to_one(np.abs(scaled).max(initial=0.0)))
+
+
 def draw_sample(atoms: Atoms, exclude: Ids, rng: np.random.Generator) -> Ids:
     """Random candidates that are not excluded, in random order."""
     n = atoms.shape[0]
@@ -63,8 +91,7 @@ def complete_sample(search: Search, ids: Ids, names: Sequence[str]) -> tuple[Ids
         best = hits.ids
         rest = float(hits.scores[0]) if len(best) else 0.0
         if not rest > (_SINGULAR * 1e2) ** 2 * hits.radius or np.isin(best, ids[:some]).all():
-            rule = "`model` must have terms that the candidates can tell apart."
-            raise ValueError(f"{rule} Got {describe_aliases(null, names)}.")
+            raise AliasedTerms(null, names)
         new = np.setdiff1d(best, ids[:some])
         ids = np.concatenate([new, np.setdiff1d(ids, new, assume_unique=True)])
         rows = np.asarray(finite_rows(candidates, ids), np.float64)
@@ -79,8 +106,8 @@ def _put_first(rows: Vector, null: Vector) -> Ids:
     return np.concatenate([front, np.setdiff1d(np.arange(len(rows)), front)])
 
 
-def describe_aliases(null: Vector, names: Sequence[str]) -> str:
-    """Say which terms are aliased, from a basis with few terms in each direction."""
+def list_aliases(null: Vector, names: Sequence[str]) -> str:
+    """Groups of aliased terms, from a basis with few terms in each direction."""
     basis = null.T.copy()
     taken: list[int] = []
     for row in range(len(basis)):  # Gauss and Jordan, largest pivots
@@ -93,5 +120,10 @@ def describe_aliases(null: Vector, names: Sequence[str]) -> str:
         basis[others] -= np.outer(basis[others, pivot], basis[row])
     groups = [" ~ ".join(names[j] for j in np.flatnonzero(np.abs(each) > 1e-6).tolist()) for each in basis]
     more = f"; and {len(groups) - _SHOWN} more" if len(groups) > _SHOWN else ""
-    many = "group" if len(groups) == 1 else "groups"
-    return f"{len(groups)} {many} of aliased terms: {'; '.join(groups[:_SHOWN])}{more}"
+    return f"{'; '.join(groups[:_SHOWN])}{more}"
+
+
+def describe_aliases(null: Vector, names: Sequence[str]) -> str:
+    """Say how many groups of terms are aliased, and which."""
+    many = "group" if null.shape[1] == 1 else "groups"
+    return f"{null.shape[1]} {many} of aliased terms: {list_aliases(null, names)}"

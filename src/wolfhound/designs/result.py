@@ -23,6 +23,7 @@ from wolfhound.designs.exact import (
     choose_runs,
     name_added,
     refine,
+    scale_harvest,
     show_efficiency,
     show_settings,
 )
@@ -30,12 +31,12 @@ from wolfhound.designs.factors import Column, read_factors
 from wolfhound.designs.models import MODELS, ModelSpec
 from wolfhound.designs.picture import draw_design
 from wolfhound.designs.proof import Between, compare, enclose
-from wolfhound.designs.rank import describe_aliases, find_null_space
+from wolfhound.designs.rank import describe_aliases, find_null_space, scale_root, scale_to_one
 from wolfhound.encoding import TableReport
 from wolfhound.markup import Grid, Shown, Summary, bar
 from wolfhound.result import make_frame
 from wolfhound.threads import one_blas_thread
-from wolfhound.validate import LARGEST, count, require
+from wolfhound.validate import LARGEST, count, number, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,6 +70,8 @@ class Design(Shown):
         Of the given runs in all.
     given, root, pool_ids, pool_rows, pool_settings
         What `round` works on: terms of the given runs, C, and candidates worth a run.
+    root_error : float
+        By which share of their norms the rows of C may be wrong: part of what is proved.
     fingerprint : Fingerprint
         Of the candidates.
     table : TableReport, optional
@@ -105,6 +108,7 @@ class Design(Shown):
     pool_ids: Ids
     pool_rows: Vector
     pool_settings: Vector
+    root_error: float = 0.0
     fingerprint: Fingerprint = ()
     table: TableReport | None = None
     given_table: TableReport | None = None
@@ -179,19 +183,21 @@ class Design(Shown):
         """
         runs = count(runs, "runs", low=1)
         self._check_runs(runs)
-        best = self._enclose_best(runs)
-        weights, fixed = np.zeros(len(self.pool_ids)), self.given.T @ self.given
+        weights = np.zeros(len(self.pool_ids))
         weights[: self.support] = self.weights
-        pool = Pool(self.pool_ids, self.pool_rows, self.pool_settings)
         with one_blas_thread(), np.errstate(all="ignore"):  # what was loaded may hold any numbers
-            counts = choose_runs(pool.rows, weights, runs, root=self.root, given=self.given)
+            scale = scale_to_one(np.abs(np.concatenate([self.pool_rows, self.given])).max(axis=0))
+            root, given = scale_root(self.root, scale), self.given * scale
+            pool = Pool(self.pool_ids, self.pool_rows * scale, self.pool_settings)
+            best = self._enclose_best(runs, pool, root, given)
+            counts = choose_runs(pool.rows, weights, runs, root=root, given=given)
             if self.harvest is not None:
-                passes = count(max_passes, "max_passes")
-                pool, counts = refine(pool, counts, self.harvest, root=self.root, fixed=fixed, passes=passes)
-        used = np.flatnonzero(counts)
-        each = np.concatenate([counts[used], np.ones(len(self.given))]) / (runs + len(self.given))
-        mine = enclose(np.concatenate([pool.rows[used], self.given]), each, self.root)
-        found = 0.0 if mine is None or best is None else compare(mine, best, self.root) * self.efficiency
+                passes, harvest = count(max_passes, "max_passes"), scale_harvest(self.harvest, scale)
+                pool, counts = refine(pool, counts, harvest, root=root, fixed=given.T @ given, passes=passes)
+            used = np.flatnonzero(counts)
+            each = np.concatenate([counts[used], np.ones(len(given))]) / (runs + len(given))
+            mine = enclose(np.concatenate([pool.rows[used], given]), each, root, self.root_error)
+        found = 0.0 if mine is None or best is None else compare(mine, best, root) * self.efficiency
         order = np.lexsort((pool.ids[used], -counts[used]))
         return ExactDesign(
             ids=pool.ids[used][order],
@@ -203,15 +209,14 @@ class Design(Shown):
             terms=len(self.terms),
         )
 
-    def _enclose_best(self, runs: int) -> Between | None:
-        """Bounds on the criterion of these weights."""
-        g, share = len(self.given), self.share
+    def _enclose_best(self, runs: int, pool: Pool, root: Vector | None, given: Vector) -> Between | None:
+        """Bounds on the criterion of these weights, terms scaled."""
+        g, share = len(given), self.share
         if g:
             planned = round(g / share) - g
             require(runs == planned, "runs", f"{planned}, as `design` was told with `given`", runs)
-        rows = np.concatenate([self.pool_rows[: self.support], self.given])
-        each = np.full(g, share / max(g, 1))
-        return enclose(rows, np.concatenate([(1.0 - share) * self.weights, each]), self.root)
+        shares = np.concatenate([(1.0 - share) * self.weights, np.full(g, share / max(g, 1))])
+        return enclose(np.concatenate([pool.rows[: self.support], given]), shares, root, self.root_error)
 
     def _check_runs(self, runs: int) -> None:
         """Refuse too few runs, and say what they could not tell apart."""
@@ -219,9 +224,9 @@ class Design(Shown):
         have = d - find_null_space(self.given).shape[1] if len(self.given) else 0
         if runs + have >= d:
             return
-        few = np.concatenate([self.pool_rows[: min(runs, self.support)], self.given])
-        aliases = describe_aliases(find_null_space(few), self.terms)
-        require(False, "runs", f"at least {d - have} for {d} terms", f"{runs}, which leaves {aliases}")
+        few = find_null_space(np.concatenate([self.pool_rows[: min(runs, self.support)], self.given]))
+        left = f"{runs}, which leaves {describe_aliases(few, self.terms)}"
+        require(False, "runs", f"at least {d - have} for {d} terms", left)
 
     def to_columns(self) -> dict[str, NDArray[Any]]:
         """Return a row per candidate with weight: its id, weight and factors, which keep their names."""
@@ -290,9 +295,8 @@ class Design(Shown):
         names = tuple(column.name for column in self.columns)
         caption = f"{len(rows):,} of {self.support:,} candidates with weight, the largest first"
         texts = (at for at, column in enumerate(self.columns) if column.levels)
-        return Grid(
-            caption, (*names, *name_added(self.columns, "id", "weight")), rows, (0, *texts, len(names) + 1)
-        )
+        added = name_added(self.columns, "id", "weight")
+        return Grid(caption, (*names, *added), rows, (0, *texts, len(names) + 1))
 
     def _show(self, row: Vector) -> list[str]:
         """Factors as the user wrote them."""
@@ -334,28 +338,28 @@ def _read_model(value: Any) -> ModelSpec:
     )
 
 
+def _read_error(value: Any) -> float:  # what an old folder does not say is not known
+    return LARGEST if value is None else number(value, "root_error", low=0.0)
+
+
 def _check(found: Design) -> None:
     require(len(np.unique(found.ids)) == found.support, "ids", "distinct", "repeated ids")
     require(abs(float(found.weights.sum()) - 1.0) <= WEIGHTS, "weights", "of sum 1", found.weights.sum())
     require(0.0 <= found.efficiency <= 1.0, "efficiency", "in [0, 1]", found.efficiency)
     require(0.0 <= found.share < 1.0, "share", "in [0, 1)", found.share)
-    require(
-        (found.share > 0.0) == (len(found.given) > 0), "share", "0 without given runs, else more", found.share
-    )
-    k = found.support
+    right = (found.share > 0.0) == (len(found.given) > 0)
+    require(right, "share", "0 without given runs, else more", found.share)
+    k, width = found.settings.shape
     same = np.array_equal(found.pool_ids[:k], found.ids)
     same = same and np.array_equal(found.pool_settings[:k], found.settings)
     require(same, "pool_ids", "led by the ids", "others")
     require(len(found.terms) == len(found.information), "terms", "as many as rows of M", len(found.terms))
-    require(
-        len(found.columns) == found.settings.shape[1], "columns", "as many as settings", len(found.columns)
-    )
+    require(len(found.columns) == width, "columns", "as many as settings", len(found.columns))
     for j, column in enumerate(found.columns):
         values = found.pool_settings[:, j]
-        right = (values >= 0) & (values < len(column.levels)) & (values == np.floor(values))
-        require(
-            not column.levels or bool(right.all()), "settings", f"places of levels of {column.name}", "others"
-        )
+        known = (values >= 0) & (values < len(column.levels)) & (values == np.floor(values))
+        right = not column.levels or bool(known.all())
+        require(right, "settings", f"places of levels of {column.name}", "others")
     numbers = found.model.kind in MODELS
     for name in ("centre", "half"):
         sizes = len(getattr(found.model, name)), len(found.columns)
@@ -376,6 +380,7 @@ CODEC = Codec(
         "settings": _real("k", "c"),
         "given": _real("g", "p"),
         "root": _real("p", "r", optional=True),
+        "root_error": Json(lambda error: error, _read_error, optional=True),
         "pool_ids": Array(shape=("pool",), dtype=np.int64, low=0, below="n"),
         "pool_rows": _real("pool", "p"),
         "pool_settings": _real("pool", "c"),

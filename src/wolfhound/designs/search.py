@@ -14,7 +14,7 @@ import numpy as np
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Atoms, Ids, Matrix, Oracle, Status, Vector
 from wolfhound.designs.newton import Task, improve
-from wolfhound.designs.proof import certify
+from wolfhound.designs.proof import Certificate, certify
 from wolfhound.oracles.forms import FormScan, survey
 
 HARVEST = 4096
@@ -47,6 +47,8 @@ class DesignState:
         Proved lower bound; `value - lower` is minus its logarithm.
     near : (r,)
         Candidates that scored best in the last pass.
+    slack : float
+        How much of `value` is owed to proved bounds on rounding; inf if these explain too much.
     """
 
     t: int
@@ -92,6 +94,8 @@ class Search:
         Wanted relative gap.
     scale : (d,)
         What the caller's terms were multiplied by.
+    root_error : float
+        How well C is known, by share of its rows.
     """
 
     oracle: Oracle
@@ -101,13 +105,16 @@ class Search:
     exclude: Ids
     goal: float
     scale: Vector
+    root_error: float = 0.0
 
     def take(self, ids: Ids) -> Vector:
         """Rows in float64."""
         return np.ascontiguousarray(self.candidates.take(ids), np.float64)
 
     def states(self, ids: Ids, weights: Vector) -> Iterator[DesignState]:
-        """Yield the start, then the best design after every pass.
+        """Yield the start, then the best design after every pass; end where no pass helps any more.
+
+        Whether rounding is then the reason is for the driver to say, by the slack that is proved.
 
         Parameters
         ----------
@@ -118,13 +125,10 @@ class Search:
         yield best
         idle = 0
         for t in itertools.count(1):
-            weights, gap = improve(self.task, self.take(ids), weights, self.goal / 4.0)
+            weights, _ = improve(self.task, self.take(ids), weights, self.goal / 4.0)
             ids, weights = ids[weights > 0.0], weights[weights > 0.0]
-            proof = certify(
-                self.take(ids), weights, root=self.task.root, given=self.given, share=self.task.share
-            )
+            proof = self.certify(ids, weights)
             if proof is None:
-                yield replace(best, t=t, kind="pass", end=Status.ROUNDING)
                 return
             hits = survey(self.oracle, proof.query, HARVEST, self.exclude)
             found = proof.efficiency(hits.bound, hits.radius)
@@ -133,13 +137,26 @@ class Search:
                 best, t=t, kind="pass", passes=best.passes + hits.passes, scored=best.scored + hits.scored
             )
             if found > best.efficiency or t == 1:
-                best = replace(best, ids=ids, weights=weights, efficiency=found, near=hits.ids[:_NEAR])
+                slack = proof.slack(float(hits.scores[0]), hits.bound, hits.radius)
+                best = replace(
+                    best, ids=ids, weights=weights, efficiency=found, slack=slack, near=hits.ids[:_NEAR]
+                )
+            yield best
             new = np.setdiff1d(hits.ids, ids)
-            done = len(new) == 0 or idle > _PATIENCE
-            yield replace(best, end=Status.ROUNDING if done and gap <= self.goal else None)
-            if done:
+            if len(new) == 0 or idle > _PATIENCE:
                 return
             ids, weights = np.concatenate([ids, new]), np.concatenate([weights, np.zeros(len(new))])
+
+    def certify(self, ids: Ids, weights: Vector) -> Certificate | None:
+        """Prepare the proof for a design; None if its information cannot be inverted."""
+        return certify(
+            self.take(ids),
+            weights,
+            root=self.task.root,
+            given=self.given,
+            share=self.task.share,
+            root_error=self.root_error,
+        )
 
     def begin(self, ids: Ids, rows: Vector) -> tuple[Ids, Vector]:
         """Solve a sample of candidates, roughly; return its design.
