@@ -172,10 +172,7 @@ def find_height(data: Continuum, theta: Array, mass: Array, places: Array) -> An
 def judge_status(fit: Any, goal: float, slack: float) -> list[str]:
     """What a status claims: a goal that is reached, rounding that is most of the gap; a stall is told."""
     told = f"{fit.status.name}: gap {fit.gap:.3g}, goal {goal:.3g}, slack {slack:.3g}"
-    right = {
-        Status.GAP_REACHED: fit.gap <= goal,
-        Status.ROUNDING: goal < fit.gap <= 8.0 * slack,
-    }
+    right = {Status.GAP_REACHED: fit.gap <= goal, Status.ROUNDING: goal < fit.gap <= 8.0 * slack}
     return [] if right.get(fit.status, False) else [told]
 
 

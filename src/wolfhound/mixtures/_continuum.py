@@ -195,8 +195,7 @@ class Continuum:
         mean, which is at most 2 l + sqrt(2 x l); both times exp(-l) are concave in that share, so
         that a mixture is off by no more than a term of its own size.
         """
-        with np.errstate(divide="ignore"):
-            away = np.maximum(-np.log(f), 0.0)
+        away = np.maximum(-np.log(np.maximum(f, LEAST)), 0.0)
         return float(self.w @ self.bound_rounding(away)) + gamma(terms + 16)
 
     def bound_rounding(self, away: Vector | float) -> Vector:

@@ -74,9 +74,7 @@ def exchange(full: Continuum, *, atol: float, end: float = math.inf) -> Exchange
 def _tidy(data: Continuum, done: Exchanged, atol: float) -> Exchanged:
     """Merge neighbours that the proof does not need."""
     for near in (0.7, 0.35):
-        z, x = merge(
-            data.from_theta(done.theta), done.mass, near * float(np.quantile(data.reach, 0.05))
-        )
+        z, x = merge(data.from_theta(done.theta), done.mass, near * float(np.quantile(data.reach, 0.05)))
         if len(z) == len(done.theta):
             continue
         z, x, value = polish(data, z, x, 30)

@@ -29,10 +29,10 @@ POOL = 192
 """Components of a model besides the support: the best third, and others evenly spaced."""
 
 FLOOR = 1e-12
-"""Least eigenvalue of a model at first, as a share of the largest; a model that misleads gets a higher one."""
+"""Least eigenvalue of a model at first, as a share of the largest; one that misleads gets a higher floor."""
 
 RAISED = 100.0
-"""Factor on the floor after a step that fails; half of it, in logarithms, comes off after one that succeeds."""
+"""Factor on the floor after a step that fails; its root comes off after one that succeeds."""
 
 ARMIJO = 0.01
 SHRINK = 0.4
@@ -105,9 +105,16 @@ def solve(rows: LikelihoodRows, tol: float, *, seed: int, end: float = math.inf)
         return replace(done, reads=done.reads + 1)
     sample = _draw(rows, u, seed)
     share = LikelihoodRows(sample.rows.matrix, _share(sample.rows.weights), lost=rows.lost)
-    x = improve(share, _share(x * look.slopes), max(tol, 1e-6), end=end).x
+    start = _share(x * look.slopes)
+    x = improve(share, start, max(tol, 1e-6), end=end).x
     done = improve(rows, x, tol, sample=sample, end=end)
-    return replace(done, reads=done.reads + 1)
+    reads = 1 + done.reads
+    if done.gap > tol and time.monotonic() <= end:
+        # The sample missed rows, or is too coarse a model for such a gap.
+        x = (1.0 - SPREAD) * x + SPREAD * start if done.look.bad else done.x
+        done = improve(rows, x, tol, end=end)
+        reads += done.reads
+    return replace(done, reads=reads)
 
 
 def improve(
@@ -249,7 +256,7 @@ def _draw(rows: LikelihoodRows, u: Vector, seed: int) -> Sample:
     """Rows by their leverage: outliers for certain, each with the weight that keeps sums unbiased."""
     n = len(u)
     w = rows.weights * n
-    leverage = w / u
+    leverage = w / u if rows.tops is None else w * rows.tops / u
     chance = np.minimum(1.0, SECOND * (0.5 * w / w.sum() + 0.5 * leverage / leverage.sum()))
     # A stream of its own: the data may have been drawn with the same small seed.
     drawn = np.random.default_rng([seed, 0x5EED, n]).random(n) < chance

@@ -67,6 +67,8 @@ class LikelihoodRows:
         Relative rounding of the likelihoods that is ours: `NARROW` and more if they are kept in float32.
     shift : (N,), optional
         Powers of two by which rows are multiplied when they are read: those that float64 hardly holds.
+    tops : (N,), optional
+        Largest likelihood of each row as it is read, where that is not 1.
     """
 
     matrix: NDArray[Any]
@@ -74,6 +76,7 @@ class LikelihoodRows:
     log: bool = False
     lost: float = 0.0
     shift: Ints | None = None
+    tops: Vector | None = None
     total: float = field(init=False)
 
     def __post_init__(self) -> None:

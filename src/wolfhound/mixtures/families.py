@@ -374,10 +374,9 @@ def _spread(value: float | Vector, name: str, n: int) -> Vector:
 def _stirling(x: Vector) -> Vector:
     """log x! - x log x + x, to all digits: the large parts never meet."""
     small, large = np.minimum(x, 15.0), np.maximum(x, 16.0)
-    square = large**-2.0
-    series = (
-        1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square * (1.0 / 1680.0 - square / 1188.0)))
-    )
+    series = np.zeros_like(large)
+    for below in (1188.0, -1680.0, 1260.0, -360.0, 12.0):
+        series = series / large**2 + 1.0 / below
     far = 0.5 * np.log(large) + _HALF_LOG_2PI + series / large
     return np.where(x < 16.0, gammaln(small + 1.0) - xlogy(small, small) + small, far)
 

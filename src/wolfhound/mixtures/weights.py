@@ -193,8 +193,10 @@ def _read(
     tops = _check(matrix, log=log)
     if not log:
         shift = _find_shift(tops)
-        offset = 0.0 if shift is None else -math.log(2.0) * float(shares @ shift)
-        return LikelihoodRows(matrix, shares, shift=shift), offset
+        if shift is None:
+            return LikelihoodRows(matrix, shares, tops=tops), 0.0
+        offset = -math.log(2.0) * float(shares @ shift)
+        return LikelihoodRows(matrix, shares, shift=shift, tops=np.ldexp(tops, shift)), offset
     offset = float(shares @ tops)
     narrow = atol >= FLOAT32_GAP
     lost = EXPONENTS + (NARROW if narrow else 0.0)
