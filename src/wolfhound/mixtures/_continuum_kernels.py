@@ -82,7 +82,7 @@ def miss(x: float, more: float, ratio: float) -> float:
         return -more
     r = more / x
     if abs(r) > 0.5:
-        return x * (np.log(ratio) - r)
+        return float(x * (np.log(ratio) - r))
     # log(1 + r) = 2 atanh(s); 2 s - r = -r s
     s = r / (2.0 + r)
     t = s * s
