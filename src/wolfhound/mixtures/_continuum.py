@@ -95,7 +95,8 @@ def tabulate_theta(kind: int, theta: Vector) -> tuple[Vector, Vector]:
 def log_shares(waves: Waves, table: tuple[Vector, Vector]) -> Matrix:
     """(n, k) logarithms of likelihoods at a table of places, as shares of their maxima."""
     out = np.empty((len(waves.a), len(table[0])))
-    kernels.fill(waves, *(np.ascontiguousarray(each, np.float64) for each in table), out)
+    u, v = (np.ascontiguousarray(each, np.float64) for each in table)
+    kernels.fill(waves, u, v, out)
     return out
 
 

@@ -99,7 +99,7 @@ class LikelihoodRows:
         if self.log:
             return scale_logs(found, np.float32 if self.narrow else np.float64)[0]
         if self.shift is not None:
-            return np.ldexp(found, self.shift[rows, None], dtype=np.float64)
+            return np.asarray(np.ldexp(found, self.shift[rows, None], dtype=np.float64))
         kept = found.dtype if found.dtype in (np.float32, np.float64) else np.float64
         return np.ascontiguousarray(found, kept)
 

@@ -224,7 +224,7 @@ def _check(matrix: NDArray[Any], *, log: bool) -> Vector:
     )
 
     def look(here: slice) -> Vector:
-        low, tops = matrix[here].min(axis=1), matrix[here].max(axis=1).astype(np.float64)
+        low, tops = matrix[here].min(axis=1), np.asarray(matrix[here].max(axis=1), np.float64)
         bad = np.flatnonzero(~((low >= least) & (least < tops) & (tops < math.inf)))[:1]
         got = [f"{low[i]:g} .. {tops[i]:g} in row {here.start + i}" for i in bad]
         require(not got, "likelihoods", rule, *got or [""])
