@@ -181,3 +181,12 @@ def test_a_gap_that_is_too_small_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
     seen = np.array([0.0, 2.0, 7.0]), np.full(3, 9.0), np.full(3, 1.0 / 3.0)
     monkeypatch.setattr(attack, "draw", lambda rng, kind: seen)
     assert all(attack.judge_fit(np.random.default_rng(seed)) for seed in range(3))
+
+
+@pytest.mark.parametrize("status", [Status.GAP_REACHED, Status.ROUNDING, Status.STALLED])
+def test_a_status_that_claims_too_much_is_seen(status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = attack.fit_weights
+    monkeypatch.setattr(
+        attack, "fit_weights", lambda *a, **k: replace(right(*a, **k), gap=0.17, status=status)
+    )
+    assert all(attack.judge_matrix(np.random.default_rng(seed)) for seed in range(3))

@@ -11,9 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.mixtures import draw, share
+from tests.fuzz.mixtures import draw, share, share_of
 from wolfhound.mixtures._chebyshev import FINE_POINTS, NODES, make_maps
-from wolfhound.mixtures._continuum import Continuum, from_theta, tabulate, tabulate_theta, to_theta
+from wolfhound.mixtures._continuum import (
+    Continuum,
+    from_theta,
+    log_shares,
+    tabulate,
+    tabulate_theta,
+    to_theta,
+)
 from wolfhound.mixtures._continuum_kernels import (
     BINOMIAL,
     DEGREE,
@@ -44,6 +51,7 @@ def interpolate(values: list[Any], t: Any) -> Any:
 
 def test_maps_are_exact_but_for_one_rounding() -> None:
     maps = make_maps()
+    bernstein = maps.bernstein @ maps.chebyshev
     with mpmath.workdps(50):
         for i in (0, 6, 15):
             basis = [float(i == j) for j in range(DEGREE + 1)]
@@ -60,9 +68,7 @@ def test_maps_are_exact_but_for_one_rounding() -> None:
                     mpmath.binomial(15, p) * mpmath.mpf(t) ** p * (1 - mpmath.mpf(t)) ** (15 - p)
                     for p in range(16)
                 ]
-                total = mpmath.fsum(
-                    w * mpmath.mpf(b) for w, b in zip(weights, maps.bernstein[:, i], strict=True)
-                )
+                total = mpmath.fsum(w * mpmath.mpf(b) for w, b in zip(weights, bernstein[:, i], strict=True))
                 assert abs(total - interpolate(basis, 2 * mpmath.mpf(t) - 1)) < 1e-11
 
 
@@ -143,7 +149,7 @@ def test_bernstein_bounds_are_above_their_polynomials() -> None:
     rng = np.random.default_rng(1)
     values = rng.standard_normal((50, DEGREE + 1))
     maps = make_maps()
-    bounds = bound_cells(values @ maps.bernstein.T, np.zeros(50), -np.inf, 12)
+    bounds = bound_cells(values @ maps.chebyshev.T @ maps.bernstein.T, np.zeros(50), -np.inf, 12)
     assert (bounds >= (values @ maps.fine.T).max(axis=1) - 1e-9).all()
 
 
@@ -155,11 +161,40 @@ def test_tables_of_places_and_parameters_agree(kind: int) -> None:
     np.testing.assert_allclose(from_theta(kind, to_theta(kind, z)), z, atol=1e-12)
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from((POISSON, BINOMIAL)), st.floats(0.0, 15.0), st.floats(-6.0, 12.0), st.floats(-30.0, 30.0)
+)
+def test_logarithms_keep_their_digits_for_counts_of_any_size(
+    kind: int, size: float, second: float, away: float
+) -> None:
+    x = np.floor(10.0**size) - 1.0
+    b = 10.0**second if kind == POISSON else x + np.floor(10.0 ** abs(second))
+    data = Continuum(kind, np.array([x]), np.array([b]), np.ones(1))
+    spread = np.sqrt(x + 1.0) / b if kind == POISSON else np.sqrt((x + 1.0) * (b - x + 1.0) / b) / b
+    theta = float(np.clip(x / b + away * spread, 0.0, np.inf if kind == POISSON else 1.0))
+    found = float(log_shares(data.told, tabulate_theta(kind, np.array([theta])))[0, 0])
+    with mpmath.workdps(60):
+        exact = share_of(kind, mpmath.mpf(x), mpmath.mpf(b), mpmath.mpf(theta))
+        truth = mpmath.log(exact) if exact > 0 else mpmath.mpf("-inf")
+        off = float(abs(truth - found)) if np.isfinite(found) else float(exact)
+    assert off <= data.bound_rounding(min(max(-float(truth), 0.0), 1e9))[0]
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4, -1e8, 1e12])
+def test_an_offset_of_normal_means_costs_no_digits(offset: float) -> None:
+    x = offset + np.arange(-8.0, 9.0)
+    data = Continuum(NORMAL, x, np.ones(17), np.full(17, 1.0 / 17.0))
+    found = data.certify(data.mix(x, np.full(17, 1.0 / 17.0)))
+    assert found.slack < 1e-11
+    assert np.log(found.attained) <= found.upper
+
+
 def test_an_unexplained_observation_proves_nothing_and_is_named() -> None:
     data = Continuum(NORMAL, np.array([0.0, 1e3]), np.ones(2), np.full(2, 0.5))
     found = data.certify(data.mix(np.zeros(1), np.ones(1)))
     assert found.upper == np.inf
-    np.testing.assert_array_equal(found.places, [1e3])
+    np.testing.assert_array_equal(data.to_theta(found.places), [1e3])
 
 
 def test_far_apart_observations_need_few_cells() -> None:
@@ -168,4 +203,4 @@ def test_far_apart_observations_need_few_cells() -> None:
     found = data.certify(np.ones(3) / 3.0)
     assert len(data._half) < 500
     assert found.upper >= 0.0
-    assert evaluate(NORMAL, 0.0, -0.5, 0.0, 0.0, 0.0) == 1.0
+    assert evaluate(NORMAL, 0.0, 1.0, 0.0, 0.0) == 0.0

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wolfhound import MixtureLikelihood, fit_weights, minimize, set_threads
+from tests.fuzz.mixtures import judge_matrix
+from wolfhound import MixtureLikelihood, Status, fit_weights, minimize, set_threads
 from wolfhound.mixtures import _newton, _rows
-from wolfhound.mixtures._rows import LikelihoodRows
+from wolfhound.mixtures._rows import LikelihoodRows, judge_end
 from wolfhound.mixtures._weights_kernels import read_block
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -93,6 +94,96 @@ def test_logarithms_files_and_arrays_agree(tmp_path: Path) -> None:
     assert fit_weights(logs, log=True).gap > 1.1e-7  # float32 costs two roundings
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_kernels_of_zeros_and_ones_are_solved(seed: int) -> None:
+    matrix = (np.random.default_rng(seed).random((200, 40)) < 0.3).astype(np.float64)
+    matrix[:, 0] = np.maximum(matrix[:, 0], matrix.max(axis=1) == 0.0)
+    fit = fit_weights(matrix, atol=1e-9)
+    assert fit.status is Status.GAP_REACHED
+    assert fit.gap >= measure_gap(matrix, fit.weights, np.full(200, 1.0 / 200)) - 1e-15
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_few_rows_with_zeros_are_solved_as_minimize_does(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = np.where(rng.random((3, 20)) < 0.4, 0.0, rng.random((3, 20)) ** 8)
+    matrix[:, 0] = 1e-3
+    fit = fit_weights(matrix, atol=1e-9)
+    run = minimize(MixtureLikelihood(), np.ascontiguousarray(matrix.T), rtol=0.0, atol=1e-9)
+    assert fit.status is Status.GAP_REACHED
+    assert -fit.value == pytest.approx(run.value, abs=2e-9)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_hostile_matrices_are_solved_and_their_status_is_true(seed: int) -> None:
+    assert judge_matrix(np.random.default_rng(seed)) == []
+
+
+def test_a_support_larger_than_the_pool_is_found() -> None:
+    # Components outside the pool move as one: the pool had to grow.
+    rng = np.random.default_rng(66)
+    matrix = np.where(rng.random((600, 300)) < 0.95, 0.0, rng.random((600, 300)) ** 8)
+    matrix[np.arange(600), rng.integers(0, 300, 600)] += 1e-3
+    fit = fit_weights(matrix, atol=1e-11)
+    assert fit.status is Status.GAP_REACHED
+    assert len(fit.support) > 2 * (_newton.POOL // 3)
+
+
+@pytest.mark.parametrize("exponent", [30, 250, 1000])
+@pytest.mark.parametrize("n", [60, 3000])
+def test_scales_of_rows_cancel(n: int, exponent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_newton, "FIRST", 300)
+    monkeypatch.setattr(_newton, "SECOND", 600)
+    powers = np.random.default_rng(0).integers(-exponent, min(exponent, 1000), n)
+    # Entries of moderate size: a power of two then changes no digit.
+    matrix = np.where(scales(n, 12) > 1e-4, scales(n, 12), 0.0)
+    plain, scaled = fit_weights(matrix, atol=1e-9), fit_weights(np.ldexp(matrix, powers[:, None]), atol=1e-9)
+    assert scaled.status is Status.GAP_REACHED
+    assert scaled.value - np.log(2.0) * powers.mean() == pytest.approx(plain.value, abs=2e-9)
+
+
+def test_a_sample_that_misses_rows_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_newton, "FIRST", 100)
+    monkeypatch.setattr(_newton, "SECOND", 200)
+    # Few rows are explained by one component only, each by another.
+    matrix = np.ones((4000, 12)) * np.r_[1.0, np.full(11, 1e-3)]
+    for k in range(11):
+        matrix[97 * k + 1] = 0.0
+        matrix[97 * k + 1, k + 1] = 1.0
+    fit = fit_weights(matrix, atol=1e-9)
+    assert fit.status is Status.GAP_REACHED
+
+
+def test_weights_of_any_size_are_met() -> None:
+    # The last row alone needs the last component, whose weight is that of the row: 1e-9, or less.
+    matrix = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    for tiny in (1e-6, 1e-9, 1e-14):
+        fit = fit_weights(matrix, weights=[1.0, 2.0, tiny], atol=1e-6)
+        assert fit.status is Status.GAP_REACHED
+
+
+@pytest.mark.parametrize(
+    ("gap", "goal", "slack", "late", "status"),
+    [
+        (1e-9, 1e-9, 0.0, True, Status.GAP_REACHED),
+        (8e-13, 1e-13, 1e-13, True, Status.ROUNDING),
+        (9e-13, 1e-13, 1e-13, False, Status.STALLED),
+        (9e-13, 1e-13, 1e-13, True, Status.MAX_SECONDS),
+        (np.inf, 1e-6, np.inf, False, Status.STALLED),
+    ],
+)
+def test_an_end_is_judged(gap: float, goal: float, slack: float, late: bool, status: Status) -> None:
+    assert judge_end(gap, goal, slack, late=late) is status
+
+
+def test_a_goal_below_rounding_says_so() -> None:
+    fit = fit_weights(scales(500, 20), atol=0.0)
+    assert fit.status is Status.ROUNDING
+    assert fit.gap <= 1e-12
+
+
 def test_a_row_at_the_edge_of_the_domain() -> None:
     matrix = np.ones((200, 3))
     matrix[0] = [1e-25, 1e-30, 1.0]
@@ -104,12 +195,12 @@ def test_the_kernel_and_numpy_agree() -> None:
     matrix, x = scales(300, 7), np.array([0.3, 0.0, 0.2, 0.5, 0.0, 0.0, 0.0])
     w, u, g = np.random.default_rng(0).dirichlet(np.ones(300)), np.empty(300), np.zeros(7)
     active = np.flatnonzero(x)
-    value, mass, least, bad, wrong = read_block(matrix, w, active, x[active], np.ones(300), u, g)
+    value, mass, least, bad = read_block(matrix, w, active, x[active], np.ones(300), u, g)
     mixed = matrix @ x
     np.testing.assert_allclose(u, mixed, rtol=1e-14)
     np.testing.assert_allclose(g, (w / mixed) @ matrix, rtol=1e-13)
     np.testing.assert_allclose(
-        [value, mass, least, bad, wrong], [w @ np.log(mixed), (w / mixed).sum(), mixed.min(), 0, -1]
+        [value, mass, least, bad], [w @ np.log(mixed), (w / mixed).sum(), mixed.min(), 0]
     )
 
 

@@ -8,7 +8,7 @@ once: an entry is off by one unit at most.
 from __future__ import annotations
 
 import functools
-from math import comb, lcm
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -40,14 +40,17 @@ class Maps(NamedTuple):
     ----------
     left, right : (16, 16)
         To the values at the nodes of either half.
+    chebyshev : (16, 16)
+        To coefficients of Chebyshev polynomials.
     bernstein : (16, 16)
-        To Bernstein coefficients.
+        From these to Bernstein coefficients: at once, values would lose four digits more.
     fine : (FINE, 16)
         To values at `FINE_POINTS`.
     """
 
     left: Vector
     right: Vector
+    chebyshev: Vector
     bernstein: Vector
     fine: Vector
 
@@ -60,8 +63,7 @@ def make_maps() -> Maps:
     whole = 1 << (_BITS + 1)
     roots = [(1 << _BITS) + int(node * 2.0**_BITS) for node in NODES.tolist()]
     left, right, fine = (np.empty((rows, size)) for rows in (size, size, FINE))
-    bernstein = np.empty((size, size))
-    common = lcm(*(comb(DEGREE, power) for power in range(size)))
+    chebyshev = np.empty((size, size))
     places = [int(point * 2.0**_BITS) + (1 << _BITS) for point in FINE_POINTS.tolist()]
     for i in range(size):
         others = [root for j, root in enumerate(roots) if j != i]
@@ -71,11 +73,24 @@ def make_maps() -> Maps:
             right[q, i] = _product(whole + node - 2 * root for root in others) / (below << DEGREE)
         for q, place in enumerate(places):
             fine[q, i] = _product(place - root for root in others) / below
-        powers = _expand(others, whole)
+        # In t of [-1, 1]: t^p = 2^(1-p) sum_k comb(p, (p-k)/2) T_k, half of it for k = 0.
+        powers = _expand([2 * root - whole for root in others], whole)
+        for k in range(size):
+            terms = (comb(p, (p - k) // 2) * (powers[p] << (DEGREE - p)) for p in range(k, size, 2))
+            chebyshev[k, i] = sum(terms) * (1 if k else 0.5) * 2 / (below << (2 * DEGREE))
+    return Maps(left, right, chebyshev, _make_bernstein(), fine)
+
+
+def _make_bernstein() -> Vector:
+    """Bernstein coefficients of T_0 .. T_15 as columns."""
+    size = DEGREE + 1
+    out = np.empty((size, size))
+    for k in range(size):
+        signed = [(-1) ** (k - i) * comb(2 * k, 2 * i) for i in range(k + 1)]
         for p in range(size):
-            terms = (comb(p, k) * (common // comb(DEGREE, k)) * powers[k] for k in range(p + 1))
-            bernstein[p, i] = sum(terms) / (below * common)
-    return Maps(left, right, bernstein, fine)
+            inside = range(max(0, p - DEGREE + k), min(k, p) + 1)
+            out[p, k] = sum(signed[i] * comb(DEGREE - k, p - i) for i in inside) / comb(DEGREE, p)
+    return out
 
 
 def _product(factors: object) -> int:

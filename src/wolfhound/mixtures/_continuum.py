@@ -18,6 +18,7 @@ from wolfhound.core import Ints, Matrix, Vector
 from wolfhound.mixtures import _continuum_kernels as kernels
 from wolfhound.mixtures._chebyshev import FINE, FINE_POINTS, NODES, make_maps
 from wolfhound.mixtures._continuum_kernels import (
+    BINOMIAL,
     DEGREE,
     LEBESGUE,
     NORMAL,
@@ -32,7 +33,7 @@ from wolfhound.rounding import SAFE, UNIT, gamma
 DEEPEST = 48
 """Most levels of cells: deeper ones would have numbers that float64 does not hold."""
 
-DEPTH = 12
+DEPTH = 20
 """Most bisections of a leaf."""
 
 LEAST = 1e-280
@@ -53,12 +54,15 @@ class ContinuumProof(NamedTuple):
         Largest value that was seen.
     places, heights : (p,)
         Local maxima, in z, and G there.
+    slack : float
+        The part of `upper` that is rounding.
     """
 
     upper: float
     attained: float
     places: Vector
     heights: Vector
+    slack: float = 0.0
 
 
 def to_theta(kind: int, z: Vector) -> Vector:
@@ -78,23 +82,22 @@ def from_theta(kind: int, theta: Vector) -> Vector:
 
 def tabulate(kind: int, z: Vector) -> tuple[Vector, Vector]:
     """u and v of places."""
-    if kind == NORMAL:
-        return z, z
-    if kind == POISSON:
-        return np.log(np.maximum(np.abs(z), _SMALLEST)), z * z
-    parts = np.abs(np.sin(z)), np.abs(np.cos(z))
-    u, v = (np.log(np.maximum(part, _SMALLEST)) for part in parts)
-    return u, v
+    if kind == BINOMIAL:
+        return np.sin(z) ** 2, np.cos(z) ** 2
+    return (z, z) if kind == NORMAL else (z * z, z * z)
 
 
 def tabulate_theta(kind: int, theta: Vector) -> tuple[Vector, Vector]:
     """u and v of parameters, from these alone."""
-    if kind == NORMAL:
-        return theta, theta
-    u = 0.5 * np.log(np.maximum(theta, _SMALLEST))
-    if kind == POISSON:
-        return u, theta
-    return u, 0.5 * np.log(np.maximum(1.0 - theta, _SMALLEST))
+    return theta, 1.0 - theta if kind == BINOMIAL else theta
+
+
+def log_shares(waves: Waves, table: tuple[Vector, Vector]) -> Matrix:
+    """(n, k) logarithms of likelihoods at a table of places, as shares of their maxima."""
+    out = np.empty((len(waves.a), len(table[0])))
+    u, v = (np.ascontiguousarray(each, np.float64) for each in table)
+    kernels.fill(waves, u, v, out)
+    return out
 
 
 class Continuum:
@@ -108,26 +111,43 @@ class Continuum:
         x and sigma; x and exposure; x and trials.
     w : (n,)
         Weights, positive, of sum 1 but for rounding.
+
+    Attributes
+    ----------
+    origin : float
+        Places z of normal means are differences to it: far from 0 they would have few digits.
     """
 
     def __init__(self, kind: int, a: Vector, b: Vector, w: Vector) -> None:
         self.kind, self.w, self.n = kind, w, len(a)
-        self.modes = a if kind == NORMAL else from_theta(kind, a / b)
+        self.origin = float(0.5 * a.min() + 0.5 * a.max()) if kind == NORMAL else 0.0
+        self.told = Waves(kind, a, b)
+        self.modes = a - self.origin if kind == NORMAL else from_theta(kind, a / b)
+        self.waves = Waves(kind, self.modes, b) if kind == NORMAL else self.told
         self.reach = b if kind == NORMAL else 1.0 / np.sqrt(2.0 * b)
         self.width = b if kind == NORMAL else 0.5 / np.sqrt(b)
         self.low, self.high = float(self.modes.min()), float(self.modes.max())
-        self.waves = Waves(kind, a, b, *_natural(kind, a, b, self.modes))
-        self._lay_cells()
+        self.lay_cells()
+
+    def to_theta(self, z: Vector) -> Vector:
+        """From places to parameters."""
+        return to_theta(self.kind, z) + self.origin
+
+    def from_theta(self, theta: Vector) -> Vector:
+        """From parameters to places."""
+        return from_theta(self.kind, theta - self.origin)
 
     # ------------------------------------------------------------ cells
 
-    def _lay_cells(self) -> None:
-        least = float(self.width.min())
+    def lay_cells(self, halvings: int = 0) -> None:
+        """Cells as wide as observations; each halving divides remainders by 65,536."""
+        width = self.width / 2.0**halvings
+        least = float(width.min())
         self._root = max(0.5 * (self.high - self.low) * (1.0 + 1e-9), 1e-3 * least)
         self._left = 0.5 * (self.low + self.high) - self._root
         levels = min(max(0, math.ceil(math.log2(self._root / least))), DEEPEST)
         bottom = self._root / 2.0**levels
-        level = np.clip(np.floor(np.log2(self.width / bottom)), 0, levels).astype(np.int64)
+        level = np.clip(np.floor(np.log2(width / bottom)), 0, levels).astype(np.int64)
         half = np.asarray(bottom * 2.0**level, np.float64)
         first = np.floor((self.modes - REACH * self.reach - self._left) / (2.0 * half))
         last = np.floor((self.modes + REACH * self.reach - self._left) / (2.0 * half))
@@ -145,40 +165,47 @@ class Continuum:
         self._half = np.repeat(halves, sizes)
         self._centre = self._left + (2.0 * np.concatenate(self._numbers) + 1.0) * self._half
         u, v = tabulate(self.kind, self._centre[:, None] + self._half[:, None] * NODES)
-        shift = 8.0 * UNIT * (max(abs(self.low), abs(self.high)) + 2.0 * self._root)
-        self._cells = Cells(self._left, u, v, np.abs(u).max(axis=1), np.abs(v).max(axis=1), shift)
+        # Of nodes, of modes or of theta in units of z, and of products with theta.
+        shift = 32.0 * UNIT * (abs(self._left) + np.abs(self._centre) + self._half)
+        self._cells = Cells(self._left, u, v, shift)
 
     # ------------------------------------------------------------ likelihoods
 
     def likelihood(self, z: Vector, here: slice = slice(None)) -> Matrix:
         """(n, k) likelihoods at places z, as shares of their maxima."""
-        return self._fill(tabulate(self.kind, z), here)
+        return np.exp(log_shares(_some(self.waves, here), tabulate(self.kind, z)))
+
+    def likelihood_of(self, theta: Vector, here: slice = slice(None)) -> Matrix:
+        """(n, k) likelihoods of parameters, rounded as `rounding` has it."""
+        return np.exp(log_shares(_some(self.told, here), tabulate_theta(self.kind, theta)))
 
     def mix(self, theta: Vector, mass: Vector) -> Vector:
         """(n,) likelihoods of a mixture of parameters."""
-        table = tabulate_theta(self.kind, theta)
         step = max(1, _BLOCK // len(theta))
         blocks = [slice(first, first + step) for first in range(0, self.n, step)]
-        return np.concatenate([self._fill(table, here) @ mass for here in blocks])
+        return np.concatenate([self.likelihood_of(theta, here) @ mass for here in blocks])
 
-    def _fill(self, table: tuple[Vector, Vector], here: slice) -> Matrix:
-        waves = self.waves_of(here)
-        out = np.empty((len(waves.a), len(table[0])))
-        kernels.fill(waves, *table, out)
-        return out
+    def slopes(self, z: Vector, here: slice, out: Matrix) -> None:
+        """Likelihoods and their derivatives in z, see `kernels.fill_slopes`."""
+        kernels.fill_slopes(_some(self.waves, here), *tabulate(self.kind, z), z, out)
 
-    def waves_of(self, here: slice) -> Waves:
-        """Some of the observations."""
-        return Waves(self.kind, *(each[here] for each in self.waves[1:]))
+    def rounding(self, f: Vector, terms: int) -> float:
+        """Weighted mean of how far the logarithms of likelihoods f, mixed of so many terms, may be off.
 
-    def rounding(self, theta: Vector) -> float:
-        """Weighted mean of how far the logarithms of `mix` may be off."""
-        u, v = (float(np.abs(each).max()) + 1.0 for each in tabulate_theta(self.kind, theta))
-        if self.kind == NORMAL:
-            return 8192.0 * UNIT + gamma(len(theta) + 16)
-        waves = self.waves
-        sizes = np.abs(waves.A) * u + np.abs(waves.B) * v + np.abs(waves.C)
-        return SAFE * 24.0 * UNIT * float(self.w @ sizes) + gamma(len(theta) + 16)
+        A logarithm -l of a share is off by a few units of l and of the difference of count and
+        mean, which is at most 2 l + sqrt(2 x l); both times exp(-l) are concave in that share, so
+        that a mixture is off by no more than a term of its own size.
+        """
+        away = np.maximum(-np.log(np.maximum(f, LEAST)), 0.0)
+        return float(self.w @ self.bound_rounding(away)) + gamma(terms + 16)
+
+    def bound_rounding(self, away: Vector | float) -> Vector:
+        """(n,) relative rounding of shares exp(-away); of a share of its maximum at 0.4."""
+        size = np.full(self.n, 1.0) + 3.0 * away
+        if self.kind != NORMAL:
+            x, b = self.told[1:]
+            size += np.sqrt(2.0 * away * (x if self.kind == POISSON else np.minimum(x, b - x)))
+        return SAFE * 48.0 * UNIT * size
 
     # ------------------------------------------------------------ certificate
 
@@ -189,29 +216,35 @@ class Continuum:
             return ContinuumProof(math.inf, math.inf, lost, np.full(len(lost), math.inf))
         c = self.w / f
         size = len(self._half)
-        values, errors = np.zeros((size, DEGREE + 1)), np.zeros(size)
+        values, errors = np.zeros((size, DEGREE + 1)), np.zeros((size, 2))
         kernels.accumulate(self.waves, self._touched, self._cells, c, values, errors)
         errors *= SAFE
         # Sums of positive terms, in order: no node has more than n.
-        errors += LEBESGUE * gamma(self.n + 4) * np.abs(values).max(axis=1)
+        errors[:, 1] += LEBESGUE * gamma(self.n + 4) * np.abs(values).max(axis=1)
         leaf = self._restrict(values, errors)
         values, errors = values[leaf], errors[leaf]
         maps = make_maps()
-        coefficients = values @ maps.bernstein.T
-        grown = float(np.abs(maps.bernstein).sum(axis=1).max()) * np.abs(values).max(axis=1)
+        series = values @ maps.chebyshev.T
+        coefficients = series @ maps.bernstein.T
+        # |T_k| <= 1: what its coefficient lacks does not grow on the way to Bernstein coefficients.
+        size = np.abs(values).max(axis=1) * float(np.abs(maps.chebyshev).sum())
+        grown = (np.abs(series) @ np.abs(maps.bernstein).T).max(axis=1)
+        split = gamma(DEGREE * (DEPTH + 2) + 8) * np.abs(coefficients).max(axis=1)
+        errors[:, 1] += SAFE * (gamma(DEGREE + 6) * (size + grown) + split)
         far = SAFE * float(c.sum()) * math.exp(-0.5 * REACH**2)
-        errors += gamma(DEGREE * (DEPTH + 2) + 8) * grown + far
-        upper = kernels.bound_cells(coefficients, errors, math.exp(wanted), DEPTH)
+        errors[:, 0] += far
+        upper = kernels.bound_cells(coefficients, errors.sum(axis=1), math.exp(wanted), DEPTH)
         fine = values @ maps.fine.T
         places, heights = self._find_peaks(fine, leaf)
-        return ContinuumProof(self._log(float(upper.max())), float(fine.max()), places, heights)
+        top, slack = self._log(float(upper.max())), float(errors[upper.argmax(), 1])
+        return ContinuumProof(top, float(fine.max()), places, heights, slack)
 
     def _log(self, upper: float) -> float:
         if not math.isfinite(upper):
             return math.inf
         return math.log(upper / math.fsum(self.w)) + 16.0 * UNIT
 
-    def _restrict(self, values: Matrix, errors: Vector) -> Ints:
+    def _restrict(self, values: Matrix, errors: Matrix) -> Ints:
         """Add the polynomials of parents to those of children; the numbers of the leaves."""
         maps = make_maps()
         rows = float(np.abs(maps.left).sum(axis=1).max())
@@ -226,11 +259,13 @@ class Continuum:
                 at, below = begin + parents, self._offsets[level - 1]
                 child = below + np.arange(0, 2 * len(parents), 2)
                 size = np.abs(values[at]).max(axis=1)
-                lost = errors[at] + LEBESGUE * gamma(DEGREE + 6) * (rows + 1.0) * size
+                lost = errors[at]
+                lost[:, 1] += LEBESGUE * gamma(DEGREE + 6) * (rows + 1.0) * size
                 for half, where in ((maps.left, child), (maps.right, child + 1)):
                     before = np.abs(values[where]).max(axis=1)
                     values[where] += values[at] @ half.T
-                    errors[where] += lost + LEBESGUE * gamma(2) * before
+                    errors[where] += lost
+                    errors[where, 1] += LEBESGUE * gamma(2) * before
             leaves.append(begin + np.flatnonzero(~inner))
         return np.concatenate(leaves)
 
@@ -250,12 +285,8 @@ class Continuum:
         return np.clip(places[peak], self.low, self.high), np.asarray(g[peak], np.float64)
 
 
-def _natural(kind: int, a: Vector, b: Vector, modes: Vector) -> tuple[Vector, Vector, Vector]:
-    u, v = tabulate(kind, modes)
-    if kind == NORMAL:
-        return a, -0.5 / (b * b), np.zeros_like(a)
-    A, B = (2.0 * a, -b) if kind == POISSON else (2.0 * a, 2.0 * (b - a))
-    return A, B, -(A * u + B * v)
+def _some(waves: Waves, here: slice) -> Waves:
+    return Waves(waves.kind, waves.a[here], waves.b[here])
 
 
 def _find_cells(level: Ints, first: Ints, last: Ints, levels: int) -> list[Ints]:

@@ -1,8 +1,9 @@
 """Likelihoods of one observation over the line: values, slopes, remainders of interpolation.
 
 Each likelihood is divided by its maximum and written in a variable z in which its width is
-constant: Normal theta = z, Poisson theta = z^2, Binomial theta = sin(z)^2. Then
-log p = A u + B v + C with u, v of the place alone (Normal: log p = B (u - A)^2).
+constant: Normal theta = z, Poisson theta = z^2, Binomial theta = sin(z)^2. A logarithm is a sum
+of terms of one sign, each of the difference to the mode: x log(mean) - mean would lose all digits
+of counts of 1e12. A place is told by u = theta and v = 1 - theta.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -25,31 +26,31 @@ DEGREE = 15
 LEBESGUE = 2.8
 """More than the Lebesgue constant of the Chebyshev nodes, 2/pi log(16) + 1 = 2.77 at most."""
 
-REACH = 7.0
+REACH = 8.5
 """Beyond so many s an observation is bounded by its envelope exp(-REACH^2 / 2)."""
 
 CRAMER = 1.0864354 * math.exp(-0.5 * math.lgamma(DEGREE + 2) - DEGREE * math.log(2.0))
 """Cramer's constant over 2^K sqrt((K+1)!): |He_k(t)| exp(-t^2/4) <= 1.0864354 sqrt(k!)."""
 
-EXACT = 16.0 * UNIT
-"""Relative rounding of one exponential, and of each part of its argument."""
+ROUNDED = 8.0 * UNIT * 0.5 * (REACH + 2.0) ** 2 + 64.0 * UNIT
+"""Rounding of a likelihood within reach of a cell, as a share of its maximum, its place being exact."""
 
-NORMAL_ROUNDING = 8.0 * UNIT * 0.5 * (REACH + 2.0) ** 2 + EXACT
-"""Relative rounding of a normal likelihood within reach of a cell."""
+CLOSE = 1e-14
+"""A bound so near a value that is attained needs no bisection."""
+
+SERIES = np.array([1.0 / (2.0 * k + 3.0) for k in range(17, -1, -1)])
+"""1/37, ..., 1/5, 1/3: of atanh; the rest is below 1e-18 where it is used."""
 
 
 class Waves(NamedTuple):
     """Observations, as the kernels see them; (n,) each.
 
-    a, b: x and sigma, x and exposure, x and trials; A, B, C: see above.
+    a, b: x and sigma, x and exposure, x and trials.
     """
 
     kind: int
     a: Vector
     b: Vector
-    A: Vector
-    B: Vector
-    C: Vector
 
 
 class Touched(NamedTuple):
@@ -66,31 +67,50 @@ class Touched(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """What is known of all cells; (cells, 16) values u, v at the nodes, and (cells,) largest |u|, |v|."""
+    """All cells: (cells, 16) values u, v at the nodes, and (cells,) how far these may be off in z."""
 
     low: float
     u: Matrix
     v: Matrix
-    most_u: Vector
-    most_v: Vector
-    shift: float
+    shift: Vector
 
 
 @kernel
-def evaluate(kind: int, A: float, B: float, C: float, u: float, v: float) -> float:
-    """One likelihood, as a share of its maximum."""
+def miss(x: float, more: float, ratio: float) -> float:
+    """x log(ratio) - more, where ratio = 1 + more / x: never positive, and of full relative precision."""
+    if x == 0.0:
+        return -more
+    r = more / x
+    if abs(r) > 0.5:
+        return float(x * (np.log(ratio) - r))
+    # log(1 + r) = 2 atanh(s); 2 s - r = -r s
+    s = r / (2.0 + r)
+    t = s * s
+    total = 0.0
+    for k in range(len(SERIES)):
+        total = total * t + SERIES[k]
+    return -x * s * (r - 2.0 * t * total)
+
+
+@kernel
+def evaluate(kind: int, a: float, b: float, u: float, v: float) -> float:
+    """Logarithm of one likelihood, as a share of its maximum."""
     if kind == NORMAL:
-        t = u - A
-        return math.exp(B * t * t)
-    return math.exp(A * u + B * v + C)
+        t = (u - a) / b
+        return -0.5 * t * t
+    # 1 - theta has its own digits where theta is near 1.
+    more = u * b - a if kind == POISSON or u <= 0.5 else (b - a) - v * b
+    if kind == POISSON:
+        return miss(a, more, u * b / a)
+    return miss(a, more, u * b / a) + miss(b - a, -more, v * b / (b - a))
 
 
 @kernel
 def fill(waves: Waves, u: Vector, v: Vector, out: Matrix) -> None:
-    """Likelihoods of all observations (rows) at all places (columns)."""
-    for j in range(len(waves.A)):
+    """Logarithms of the likelihoods of all observations (rows) at all places (columns)."""
+    for j in range(len(waves.a)):
         for k in range(len(u)):
-            out[j, k] = evaluate(waves.kind, waves.A[j], waves.B[j], waves.C[j], u[k], v[k])
+            out[j, k] = evaluate(waves.kind, waves.a[j], waves.b[j], u[k], v[k])
 
 
 @kernel
@@ -111,52 +131,39 @@ def bound_remainder(kind: int, a: float, b: float, c: float, h: float) -> float:
         square = tall * tall
         least = 0.0 if lo <= 0.0 <= hi else min(lo * lo, hi * hi)
         R = min(max(a / b - square, least), max(lo * lo, hi * hi))
-        e = -b * (R - square)
-        if a > 0.0:
-            e += a * math.log((R + square) * b / a) + a
+        more = (R + square) * b - a
+        e = 2.0 * b * square + miss(a, more, (R + square) * b / a)
     else:
-        # |sin z|^2 = (cosh 2 Im - cos 2 Re) / 2, |cos z|^2 = (cosh 2 Im + cos 2 Re) / 2
-        C = math.cosh(2.0 * tall)
-        q0, q1 = math.cos(2.0 * lo), math.cos(2.0 * hi)
-        least, most = min(q0, q1), max(q0, q1)
-        if math.floor(lo / math.pi) != math.floor(hi / math.pi):
-            most = 1.0
-        if math.floor(lo / math.pi + 0.5) != math.floor(hi / math.pi + 0.5):
-            least = -1.0
-        q = min(max(C * (1.0 - 2.0 * a / b), least), most)
-        e = 0.0
-        if a > 0.0:
-            e += a * math.log((C - q) / 2.0 * b / a)
-        if b > a:
-            e += (b - a) * math.log((C + q) / 2.0 * b / (b - a))
+        # |sin z|^2 = sin^2 Re + sinh^2 Im, |cos z|^2 = cos^2 Re + sinh^2 Im
+        square = math.sinh(tall) ** 2
+        C = 1.0 + 2.0 * square
+        across = math.floor(lo / math.pi) != math.floor(hi / math.pi)
+        over = math.floor(lo / math.pi + 0.5) != math.floor(hi / math.pi + 0.5)
+        s0, s1, c0, c1 = math.sin(lo) ** 2, math.sin(hi) ** 2, math.cos(lo) ** 2, math.cos(hi) ** 2
+        S = min(max(C * a / b - square, 0.0 if across else min(s0, s1)), 1.0 if over else max(s0, s1))
+        K = min(max(C * (b - a) / b - square, 0.0 if over else min(c0, c1)), 1.0 if across else max(c0, c1))
+        S, K = (S + square) * b, (K + square) * b
+        e = 2.0 * b * square + miss(a, S - a, S / a) + miss(b - a, K - (b - a), K / (b - a))
     return 4.0 * math.exp(min(e, 600.0) - DEGREE * math.log(r)) / (r - 1.0)
 
 
 @kernel
 def accumulate(
-    waves: Waves, touched: Touched, cells: Cells, c: Vector, values: Matrix, errors: Vector
+    waves: Waves, touched: Touched, cells: Cells, c: Vector, values: Matrix, errors: Matrix
 ) -> None:
-    """values[cell] += c_j p_j(nodes), errors[cell] += what p_j's interpolant may lack, rounding too."""
+    """values[cell] += c_j p_j(nodes), errors[cell] += what p_j's interpolant may lack, and its rounding."""
     for j in range(len(c)):
-        h, A, B, C = touched.half[j], waves.A[j], waves.B[j], waves.C[j]
-        s = waves.b[j] if waves.kind == NORMAL else 0.5 / math.sqrt(waves.b[j])
+        h, a, b = touched.half[j], waves.a[j], waves.b[j]
+        s = b if waves.kind == NORMAL else 0.5 / math.sqrt(b)
         for i in range(touched.many[j]):
             at = touched.slot[j] + i
             centre = cells.low + (2.0 * (touched.first[j] + i) + 1.0) * h
             row, u, v = values[at], cells.u[at], cells.v[at]
-            if waves.kind == NORMAL:
-                for k in range(len(row)):
-                    t = u[k] - A
-                    row[k] += c[j] * math.exp(B * t * t)
-                rounding = NORMAL_ROUNDING
-            else:
-                for k in range(len(row)):
-                    row[k] += c[j] * math.exp(A * u[k] + B * v[k] + C)
-                size = abs(A) * (cells.most_u[at] + 1.0) + abs(B) * (cells.most_v[at] + 1.0) + abs(C)
-                rounding = EXACT * (size + 1.0)
+            for k in range(len(row)):
+                row[k] += c[j] * math.exp(evaluate(waves.kind, a, b, u[k], v[k]))
+            errors[at, 0] += c[j] * bound_remainder(waves.kind, a, b, centre, h)
             # A node is off by `shift` at most, and no likelihood is steeper than 1/s.
-            wrong = LEBESGUE * (rounding + cells.shift / s)
-            errors[at] += c[j] * (bound_remainder(waves.kind, waves.a[j], waves.b[j], centre, h) + wrong)
+            errors[at, 1] += c[j] * LEBESGUE * (ROUNDED + cells.shift[at] / s)
 
 
 @kernel
@@ -185,7 +192,7 @@ def bound_cells(coefficients: Matrix, errors: Vector, wanted: float, depth: int)
                 q[k] = stack[top, k]
                 most = max(most, q[k])
             ends = max(q[0], q[m - 1])
-            if most <= max(best, wanted - errors[i]) or most - ends < 1e-10 or d == depth:
+            if most <= max(best, wanted - errors[i]) or most - ends < CLOSE or d == depth:
                 best = max(best, most)
                 continue
             # De Casteljau: control points of both halves.
@@ -205,29 +212,23 @@ def bound_cells(coefficients: Matrix, errors: Vector, wanted: float, depth: int)
 def fill_slopes(waves: Waves, u: Vector, v: Vector, z: Vector, out: Matrix) -> None:
     """p, p', p'' in z of all observations: columns 0..k-1, k..2k-1, 2k..3k-1."""
     m = len(z)
-    for j in range(len(waves.A)):
+    for j in range(len(waves.a)):
         a, b = waves.a[j], waves.b[j]
         for k in range(m):
-            y = evaluate(waves.kind, waves.A[j], waves.B[j], waves.C[j], u[k], v[k])
+            y = math.exp(evaluate(waves.kind, a, b, u[k], v[k]))
             first = 0.0
             second = 0.0
             if waves.kind == NORMAL:
                 first = (a - z[k]) / (b * b)
                 second = -1.0 / (b * b)
             elif y > 0.0 and waves.kind == POISSON:
-                first = -2.0 * b * z[k]
-                second = -2.0 * b
-                if a > 0.0:
-                    first += 2.0 * a / z[k]
-                    second -= 2.0 * a / (z[k] * z[k])
+                first = -2.0 * (u[k] * b - a) / z[k] if a > 0.0 else -2.0 * b * z[k]
+                second = -2.0 * (b + (a / u[k] if a > 0.0 else 0.0))
             elif y > 0.0:
-                t = math.exp(u[k] - v[k])
-                if a > 0.0:
-                    first += 2.0 * a / t
-                    second -= 2.0 * a * (1.0 + 1.0 / (t * t))
-                if b > a:
-                    first -= 2.0 * (b - a) * t
-                    second -= 2.0 * (b - a) * (1.0 + t * t)
+                more = u[k] * b - a if u[k] <= 0.5 else (b - a) - v[k] * b
+                both = math.sqrt(u[k] * v[k])
+                first = -2.0 * more / both if both > 0.0 else 0.0
+                second = -2.0 * ((a / u[k] if a > 0.0 else 0.0) + ((b - a) / v[k] if b > a else 0.0))
             out[j, k] = y
             out[j, m + k] = y * first
             out[j, 2 * m + k] = y * (first * first + second)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from wolfhound.core import Matrix, Vector
-from wolfhound.mixtures import _continuum_kernels as kernels
-from wolfhound.mixtures._continuum import Continuum, ContinuumProof, from_theta, tabulate, to_theta
+from wolfhound.mixtures._continuum import Continuum, ContinuumProof
 from wolfhound.mixtures._newton import improve
 from wolfhound.mixtures._rows import LikelihoodRows
+from wolfhound.threads import one_blas_thread
 
 ROUNDS = 40
 NEAR = 0.2
@@ -27,6 +27,9 @@ KEPT = 1e-10
 
 TIDIED = 20_000
 """Distinct observations up to which the support is made as small as the proof allows."""
+
+FINE_GAP = 1e-7
+"""Smaller gaps are proved on cells half as wide."""
 
 _BLOCK = 1024
 
@@ -40,11 +43,13 @@ class Exchanged:
     f: Vector
     value: float
     gap: float
+    slack: float
     rounds: int
 
 
 def exchange(full: Continuum, *, atol: float, end: float = math.inf) -> Exchanged:
     """Fit a mixing distribution to a gap that is proved over the continuum."""
+    full.lay_cells(1 if atol < FINE_GAP else 0)
     small = compress(full)
     count = min(150, max(30, int((full.high - full.low) / np.quantile(full.reach, 0.1) * 2)))
     z = np.unique(np.concatenate([np.linspace(small.low, small.high, count), stab(small)]))
@@ -55,7 +60,7 @@ def exchange(full: Continuum, *, atol: float, end: float = math.inf) -> Exchange
         x = x * rows.look(x, u).slopes
         x /= x.sum()
     done = run_rounds(small, z, x, max(atol, 1e-5), end)
-    z, x = from_theta(full.kind, done.theta), done.mass
+    z, x = full.from_theta(done.theta), done.mass
     # Bins may hide an observation that none of the support explains.
     missed = full.likelihood(z) @ x < 1e-250
     if missed.any():
@@ -69,20 +74,24 @@ def exchange(full: Continuum, *, atol: float, end: float = math.inf) -> Exchange
 def _tidy(data: Continuum, done: Exchanged, atol: float) -> Exchanged:
     """Merge neighbours that the proof does not need."""
     for near in (0.7, 0.35):
-        z, x = merge(
-            from_theta(data.kind, done.theta), done.mass, near * float(np.quantile(data.reach, 0.05))
-        )
+        z, x = merge(data.from_theta(done.theta), done.mass, near * float(np.quantile(data.reach, 0.05)))
         if len(z) == len(done.theta):
             continue
         z, x, value = polish(data, z, x, 30)
         if not math.isfinite(value):
             continue
-        theta = to_theta(data.kind, z)
+        theta = data.to_theta(z)
         f = data.mix(theta, x)
-        gap = max(data.certify(f, 0.5 * atol).upper + data.rounding(theta), 0.0)
+        gap, slack = bound_gap(data, f, len(theta), data.certify(f, 0.5 * atol))
         if gap <= max(atol, done.gap):
-            done = Exchanged(theta, x, f, float(data.w @ np.log(f)), gap, done.rounds + 1)
+            done = Exchanged(theta, x, f, float(data.w @ np.log(f)), gap, slack, done.rounds + 1)
     return done
+
+
+def bound_gap(data: Continuum, f: Vector, terms: int, found: ContinuumProof) -> tuple[float, float]:
+    """The gap of likelihoods f, mixed of so many terms, over the continuum, and its part that is rounding."""
+    lost = data.rounding(f, terms)
+    return max(found.upper + lost, 0.0), found.slack + lost
 
 
 def run_rounds(data: Continuum, z: Vector, x: Vector, atol: float, end: float) -> Exchanged:
@@ -92,13 +101,16 @@ def run_rounds(data: Continuum, z: Vector, x: Vector, atol: float, end: float) -
     for number in range(1, ROUNDS + 1):
         z, x = _weigh(data, z, x, gap, atol)
         z, x = _move(data, z, x, near, gap)
-        theta = to_theta(data.kind, z)
+        theta = data.to_theta(z)
+        if atol < FINE_GAP:
+            theta, x = _reweigh(data, theta, x, atol)
+            z = data.from_theta(theta)
         f = data.mix(theta, x)
         found = data.certify(f, 0.5 * atol)
-        gap = max(found.upper + data.rounding(theta), 0.0)
+        gap, slack = bound_gap(data, f, len(theta), found)
         if best is None or gap <= best.gap:
             value = float(data.w @ np.log(f)) if f.min() > 0.0 else -math.inf
-            best = Exchanged(theta, x, f, value, gap, number)
+            best = Exchanged(theta, x, f, value, gap, slack, number)
         best.rounds = number
         if gap <= atol or time.monotonic() > end:
             break
@@ -118,6 +130,13 @@ def _weigh(data: Continuum, z: Vector, x: Vector, gap: float, atol: float) -> tu
     x = improve(rows, x, max(0.02 * atol, min(1e-2, 0.03 * gap))).x
     keep = x > KEPT
     return z[keep], x[keep] / x[keep].sum()
+
+
+def _reweigh(data: Continuum, theta: Vector, x: Vector, atol: float) -> tuple[Vector, Vector]:
+    """Weights of parameters as float64 has them: rounded places are first order in G, weights mend that."""
+    x = improve(LikelihoodRows(data.likelihood_of(theta), data.w), x, 0.02 * atol).x
+    keep = x > 0.0
+    return theta[keep], x[keep] / x[keep].sum()
 
 
 def _move(data: Continuum, z: Vector, x: Vector, near: float, gap: float) -> tuple[Vector, Vector]:
@@ -200,7 +219,8 @@ def _newton_move(data: Continuum, z: Vector, x: Vector) -> Vector | None:
     if not np.isfinite(hessian).all():
         return None
     unit = 1.0 / np.sqrt(np.abs(hessian.diagonal()) + 1e-300)
-    values, vectors = np.linalg.eigh(hessian * unit[:, None] * unit)
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(hessian * unit[:, None] * unit)
     values = np.maximum(np.abs(values), 1e-11 * np.abs(values).max())
     move = unit * (vectors @ ((vectors.T @ (unit * slopes)) / values))
     return move if float(slopes @ move) > 1e-13 else None
@@ -211,11 +231,10 @@ def _sum_slopes(data: Continuum, z: Vector, x: Vector) -> tuple[Vector, Matrix, 
     k = len(z)
     slopes, bend, curve = np.zeros(2 * k), np.zeros((2 * k, 2 * k)), np.zeros(k)
     room = np.empty((_BLOCK, 3 * k))
-    table = tabulate(data.kind, z)
     for first in range(0, data.n, _BLOCK):
         here = slice(first, min(first + _BLOCK, data.n))
         out = room[: here.stop - first]
-        kernels.fill_slopes(data.waves_of(here), *table, z, out)
+        data.slopes(z, here, out)
         u, w = out[:, :k] @ x, data.w[here]
         both = out[:, : 2 * k]
         slopes += (w / u) @ both
@@ -249,7 +268,7 @@ def compress(data: Continuum, step: float = 0.25, ratio: float = 1.2) -> Continu
     _, which = np.unique(np.column_stack([octave, place]), axis=0, return_inverse=True)
     which = which.ravel()
     w = np.asarray(np.bincount(which, data.w), np.float64)
-    a, b = (np.bincount(which, data.w * each) / w for each in (data.waves.a, data.waves.b))
+    a, b = (np.bincount(which, data.w * each) / w for each in data.told[1:])
     return Continuum(data.kind, a, b, w)
 
 

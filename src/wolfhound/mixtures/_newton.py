@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
 
-from wolfhound.core import Ints, Vector
+from wolfhound.core import Ints, Matrix, Vector
 from wolfhound.mixtures._rows import LikelihoodRows, Look
 from wolfhound.threads import one_blas_thread
 
@@ -29,17 +29,21 @@ POOL = 192
 """Components of a model besides the support: the best third, and others evenly spaced."""
 
 FLOOR = 1e-12
-"""Least eigenvalue of a model, as a share of the largest, at unit diagonal."""
+"""Least eigenvalue of a model at first, as a share of the largest; one that misleads gets a higher floor."""
+
+RAISED = 100.0
+"""Factor on the floor after a step that fails; its root comes off after one that succeeds."""
 
 ARMIJO = 0.01
 SHRINK = 0.4
+STEPS = 200
 SEARCHES = 20
 
 COLLAPSE = 0.02
 """A step that leaves less than this share of any row's likelihood is too long: the mean hardly sees it."""
 
-VANISHING = 1e-13
-"""Smaller weights become 0."""
+NOISE = 1e-14
+"""Rounding of a mean of logarithms, as a share of 1 and its size: what is smaller says nothing."""
 
 SPREAD = 0.01
 """Weight that goes to all components before rows are met that the sample did not have."""
@@ -57,14 +61,15 @@ class Sample(NamedTuple):
     ids: Ints
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Solved:
-    """Weights, what was read last, and the cost."""
+    """Weights, what was read of them, the cost, and the sum that they had before they were scaled."""
 
     x: Vector
     look: Look
     gap: float
     reads: int
+    scale: float = 1.0
 
 
 def solve(rows: LikelihoodRows, tol: float, *, seed: int, end: float = math.inf) -> Solved:
@@ -93,18 +98,23 @@ def solve(rows: LikelihoodRows, tol: float, *, seed: int, end: float = math.inf)
     x = (1.0 - SPREAD) * x + SPREAD / m
     u = np.empty(n)
     look = rows.look(x, u)
-    if look.bad or look.wrong >= 0:
+    if look.bad:
         return Solved(x, look, math.inf, 1)
     if n <= 2 * SECOND:
         done = improve(rows, _share(x * look.slopes), tol, end=end)
-        done.reads += 1
-        return done
+        return replace(done, reads=done.reads + 1)
     sample = _draw(rows, u, seed)
     share = LikelihoodRows(sample.rows.matrix, _share(sample.rows.weights), lost=rows.lost)
-    x = improve(share, _share(x * look.slopes), max(tol, 1e-6), end=end).x
+    start = _share(x * look.slopes)
+    x = improve(share, start, max(tol, 1e-6), end=end).x
     done = improve(rows, x, tol, sample=sample, end=end)
-    done.reads += 1
-    return done
+    reads = 1 + done.reads
+    if done.gap > tol and time.monotonic() <= end:
+        # The sample missed rows, or is too coarse a model for such a gap.
+        x = (1.0 - SPREAD) * x + SPREAD * start if done.look.bad else done.x
+        done = improve(rows, x, tol, end=end)
+        reads += done.reads
+    return replace(done, reads=reads)
 
 
 def improve(
@@ -113,63 +123,96 @@ def improve(
     """Newton steps from x until the gap is proved, or nothing moves; the best weights by their gap."""
     u = np.empty(rows.shape[0])
     look = rows.look(x, u)
-    best = Solved(x, look, rows.prove(look, int((x > 0.0).sum())), 1)
-    last, reads = u.copy(), 1
-    for _ in range(60):
-        if best.gap <= tol or look.bad or look.wrong >= 0 or time.monotonic() > end:
+    here = best = Solved(x, look, rows.prove(look, int((x > 0.0).sum())), 1)
+    last, floor, size, reads = u.copy(), FLOOR, POOL, 1
+    model: Model | None = None
+    for _ in range(STEPS):
+        if best.gap <= tol or look.bad or floor > 1.0 or time.monotonic() > end:
             break
-        move = _propose(rows, sample, x, look, last)
-        gain = float((look.slopes - 1.0) @ move)
-        if not gain > 1e-15:
-            break
-        taken = None
-        step = 1.0
-        for _ in range(SEARCHES):
-            new = x + step * move
-            new[new < VANISHING] = 0.0
-            taken, reads = rows.look(new, u, last), reads + 1
-            rise = taken.value - (float(new.sum()) - 1.0) - look.value
-            if not taken.bad and taken.least > COLLAPSE and rise >= ARMIJO * step * gain - 1e-14:
-                break
-            step *= SHRINK
-        else:
-            break
-        total = float(new.sum())
-        x = new / total
-        np.divide(u, total, out=last)
-        look = taken._replace(
-            value=taken.value - math.log(total), slopes=taken.slopes * total, mass=taken.mass * total
-        )
-        gap = rows.prove(look, int((x > 0.0).sum()))
-        if gap < best.gap:
-            best = Solved(x, look, gap, reads)
-    best.reads = reads
-    return best
+        model = _build(rows, sample, here, last, size) if model is None else model
+        taken = _search(rows, here, model.minimize(floor), last, u)
+        reads += taken.reads
+        if not math.isfinite(taken.gap):  # the floor of the model's curvature is a trust region
+            floor *= RAISED
+            continue
+        # Components that are as one move as one: where that is slow, and most have weight, the pool grows.
+        slow = taken.gap > 0.3 * here.gap and (taken.x > 0.0).sum() > 2 * (size // 3)
+        here, model, floor = taken, None, max(FLOOR, floor / math.sqrt(RAISED))
+        size *= 2 if slow else 1
+        last[:] = u / taken.scale
+        best = here if here.gap < best.gap else best
+    return replace(best, reads=reads)
 
 
-def _propose(rows: LikelihoodRows, sample: Sample | None, x: Vector, look: Look, u: Vector) -> Vector:
-    """The move to the minimum of the model over a pool; all other components are as one."""
-    pool = _choose_pool(x, look.slopes)
-    rest = x.copy()
+def _search(rows: LikelihoodRows, here: Solved, y: Vector, last: Vector, u: Vector) -> Solved:
+    """The longest step towards y that climbs; where values are all rounding, one that lowers the gap."""
+    gain = float((here.look.slopes - 1.0) @ (y - here.x))
+    noise = NOISE * (1.0 + abs(here.look.value))
+    step, reads = 1.0, 0
+    for reads in range(1, SEARCHES + 1 if gain > noise else 2):
+        new = y if step == 1.0 else here.x + step * (y - here.x)
+        taken, total = rows.look(new, u, last), float(new.sum())
+        if not taken.bad and taken.least > COLLAPSE:
+            rise = taken.value - (total - 1.0) - here.look.value
+            look = taken._replace(
+                value=taken.value - math.log(total), slopes=taken.slopes * total, mass=taken.mass * total
+            )
+            gap = rows.prove(look, int((new > 0.0).sum()))
+            if rise >= max(ARMIJO * step * gain, noise) or (rise >= -noise and gap < here.gap):
+                return Solved(new / total, look, gap, reads, total)
+        step *= SHRINK
+    return replace(here, gap=math.inf, reads=reads)
+
+
+class Model(NamedTuple):
+    """The quadratic model over a pool, all other components as one, in units of its curvature."""
+
+    pool: Ints
+    rest: Vector
+    x: Vector
+    slopes: Vector
+    unit: Vector
+    values: Vector
+    vectors: Matrix
+
+    def minimize(self, floor: float) -> Vector:
+        """argmin 1/2 (y-x)'H(y-x) - (g-1)'(y-x) over y >= 0: the sum comes out as about 1 by itself."""
+        root = np.sqrt(np.maximum(self.values, floor * self.values[-1]))
+        pull = self.vectors.T @ (self.unit * (self.slopes - 1.0))
+        wanted = root * (self.vectors.T @ (self.x / self.unit)) + pull / root
+        with one_blas_thread():
+            try:
+                y = nnls(root[:, None] * self.vectors.T, wanted, maxiter=200 * len(self.x))[0] * self.unit
+            except RuntimeError:  # it cycles on rounding: a step of expectation-maximisation always climbs
+                y = self.x * self.slopes
+        found = y[-1] * self.rest if len(y) > len(self.pool) else np.zeros(len(self.rest))
+        found[self.pool] = y[: len(self.pool)]
+        return found
+
+
+def _build(rows: LikelihoodRows, sample: Sample | None, here: Solved, u: Vector, size: int) -> Model:
+    """The model at these weights, whose likelihoods are u."""
+    pool = _choose_pool(here.x, here.look.slopes, size)
+    rest = here.x.copy()
     rest[pool] = 0.0
     total = float(rest.sum())
-    held, slopes = x[pool], look.slopes[pool]
+    held, slopes = here.x[pool], here.look.slopes[pool]
     if total > 0.0:
         rest /= total
-        held, slopes = np.append(held, total), np.append(slopes, look.slopes @ rest)
+        held, slopes = np.append(held, total), np.append(slopes, here.look.slopes @ rest)
     with one_blas_thread():
         some = (rows, u) if sample is None else (sample.rows, u[sample.ids])
         hessian = _bend(*some, pool, rest if total > 0.0 else None)
-        found = _minimize_model(hessian, held, slopes)
-    move = -x
-    move[pool] += found[: len(pool)]
-    return move + found[-1] * rest if total > 0.0 else move
+        # H_kk >= g_k^2, and g_k is near 1 for all that matter: smaller units would only amplify rounding.
+        unit = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), 1.0))
+        values, vectors = np.linalg.eigh(hessian * unit[:, None] * unit)
+    return Model(pool, rest, held, slopes, unit, values, vectors)
 
 
-def _choose_pool(x: Vector, slopes: Vector) -> Ints:
+def _choose_pool(x: Vector, slopes: Vector, size: int) -> Ints:
     """All components; of very many those with most weight, the steepest, and some evenly spaced."""
-    m, part = len(x), POOL // 3
-    if m <= POOL:
+    m, part = len(x), size // 3
+    if m <= size:
         return np.arange(m)
     heavy = np.argsort(-x * slopes, kind="stable")[: 2 * part]
     steep = np.argsort(-slopes, kind="stable")[:part]
@@ -181,7 +224,7 @@ def _bend(rows: LikelihoodRows, u: Vector, pool: Ints, rest: Vector | None) -> V
     n, m = rows.shape
     size = len(pool) + (rest is not None)
     out = np.zeros((size, size))
-    scale = np.minimum(np.sqrt(rows.weights) / u, MOST)
+    scale = np.sqrt(rows.weights) / u
     for first in range(0, n, _HESSIAN_ROWS):
         here = slice(first, first + _HESSIAN_ROWS)
         block = rows.block(here)
@@ -189,23 +232,9 @@ def _bend(rows: LikelihoodRows, u: Vector, pool: Ints, rest: Vector | None) -> V
         if rest is not None:
             part = np.column_stack([part, block @ rest.astype(block.dtype)])
         with np.errstate(over="ignore"):
-            scaled = np.minimum(part * scale[here, None].astype(part.dtype), MOST, dtype=part.dtype)
+            scaled = np.minimum(part * scale[here, None], MOST).astype(part.dtype)
         out += scaled.T @ scaled
     return out
-
-
-def _minimize_model(hessian: Vector, x: Vector, slopes: Vector) -> Vector:
-    """argmin 1/2 (y-x)'H(y-x) - (g-1)'(y-x) over y >= 0: the sum comes out as about 1 by itself."""
-    unit = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), 1e-300))
-    values, vectors = np.linalg.eigh(hessian * unit[:, None] * unit)
-    values = np.maximum(values, FLOOR * values[-1])
-    root = np.sqrt(values)
-    wanted = root * (vectors.T @ (x / unit)) + (vectors.T @ (unit * (slopes - 1.0))) / root
-    try:
-        y, _ = nnls(root[:, None] * vectors.T, wanted, maxiter=200 * len(x))
-    except RuntimeError:  # it cycles on rounding: a step of expectation-maximisation always climbs
-        return x * slopes
-    return np.asarray(y * unit)
 
 
 def _expect(rows: LikelihoodRows, x: Vector) -> Vector:
@@ -213,11 +242,10 @@ def _expect(rows: LikelihoodRows, x: Vector) -> Vector:
     u = np.empty(rows.shape[0])
     for _ in range(4):
         look = rows.look(x, u)
-        if look.bad or look.wrong >= 0:
+        if look.bad:
             return np.full(len(x), 1.0 / len(x))
-        x = x * look.slopes
-        x = x / x.sum()
-    return _share(np.where(x > 1e-3 / len(x), x, 0.0))
+        x = _share(x * look.slopes)
+    return x
 
 
 def _share(weights: Vector) -> Vector:
@@ -228,7 +256,7 @@ def _draw(rows: LikelihoodRows, u: Vector, seed: int) -> Sample:
     """Rows by their leverage: outliers for certain, each with the weight that keeps sums unbiased."""
     n = len(u)
     w = rows.weights * n
-    leverage = w / u
+    leverage = w / u if rows.tops is None else w * rows.tops / u
     chance = np.minimum(1.0, SECOND * (0.5 * w / w.sum() + 0.5 * leverage / leverage.sum()))
     # A stream of its own: the data may have been drawn with the same small seed.
     drawn = np.random.default_rng([seed, 0x5EED, n]).random(n) < chance

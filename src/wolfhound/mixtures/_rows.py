@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import Ints, Matrix, Vector
+from wolfhound.core import Ints, Matrix, Status, Vector
 from wolfhound.rounding import SAFE, UNIT, gamma
 from wolfhound.threads import map_ordered
 
@@ -42,8 +42,6 @@ class Look(NamedTuple):
         Least u_j, as a share of what it was.
     bad : int
         Rows that the mixture does not explain at all.
-    wrong : int
-        The first row with a negative, infinite or missing likelihood, of a first read; or -1.
     """
 
     value: float
@@ -51,7 +49,6 @@ class Look(NamedTuple):
     mass: float
     least: float
     bad: int
-    wrong: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,12 +65,18 @@ class LikelihoodRows:
         Whether these are logarithms: each block is then scaled to a largest 1 per row.
     lost
         Relative rounding of the likelihoods that is ours: `NARROW` and more if they are kept in float32.
+    shift : (N,), optional
+        Powers of two by which rows are multiplied when they are read: those that float64 hardly holds.
+    tops : (N,), optional
+        Largest likelihood of each row as it is read, where that is not 1.
     """
 
     matrix: NDArray[Any]
     weights: Vector
     log: bool = False
     lost: float = 0.0
+    shift: Ints | None = None
+    tops: Vector | None = None
     total: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -95,6 +98,8 @@ class LikelihoodRows:
         found = self.matrix[rows]
         if self.log:
             return scale_logs(found, np.float32 if self.narrow else np.float64)[0]
+        if self.shift is not None:
+            return np.asarray(np.ldexp(found, self.shift[rows, None], dtype=np.float64))
         kept = found.dtype if found.dtype in (np.float32, np.float64) else np.float64
         return np.ascontiguousarray(found, kept)
 
@@ -117,13 +122,12 @@ class LikelihoodRows:
             said = read_block(self.block(here), self.weights[here], active, shares, before, u[here], part)
             return said, part
 
-        slopes, totals, least, wrong = np.zeros(m), np.zeros(5), math.inf, -1
-        for at, (said, part) in enumerate(map_ordered(work, range(0, n, step), blas=False)):
+        slopes, totals, least = np.zeros(m), np.zeros(4), math.inf
+        for said, part in map_ordered(work, range(0, n, step), blas=False):
             slopes += part
             totals += said
             least = min(least, float(said[2]))
-            wrong = at * step + int(said[4]) if wrong < 0 <= said[4] else wrong
-        return Look(float(totals[0]), slopes, float(totals[1]), least, int(totals[3]), wrong)
+        return Look(float(totals[0]), slopes, float(totals[1]), least, int(totals[3]))
 
     def prove(self, look: Look, active: int) -> float:
         """Upper bound on how far the mean log-likelihood is below its maximum.
@@ -131,12 +135,15 @@ class LikelihoodRows:
         For any positive u: max sum_j w_j log(h_j / u_j) <= log max_k sum_j w_j L_jk / u_j, as
         the logarithm is concave. Sums of N and of `active` positive terms are rounded.
         """
-        n, _ = self.shape
         if look.bad:
             return math.inf
-        top = float(look.slopes.max()) + (LOST * look.mass * 2.0 if self.narrow else 0.0)
+        return max(math.log(float(look.slopes.max()) / self.total) + self.slack(look, active), 0.0)
+
+    def slack(self, look: Look, active: int) -> float:
+        """The part of a proved gap that is rounding: no weights have a smaller one."""
+        n, _ = self.shape
         lost = gamma(n + 64) + gamma(active + 16) + 2.0 * self.lost
-        return max(math.log(top / self.total) + SAFE * lost, 0.0)
+        return SAFE * (lost + (LOST * look.mass * 2.0 / self.total if self.narrow else 0.0))
 
 
 def scale_logs(logs: NDArray[Any], dtype: Any) -> tuple[Matrix, Vector]:
@@ -145,3 +152,12 @@ def scale_logs(logs: NDArray[Any], dtype: Any) -> tuple[Matrix, Vector]:
     scaled = np.subtract(logs, offsets[:, None], dtype=np.float64)
     np.exp(scaled, out=scaled)
     return scaled.astype(dtype, copy=False), offsets
+
+
+def judge_end(gap: float, goal: float, slack: float, *, late: bool) -> Status:
+    """Why a fit ended: rounding is named only where it is most of the gap, by the rule of `minimize`."""
+    if gap <= goal:
+        return Status.GAP_REACHED
+    if gap <= 8.0 * slack < math.inf:
+        return Status.ROUNDING
+    return Status.MAX_SECONDS if late else Status.STALLED

@@ -19,9 +19,8 @@ ROWS = 128
 def read_block(L: Matrix, w: Vector, act: Ints, x: Vector, last: Vector, u: Vector, g: Vector) -> Vector:
     """Read rows once: u = L[:, act] x, g_k += sum_j w_j L_jk / u_j for every k.
 
-    Returns (sum_j w_j log u_j, sum_j w_j / u_j, least u_j / last_j, rows outside the domain,
-    first row with an entry that is no likelihood, or -1). `last` may be empty; then entries are
-    looked at.
+    Returns (sum_j w_j log u_j, sum_j w_j / u_j, least u_j / last_j, rows outside the domain).
+    `last` may be empty.
     """
     n, m = L.shape
     ka = len(act)
@@ -31,18 +30,11 @@ def read_block(L: Matrix, w: Vector, act: Ints, x: Vector, last: Vector, u: Vect
     mass = 0.0
     least = np.inf
     bad = 0.0
-    wrong = -1.0
     for s in range(0, n, ROWS):
         r = min(ROWS, n - s)
         for j in range(r):
             R = L[s + j]
             t = 0.0
-            if not len(last):
-                good = 0
-                for k in range(m):
-                    good += 1 if 0.0 <= R[k] < np.inf else 0
-                if good < m and wrong < 0.0:
-                    wrong = np.float64(s + j)
             for a in range(ka):
                 t += np.float64(R[act[a]]) * x[a]
             if not LEAST_MIXED < t < np.inf:
@@ -70,4 +62,4 @@ def read_block(L: Matrix, w: Vector, act: Ints, x: Vector, last: Vector, u: Vect
             j += 1
         for k in range(m):
             g[k] += part[k]
-    return np.array([value, mass, least, bad, wrong])
+    return np.array([value, mass, least, bad])

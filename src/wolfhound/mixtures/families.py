@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, xlogy
 
 from wolfhound.core import Matrix, Vector
-from wolfhound.mixtures._continuum import Continuum
-from wolfhound.mixtures._continuum_kernels import BINOMIAL, NORMAL, POISSON
+from wolfhound.mixtures._continuum import Continuum, log_shares, tabulate_theta
+from wolfhound.mixtures._continuum_kernels import BINOMIAL, NORMAL, POISSON, Waves
 from wolfhound.validate import function, number, real_array, require, require_moderate, vector
 
 Parameters: TypeAlias = NDArray[np.float64]
@@ -141,9 +141,8 @@ class Poisson:
 
     def log_density(self, x: Vector, theta: Parameters) -> Matrix:
         """(n, m) log-probabilities."""
-        exposure = _spread(self.exposure, "exposure", len(x))[:, None]
-        mean = exposure * theta
-        return np.asarray(xlogy(x[:, None], mean) - mean - gammaln(x + 1.0)[:, None])
+        waves = Waves(POISSON, x, _spread(self.exposure, "exposure", len(x)))
+        return log_shares(waves, tabulate_theta(POISSON, theta)) + self.tops(x)[:, None]
 
     def make_grid(self, x: Vector, size: int) -> Parameters:
         """Evenly in the square root of the rate."""
@@ -156,7 +155,7 @@ class Poisson:
 
     def tops(self, x: Vector) -> Vector:
         """(n,) log-probabilities at theta = x / exposure."""
-        return np.asarray(xlogy(x, x) - x - gammaln(x + 1.0))
+        return -_stirling(x)
 
 
 @final
@@ -191,9 +190,8 @@ class Binomial:
 
     def log_density(self, x: Vector, theta: Parameters) -> Matrix:
         """(n, m) log-probabilities."""
-        n = _spread(self.n, "n", len(x))
-        ways = gammaln(n + 1.0) - gammaln(x + 1.0) - gammaln(n - x + 1.0)
-        return np.asarray(ways[:, None] + xlogy(x[:, None], theta) + xlogy((n - x)[:, None], 1.0 - theta))
+        waves = Waves(BINOMIAL, x, _spread(self.n, "n", len(x)))
+        return log_shares(waves, tabulate_theta(BINOMIAL, theta)) + self.tops(x)[:, None]
 
     def make_grid(self, x: Vector, size: int) -> Parameters:
         """Evenly in arcsin of the root of the probability."""
@@ -207,8 +205,7 @@ class Binomial:
     def tops(self, x: Vector) -> Vector:
         """(n,) log-probabilities at theta = x / n."""
         n = _spread(self.n, "n", len(x))
-        ways = gammaln(n + 1.0) - gammaln(x + 1.0) - gammaln(n - x + 1.0)
-        return np.asarray(ways + xlogy(x, x / n) + xlogy(n - x, 1.0 - x / n))
+        return _stirling(n) - _stirling(x) - _stirling(n - x)
 
 
 @final
@@ -372,6 +369,16 @@ def _spread(value: float | Vector, name: str, n: int) -> Vector:
             len(found) == n, name, f"one number, or one for each of {n} observations", f"{len(found)} numbers"
         )
     return np.ascontiguousarray(np.broadcast_to(found, (n,)))
+
+
+def _stirling(x: Vector) -> Vector:
+    """log x! - x log x + x, to all digits: the large parts never meet."""
+    small, large = np.minimum(x, 15.0), np.maximum(x, 16.0)
+    series = np.zeros_like(large)
+    for below in (1188.0, -1680.0, 1260.0, -360.0, 12.0):
+        series = series / large**2 + 1.0 / below
+    far = 0.5 * np.log(large) + _HALF_LOG_2PI + series / large
+    return np.where(x < 16.0, gammaln(small + 1.0) - xlogy(small, small) + small, far)
 
 
 def _numbers(x: ArrayLike) -> Vector:

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound.core import Ids, Ints, Matrix, Status, Vector
+from wolfhound.core import Ids, Ints, Matrix, Vector
 from wolfhound.encoding import Missing, check_missing, read_numbers
 from wolfhound.mixtures import _newton
-from wolfhound.mixtures._continuum import Continuum, from_theta, to_theta
-from wolfhound.mixtures._exchange import exchange
-from wolfhound.mixtures._rows import EXPONENTS, NARROW, LikelihoodRows, scale_logs
+from wolfhound.mixtures._continuum import Continuum
+from wolfhound.mixtures._exchange import bound_gap, exchange
+from wolfhound.mixtures._rows import EXPONENTS, NARROW, LikelihoodRows, judge_end, scale_logs
 from wolfhound.mixtures.families import LikelihoodFamily, Parameters
 from wolfhound.mixtures.fit import MixtureFit, as_family
 from wolfhound.mixtures.weights import FLOAT32_GAP, check_weights
@@ -96,16 +96,17 @@ def npmle(
         done = _fit_freely(data, distinct, atol=atol, end=end)
     else:
         done = _fit_on_grid(distinct, _check_grid(used, found, grid), atol=atol, end=end, seed=seed)
-    goal = done.gap_on_grid if data is None else done.gap
-    late = Status.MAX_SECONDS if time.monotonic() > end else Status.STALLED
+    gap = done.gap_on_grid if data is None else done.gap
+    told = done._asdict()
+    slack = told.pop("slack")
     return MixtureFit(
-        **done._asdict(),
+        **told,
         x=found,
         weights=raw,
         family=used,
         ids=ids,
         seconds=time.monotonic() - begin,
-        status=Status.GAP_REACHED if goal <= atol else late,
+        status=judge_end(gap, atol, slack, late=time.monotonic() > end),
     )
 
 
@@ -146,6 +147,7 @@ class _Found(NamedTuple):
     value: float
     gap: float
     gap_on_grid: float
+    slack: float
     grid: Parameters
     rounds: int
 
@@ -179,7 +181,7 @@ def _fit_freely(data: Continuum, distinct: _Distinct, *, atol: float, end: float
     done = exchange(data, atol=atol, end=end)
     order = np.argsort(done.theta, kind="stable")
     theta, mass = done.theta[order], done.mass[order]
-    even = to_theta(data.kind, np.linspace(data.low, data.high, _CHECKED))
+    even = data.to_theta(np.linspace(data.low, data.high, _CHECKED))
     grid = np.unique(np.concatenate([theta, even]))
     return _Found(
         support=theta,
@@ -187,6 +189,7 @@ def _fit_freely(data: Continuum, distinct: _Distinct, *, atol: float, end: float
         value=done.value + float(distinct.shares @ distinct.family.tops(distinct.x)),
         gap=done.gap,
         gap_on_grid=min(done.gap, _bound_on_grid(data, done.f, grid)),
+        slack=done.slack,
         grid=grid,
         rounds=done.rounds,
     )
@@ -196,13 +199,14 @@ def _bound_on_grid(data: Continuum, f: Vector, grid: Parameters) -> float:
     """log max G over the grid, rounding included."""
     if not f.min() > 0.0:
         return math.inf
-    z, step = from_theta(data.kind, grid), max(1, _BLOCK_ENTRIES // len(grid))
-    total = np.zeros(len(grid))
+    step = max(1, _BLOCK_ENTRIES // len(grid))
+    total, c = np.zeros(len(grid)), data.w / f
     for first in range(0, data.n, step):
         here = slice(first, first + step)
-        total += (data.w[here] / f[here]) @ data.likelihood(z, here)
-    lost = 2.0 * data.rounding(grid) + gamma(data.n + 16)
-    return max(math.log(float(total.max()) / math.fsum(data.w)) + lost, 0.0)
+        total += c[here] @ data.likelihood_of(grid, here)
+    top = float(total.max()) + float(c @ data.bound_rounding(0.4))
+    lost = data.rounding(f, len(grid)) + gamma(data.n + 16)
+    return max(math.log(top / math.fsum(data.w)) + lost, 0.0)
 
 
 def _check_grid(family: LikelihoodFamily, x: Vector, grid: ArrayLike | None) -> Parameters:
@@ -238,8 +242,10 @@ def _fit_on_grid(distinct: _Distinct, grid: Parameters, *, atol: float, end: flo
     data = distinct.family.lay(distinct.x, distinct.shares)
     gap = math.inf
     if data is not None:
-        gap = max(data.certify(data.mix(theta, mass)).upper + data.rounding(theta), 0.0)
-    return _Found(theta, mass, done.look.value + offset, gap, done.gap, grid, done.reads)
+        f = data.mix(theta, mass)
+        gap = bound_gap(data, f, len(theta), data.certify(f))[0]
+    slack = rows.slack(done.look, len(theta))
+    return _Found(theta, mass, done.look.value + offset, gap, done.gap, slack, grid, done.reads)
 
 
 def _check_logs(logs: Matrix, first: int) -> None:

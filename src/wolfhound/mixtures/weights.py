@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import plot
 from wolfhound._npy import check_exists
-from wolfhound.core import Ids, Status, Vector
+from wolfhound.core import Ids, Ints, Status, Vector
 from wolfhound.markup import Shown, Summary, list_weights
 from wolfhound.mixtures import _newton
-from wolfhound.mixtures._rows import BLOCK_ENTRIES, EXPONENTS, NARROW, LikelihoodRows, scale_logs
+from wolfhound.mixtures._rows import BLOCK_ENTRIES, EXPONENTS, NARROW, LikelihoodRows, judge_end, scale_logs
+from wolfhound.threads import map_ordered
 from wolfhound.validate import count, flag, number, real_array, require, vector
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 FLOAT32_GAP = 1e-6
 """Likelihoods that are made of logarithms are float32 if the wanted gap is at least this, else float64."""
+
+MODERATE = 256
+"""Rows whose largest likelihood is within 2^-256 .. 2^256 are read as they are."""
 
 
 @final
@@ -41,7 +45,7 @@ class WeightsFit(Shown):
     gap : float
         Proved: no other weights have a mean log-likelihood larger by more, in nats.
     reads : int
-        How often all likelihoods were read.
+        How often all likelihoods were read, after one check of all.
     seconds : float
         What it took.
     status : Status
@@ -151,18 +155,14 @@ def fit_weights(
     end = begin + number(max_seconds, "max_seconds", low=0.0)
     rows, offset = _read(likelihoods, weights, log=log, atol=atol)
     done = _newton.solve(rows, atol, seed=count(seed, "seed"), end=end)
-    if done.look.bad or done.look.wrong >= 0:
-        wrong = f"another entry in row {done.look.wrong}" if done.look.wrong >= 0 else "none in a row"
-        rule = ">= 0 and finite, and positive somewhere in each row; `log` for logarithms"
-        require(False, "likelihoods", rule, wrong)
-    status = Status.ROUNDING if time.monotonic() <= end else Status.MAX_SECONDS
+    slack = rows.slack(done.look, int((done.x > 0.0).sum()))
     return WeightsFit(
         weights=done.x,
         value=done.look.value + offset,
         gap=done.gap,
         reads=done.reads,
         seconds=time.monotonic() - begin,
-        status=Status.GAP_REACHED if done.gap <= atol else status,
+        status=judge_end(done.gap, atol, slack, late=time.monotonic() > end),
     )
 
 
@@ -190,9 +190,14 @@ def _read(
     kept = np.flatnonzero(shares)
     if len(kept) < n:
         matrix, shares = matrix[kept], shares[kept]
+    tops = _check(matrix, log=log)
     if not log:
-        return LikelihoodRows(matrix, shares), 0.0
-    offset = _check_logs(matrix, shares)
+        shift = _find_shift(tops)
+        if shift is None:
+            return LikelihoodRows(matrix, shares, tops=tops), 0.0
+        offset = -math.log(2.0) * float(shares @ shift)
+        return LikelihoodRows(matrix, shares, shift=shift, tops=np.ldexp(tops, shift)), offset
+    offset = float(shares @ tops)
     narrow = atol >= FLOAT32_GAP
     lost = EXPONENTS + (NARROW if narrow else 0.0)
     if isinstance(matrix, np.memmap):
@@ -209,13 +214,27 @@ def _blocks(matrix: NDArray[Any]) -> list[slice]:
     return [slice(first, min(first + step, n)) for first in range(0, n, step)]
 
 
-def _check_logs(matrix: NDArray[Any], shares: Vector) -> float:
-    """Refuse rows without a finite logarithm, or with nan; the mean of each row's largest."""
-    offset = 0.0
-    for here in _blocks(matrix):
-        top = matrix[here].max(axis=1)
-        bad = np.flatnonzero(~np.isfinite(top))
-        rule = "below inf, no nan, above -inf somewhere in each row"
-        require(len(bad) == 0, "likelihoods", rule, f"{top[bad[:1]]} in row {here.start + bad[:1]}")
-        offset += float(shares[here] @ top)
-    return offset
+def _check(matrix: NDArray[Any], *, log: bool) -> Vector:
+    """Refuse entries that are no likelihoods, and rows without one; the largest of each row."""
+    least = -math.inf if log else 0.0
+    rule = (
+        "below inf, no nan, above -inf somewhere in each row"
+        if log
+        else ">= 0 and finite, and positive somewhere in each row; `log` for logarithms"
+    )
+
+    def look(here: slice) -> Vector:
+        low, tops = matrix[here].min(axis=1), np.asarray(matrix[here].max(axis=1), np.float64)
+        bad = np.flatnonzero(~((low >= least) & (least < tops) & (tops < math.inf)))[:1]
+        got = [f"{low[i]:g} .. {tops[i]:g} in row {here.start + i}" for i in bad]
+        require(not got, "likelihoods", rule, *got or [""])
+        return tops
+
+    return np.concatenate(list(map_ordered(look, _blocks(matrix), blas=False)))
+
+
+def _find_shift(tops: Vector) -> Ints | None:
+    """Powers of two that bring rows of extreme scale near 1; None where there are none."""
+    exponents = np.frexp(tops)[1].astype(np.int64)
+    far = np.abs(exponents) > MODERATE
+    return np.where(far, -exponents, 0) if far.any() else None
