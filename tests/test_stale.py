@@ -173,6 +173,11 @@ def test_a_call_hashes_all_rows_once(door: str, tmp_path: Path, monkeypatch: pyt
     DOORS[door].save(tmp_path / "saved")
     calls: list[Any] = []
     plain = _prints.hash_rows
-    monkeypatch.setattr(_prints, "hash_rows", lambda *given: (calls.append(given), plain(*given))[1])
+
+    def hash_rows(*given: Any) -> list[str]:
+        calls.append(given)
+        return plain(*given)
+
+    monkeypatch.setattr(_prints, "hash_rows", hash_rows)
     DOORS[door].use(tmp_path / "saved", ROWS)
     assert len(calls) == 1

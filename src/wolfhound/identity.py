@@ -74,7 +74,8 @@ def is_known(value: Any) -> bool:
     Examples
     --------
     >>> from wolfhound import Custom, SquaredDistance
-    >>> is_known(SquaredDistance([1.0, 2.0])), is_known(Custom(lambda x: (x @ x, 2.0 * x)))
+    >>> mine = Custom(lambda x: (x @ x, 2.0 * x), convex=True)
+    >>> is_known(SquaredDistance([1.0, 2.0])), is_known(mine)
     (True, False)
     """
     if isinstance(value, np.ndarray):

@@ -36,11 +36,11 @@ Rows = NDArray[Any]
 
 
 class Door(NamedTuple):
-    """How something is saved, and used with atoms; `index`: its files are cut off after it was loaded."""
+    """How something is saved, and used with atoms; `cut`: its files are cut off after it was loaded."""
 
     save: Callable[[Path, Rows, Rows], object]
     use: Callable[[Path, Rows, Rows], Any]
-    index: bool = False
+    cut: bool = False
 
 
 def _load(folder: Path, rows: Rows, target: Rows) -> Any:
@@ -51,7 +51,7 @@ def _index(oracle: Any, **options: Any) -> Door:
     return Door(
         lambda folder, rows, target: oracle.build(rows, **options).save(folder),
         lambda folder, rows, target: oracle.load(folder, rows),
-        index=True,
+        cut=True,
     )
 
 
@@ -89,7 +89,7 @@ def judge(seed: int, batch: int) -> Iterator[str | Findings]:
     name = list(DOORS)[int(rng.integers(len(DOORS)))]
     # From 300 on: designs and indexes of fewer are refused for reasons of their own.
     n, d = int(rng.choice([300, 1024, 1025, 1500, 4000])), int(rng.integers(2, 7))
-    rows = rng.standard_normal((n, d)).astype(rng.choice([np.float32, np.float64]))
+    rows = rng.standard_normal((n, d)).astype(rng.choice(["float32", "float64"]))
     target = rng.standard_normal(d) * 3.0
     found, label = Findings(), f"{seed}/{batch}, {name}, {n} x {d} {rows.dtype}"
     yield label
@@ -113,7 +113,7 @@ def judge(seed: int, batch: int) -> Iterator[str | Findings]:
         except StoreError as error:
             found.violations.append(f"{label}: refused with its own atoms: {error}")
         else:
-            if door.index:
+            if door.cut:
                 yield f"{label}: shrunk"
                 found.violations.extend(f"{label}: {text}" for text in ask_shrunk(used, folder, rows, rng))
                 found.counts["shrunk"] += 1
