@@ -91,6 +91,13 @@ def test_another_process_finds_the_same_digest() -> None:
     assert done.stdout.strip() == identify((wh.SquaredDistance([1.0, 2.0]), wh.FrankWolfe(lazy=True)))
 
 
+@dataclass
+class Mine:
+    """A class whose code may change."""
+
+    number: int
+
+
 def test_what_is_known_by_its_name_only_is_told() -> None:
     rows, hidden = np.eye(3), np.array([None])
     ours: list[Any] = [
@@ -98,10 +105,10 @@ def test_what_is_known_by_its_name_only_is_told() -> None:
         wh.LeastSquares(rows, rows[0]),
         wh.Logistic(rows, np.array([1.0, -1.0, 1.0])),
         wh.Huber(rows, rows[0], delta=1.0),
-        wh.MixtureLikelihood(rows[0] + 1.0),
+        wh.MixtureLikelihood(weights=rows[0] + 1.0),
         {"a": [1, (2.0, "b")]},
         np.random.default_rng(0),
     ]
     assert all(map(is_known, ours))
-    others: list[Any] = [len, hidden, [len], {"a": hidden}, object(), dataclass(type("Mine", (), {}))()]
+    others: list[Any] = [len, hidden, [len], {"a": hidden}, object(), Mine(3)]
     assert not any(map(is_known, others))
