@@ -105,7 +105,7 @@ def test_what_is_known_by_its_name_only_is_told() -> None:
         wh.LeastSquares(rows, rows[0]),
         wh.Logistic(rows, np.array([1.0, -1.0, 1.0])),
         wh.Huber(rows, rows[0], delta=1.0),
-        wh.MixtureLikelihood(weights=rows[0] + 1.0),
+        wh.MixtureLikelihood(),
         {"a": [1, (2.0, "b")]},
         np.random.default_rng(0),
     ]
