@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 from collections.abc import Callable, Iterator
@@ -20,12 +21,14 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from tests.conformance.atoms import Rows, check_atoms
+from wolfhound import _prints
 from wolfhound import atoms as module
 from wolfhound.atoms import (
     ArrayAtoms,
     ConcatAtoms,
     FileAtoms,
     MappedAtoms,
+    PartPrint,
     as_atoms,
     block_rows,
     check_finite,
@@ -284,9 +287,85 @@ def test_a_fingerprint_knows_content_not_storage(tmp_path: Path, n: int) -> None
     assert fingerprint(ArrayAtoms(rows + 1)) != print_
     assert fingerprint(ArrayAtoms(rows[:, :2])) != print_
     assert pickle.loads(pickle.dumps(print_)) == print_
-    assert json.loads(json.dumps(print_)) == [list(part) for part in print_]
+    assert [PartPrint(*part) for part in json.loads(json.dumps([list(part) for part in print_]))] == list(
+        print_
+    )
 
 
 def test_a_fingerprint_never_changes_between_versions() -> None:
     rows = (np.arange(6000) % 251).reshape(2000, 3).astype(np.float32)
-    assert fingerprint(ArrayAtoms(rows))[0] == (2000, 3, "float32", "b75e6d7a84e929268ad9f5c9bb49d63e")
+    whole = "08494bd50bf33025371d22cca80b59b6363f1d2f98fde876ed8b59fcbf461814"
+    few = "a9a81c4846bc7ba33064a0fb8008834e407f00f5e4be527928d88aeecb7c2a2a"
+    assert list(fingerprint(ArrayAtoms(rows))[0]) == [2000, 3, "float32", whole]
+    assert list(fingerprint(ArrayAtoms(rows[:1000]))[0]) == [1000, 3, "float32", few]
+
+
+def hash_all(rows: NDArray[Any], step: int) -> str:
+    """The digest of many rows, as its tree is described."""
+    leaves = [rows[first : first + step].tobytes() for first in range(0, len(rows), step)]
+    hashes = [hashlib.blake2b(leaf, digest_size=32).digest() for leaf in leaves]
+    return hashlib.blake2b(b"".join(hashes), digest_size=32, person=b"leaves").hexdigest()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("leaf", [1, 24, 2400, 10**9])
+def test_a_digest_is_a_tree_of_all_rows_at_any_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch, leaf: int, threads: int
+) -> None:
+    monkeypatch.setattr(_prints, "LEAF", leaf)
+    rows = np.random.default_rng(0).standard_normal((1500, 3))
+    set_threads(threads)
+    try:
+        found = fingerprint(ArrayAtoms(rows))[0].digest
+        parts = fingerprint(ConcatAtoms([rows[:7], rows[7:]]), [1200, 300])
+        assert [part.digest for part in parts] == [
+            hash_all(rows[:1200], max(1, leaf // 24)),
+            hashlib.blake2b(rows[1200:].tobytes(), digest_size=32).hexdigest(),
+        ]
+    finally:
+        set_threads(None)
+    assert found == hash_all(rows, max(1, leaf // 24))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_a_digest_changes_with_any_bit(data: st.DataObject) -> None:
+    n = data.draw(st.sampled_from([3, 1024, 1025, 3000]))
+    rows = np.random.default_rng(n).standard_normal((n, 2)).astype(np.float32)
+    before = fingerprint(ArrayAtoms(rows.copy()))
+    bit = np.uint32(1 << data.draw(st.integers(0, 31)))
+    rows.view(np.uint32)[data.draw(st.integers(0, n - 1)), data.draw(st.integers(0, 1))] ^= bit
+    assert fingerprint(ArrayAtoms(rows)) != before
+
+
+class Counted:
+    """Atoms that count how often all of them are read."""
+
+    def __init__(self, rows: NDArray[Any]) -> None:
+        self._atoms, self.passes = ArrayAtoms(rows), 0
+        self.shape, self.dtype, self.take = self._atoms.shape, self._atoms.dtype, self._atoms.take
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
+        self.passes += 1
+        return self._atoms.blocks(rows)
+
+
+def test_all_rows_are_read_once_and_only_when_a_digest_is_asked_for() -> None:
+    atoms = Counted(np.ones((5000, 2)))
+    found = fingerprint(atoms)
+    assert (found[0].kind, found == tuple(found), atoms.passes) == ((5000, 2, "float64"), True, 0)
+    assert found == fingerprint(ArrayAtoms(np.ones((5000, 2))))
+    assert found != fingerprint(ArrayAtoms(np.zeros((5000, 2))))
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert atoms.passes == 1
+
+
+def test_rows_that_changed_before_they_were_hashed_have_no_digest() -> None:
+    rows = np.ones((5000, 2))
+    found = fingerprint(ArrayAtoms(rows))[0]
+    rows[:] = 2.0
+    with pytest.raises(OSError, match=r"ArrayAtoms.* has changed since it was first read"):
+        _ = found.digest
+    unknown = found.settle()
+    assert (unknown.kind, unknown.digest, unknown == found.settle()) == (found.kind, "", False)
+    assert pickle.loads(pickle.dumps(found)).digest == ""

@@ -6,13 +6,14 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 import wolfhound as wh
-from wolfhound.identity import identify
+from wolfhound.identity import identify, is_known
 
 ROWS = np.arange(6.0).reshape(3, 2)
 
@@ -88,3 +89,26 @@ def test_another_process_finds_the_same_digest() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == identify((wh.SquaredDistance([1.0, 2.0]), wh.FrankWolfe(lazy=True)))
+
+
+@dataclass
+class Mine:
+    """A class whose code may change."""
+
+    number: int
+
+
+def test_what_is_known_by_its_name_only_is_told() -> None:
+    rows, hidden = np.eye(3), np.array([None])
+    ours: list[Any] = [
+        wh.SquaredDistance(rows[0]),
+        wh.LeastSquares(rows, rows[0]),
+        wh.Logistic(rows, np.array([1.0, -1.0, 1.0])),
+        wh.Huber(rows, rows[0], delta=1.0),
+        wh.MixtureLikelihood(),
+        {"a": [1, (2.0, "b")]},
+        np.random.default_rng(0),
+    ]
+    assert all(map(is_known, ours))
+    others: list[Any] = [len, hidden, [len], {"a": hidden}, object(), Mine(3)]
+    assert not any(map(is_known, others))

@@ -271,7 +271,7 @@ FORGED: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
 @pytest.mark.parametrize("how", FORGED)
 def test_what_no_run_can_have_given_is_refused(how: str, tmp_path: Path) -> None:
     make().save(tmp_path / "run")
-    stored = store.load(tmp_path / "run", "result", mmap=False)
+    stored = store.load(tmp_path / "run", "result")
     arrays, params = dict(stored.arrays), dict(stored.params)
     FORGED[how](arrays, params)
     store.save(tmp_path / "run", "result", arrays, params, stored.fingerprint)

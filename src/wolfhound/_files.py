@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._npy import Header, check_holds, npy_header
+from wolfhound._npy import Header, check_holds, load_npy, npy_header
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import count, require
 
@@ -236,6 +237,10 @@ class FileAtoms:
 
     def take(self, ids: Ids) -> Matrix:
         """Return the rows of these ids; those that are near each other are read together."""
+        return np.ascontiguousarray(self.gather(ids), self.dtype)
+
+    def gather(self, ids: Ids) -> NDArray[Any]:
+        """Return the rows of these ids, as they are stored."""
         wanted, back = np.unique(valid_ids(ids, self.shape[0]), return_inverse=True)
         rows = np.empty((len(wanted), self.shape[1]), self._rows.dtype)
         with self._rows.open() as file:
@@ -246,7 +251,11 @@ class FileAtoms:
                 read = np.empty((last - first + 1, self.shape[1]), self._rows.dtype)
                 self._rows.fill(file, first, read)
                 rows[start:stop] = read[wanted[start:stop] - first]
-        return np.ascontiguousarray(rows[back], self.dtype)
+        return rows[back]
+
+    def read(self, first: int, rows: int) -> NDArray[Any]:
+        """Return up to so many rows from the first on, as they are stored."""
+        return self._rows.read(first, rows)
 
     def _runs(self, wanted: Ids) -> Iterator[tuple[int, int]]:
         """Cut ascending ids where reading on costs more than a new read, and into pieces."""
@@ -271,6 +280,79 @@ class FileAtoms:
     def __repr__(self) -> str:
         """Shape, dtype and path."""
         return summary(self, str(self.path))
+
+
+@final
+class FileRows:
+    """An array in a file, by slices and ids of its rows, as they are stored: read, never mapped.
+
+    For what is no atoms and need not fit in memory: likelihoods, targets. A map of a file that
+    shrinks would end the process; here it is an OSError.
+
+    Parameters
+    ----------
+    atoms
+        All rows, one after the other.
+    axes
+        Shape of the array, whose last axis is a row.
+    """
+
+    __slots__ = ("_atoms", "axes")
+
+    def __init__(self, atoms: FileAtoms, axes: tuple[int, ...]) -> None:
+        self._atoms, self.axes = atoms, axes
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows in all, and entries of each."""
+        return self._atoms.shape
+
+    @property
+    def ndim(self) -> int:
+        """Axes of the array."""
+        return len(self.axes)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As it is stored."""
+        return self._atoms.stored
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Load all of it."""
+        return self[:].reshape(self.axes).astype(dtype or self.dtype, copy=False)
+
+    def __getitem__(self, rows: slice | Ids) -> NDArray[Any]:
+        """Return consecutive rows, or those of these ids."""
+        if not isinstance(rows, slice):
+            return self._atoms.gather(rows)
+        first, stop, step = rows.indices(len(self))
+        require(step == 1, "rows", "consecutive", rows)
+        return self._atoms.read(first, max(0, stop - first))
+
+
+def open_rows(path: Path) -> FileRows | NDArray[Any]:
+    """Return the array of a .npy file: loaded if it is small or not in C order, else read as it is used."""
+    with open(path, "rb") as file:
+        try:
+            header = npy_header(file)
+        except ValueError as error:
+            raise ValueError(f"`path` must be a .npy file of numbers. Got {path}: {error}.") from None
+    if header.fortran or header.end <= IN_MEMORY or len(header.shape) < 2 or not header.shape[-1]:
+        return load_npy(path)
+    shape = math.prod(header.shape[:-1]), header.shape[-1]
+    return FileRows(FileAtoms.raw(path, shape, header.dtype, offset=header.offset), header.shape)
+
+
+def unmap(value: Any) -> Any:
+    """Return rows of the file that a memory map shows, where they are plain there; all else as it is."""
+    if not isinstance(value, np.memmap) or value.ndim < 2:
+        return value
+    rows: Any = value.reshape(-1, value.shape[-1]) if value.size else None
+    found = find_mapped_file(rows) if isinstance(rows, np.memmap) else None
+    return value if found is None else FileRows(found, value.shape)
 
 
 def find_mapped_file(value: np.memmap[Any, Any]) -> FileAtoms | None:

@@ -45,7 +45,7 @@ class Stored:
     folder : Path
         Where it was read from.
     arrays : dict
-        Arrays by name; read-only maps of their files, if mapped.
+        Arrays by name, in memory; those that were to stay on disk are maps, of which only the place counts.
     params : dict
         The JSON values that were saved.
     fingerprint : Fingerprint
@@ -89,7 +89,7 @@ class Stored:
         """
         if name not in self.arrays:
             raise self.wrong(f"there is no array {name!r}")
-        out = np.asarray(self.arrays[name])  # compiled loops know no np.memmap
+        out = np.asarray(self.arrays[name])
         kinds = dtype if isinstance(dtype, tuple) else (dtype,)
         kind = out.dtype.kind == dtype if dtype == "U" else out.dtype in kinds
         fits = len(shape) == out.ndim and all(map(lambda size, got: size in (None, got), shape, out.shape))
@@ -203,7 +203,7 @@ def _digest(file: io.BufferedReader) -> str:
     return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
 
 
-def read_array(root: Path, entry: Mapping[str, Any], mmap: bool, check: bool = True) -> NDArray[Any]:
+def read_array(root: Path, entry: Mapping[str, Any], mapped: bool, check: bool = True) -> NDArray[Any]:
     """Return the array of an entry of the manifest, else raise StoreError."""
     path = root / entry["file"]
     try:
@@ -218,7 +218,7 @@ def read_array(root: Path, entry: Mapping[str, Any], mmap: bool, check: bool = T
             said = header.dtype.str == entry["dtype"] and list(header.shape) == entry["shape"]
             if header.end > size or not said:
                 raise StoreError(f"{path} is damaged: it holds {header.dtype} of shape {header.shape}.")
-            return header.values(file, mapped=mmap)
+            return header.values(file, mapped=mapped)
     except StoreError:
         raise
     except OSError as error:

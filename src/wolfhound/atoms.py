@@ -9,13 +9,11 @@ compiled kernel serves them all and nobody writes into a caller's array.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeGuard, cast, final
+from typing import Any, TypeGuard, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +21,7 @@ from numpy.typing import NDArray
 from wolfhound._arrays import ArrayAtoms, table
 from wolfhound._columns import find_source, find_vectors
 from wolfhound._files import FileAtoms, find_mapped_file, lock, read_ahead, summary, valid_ids, widen
+from wolfhound._prints import Fingerprint, PartPrint, print_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.encoding import EncodingPlan, Missing, TableAtoms, encode_source
 from wolfhound.pulse import pulse
@@ -33,9 +32,6 @@ from wolfhound.validate import count, function, kind, require
 
 __all__ = ["ArrayAtoms", "ConcatAtoms", "FileAtoms", "Fingerprint", "MappedAtoms", "PartPrint", "as_atoms"]
 __all__ += ["block_rows", "check_finite", "diameter_bound", "fingerprint", "finite_rows", "norms", "widen"]
-
-SAMPLE = 1024
-"""Rows that a fingerprint reads."""
 
 
 @final
@@ -341,24 +337,11 @@ def diameter_bound(atoms: Atoms) -> float:
 # ---------------------------------------------------------------- fingerprints
 
 
-class PartPrint(NamedTuple):
-    """Fingerprint of one set of atoms: its size, type, and a hash of some rows."""
-
-    n: int
-    d: int
-    dtype: str
-    digest: str
-
-
-Fingerprint: TypeAlias = tuple[PartPrint, ...]
-
-
 def fingerprint(atoms: Atoms, sizes: Sequence[int] | None = None) -> Fingerprint:
-    """Return one `PartPrint` per part: tells whether two atoms are the same.
+    """Return one `PartPrint` per part: tells whether two atoms are the same, to the last bit.
 
-    Reads up to 1,024 rows with fixed random ids (all, if there are fewer), so
-    a change of other rows goes unseen. The same for the same rows in memory,
-    on disk and in shards, which say their own.
+    Nothing but a sample of 1,024 rows is read before a digest is looked at; then all rows are,
+    once. The same for the same rows in memory, on disk and in shards, which say their own.
 
     Parameters
     ----------
@@ -369,29 +352,12 @@ def fingerprint(atoms: Atoms, sizes: Sequence[int] | None = None) -> Fingerprint
 
     Examples
     --------
-    >>> fingerprint(ArrayAtoms([[1.0, 2.0]]))[0][:3]
+    >>> fingerprint(ArrayAtoms([[1.0, 2.0]]))[0].kind
     (1, 2, 'float64')
     """
     if isinstance(atoms, TableAtoms):  # ids are of rows of the table
-        return tuple(part._replace(n=atoms.report.rows) for part in fingerprint(atoms.atoms))
+        return tuple(part.resize(atoms.report.rows) for part in fingerprint(atoms.atoms))
     if sizes is not None:
-        ends = np.cumsum([0, *sizes]).tolist()
-        return tuple(_print_of(atoms, a, b) for a, b in itertools.pairwise(ends))
+        return print_rows(atoms, sizes)
     known: Fingerprint | None = getattr(atoms, "fingerprint", None)
-    return tuple(map(_print_of, _parts(atoms))) if known is None else known
-
-
-_NAMES = {np.dtype(kind): np.dtype(kind).name for kind in (np.float32, np.float64)}  # .name takes its time
-
-
-def _print_of(atoms: Atoms, start: int = 0, stop: int | None = None) -> PartPrint:
-    d, whole = atoms.shape[1], stop is None
-    n = (atoms.shape[0] if stop is None else stop) - start
-    # Raw bits of PCG64 stay the same in all versions of numpy, those of a Generator may not.
-    some = np.random.PCG64(20).random_raw(SAMPLE) % np.uint64(n) if n > SAMPLE else None
-    rows = getattr(atoms, "plain", None) if some is None and whole else None
-    if rows is None:
-        rows = atoms.take(start + (np.arange(n) if some is None else np.unique(some).astype(np.int64)))
-    data = np.ascontiguousarray(rows.astype(rows.dtype.newbyteorder("<"), copy=False))
-    digest = hashlib.blake2b(data.data, digest_size=16).hexdigest()
-    return PartPrint(n, d, _NAMES[atoms.dtype], digest)
+    return tuple(print_rows(part)[0] for part in _parts(atoms)) if known is None else known

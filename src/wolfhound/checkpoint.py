@@ -23,7 +23,7 @@ from wolfhound.active import SCALED, ActiveSet
 from wolfhound.atoms import Fingerprint, finite_rows
 from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar, check_weights
 from wolfhound.core import Atoms, AtomsLike, Ids, Method, Objective, Start, State, Status, Vector
-from wolfhound.identity import identify
+from wolfhound.identity import identify, is_known
 from wolfhound.result import CODEC as RESULT
 from wolfhound.result import Result, TraceRow
 from wolfhound.validate import LARGEST, path, require
@@ -242,7 +242,8 @@ class Keeper:
         self._start = functools.partial(found.restart, atoms)
         self._rows, self._passes = list(found.trace), found.passes
         self.steps, self.seconds = found.steps - self._rows[0].t, found.seconds
-        self.ended = found.result(self._best) if found.success else None
+        # Of a function only the name is known: such a run goes on, and proves its bound again.
+        self.ended = found.result(self._best) if found.success and is_known(objective) else None
         if self.ended is None:
             with self._naming():  # lest a folder that can no longer be written costs a pass
                 CODEC.save(found, self._folder)

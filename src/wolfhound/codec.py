@@ -147,11 +147,13 @@ class Codec(Generic[Saved]):
                     params[name] = value
         if self.packed:
             arrays, params[_LAYOUT] = _pack(arrays)
-        store.save(folder, self.kind, arrays, params, getattr(record, "fingerprint"))  # noqa: B009
+        # Where atoms can no longer be read, what was found in them is not to be lost.
+        source = tuple(part.settle() for part in getattr(record, "fingerprint"))  # noqa: B009
+        store.save(folder, self.kind, arrays, params, source)
 
     def load(self, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Saved:
         """Read what `save` wrote; StoreError if it is damaged or, where given, of other atoms."""
-        stored = store.load(folder, self.kind, mmap=False)
+        stored = store.load(folder, self.kind)
         if atoms is not None:
             store.check_fingerprint(stored, atoms)
         with stored.reading():

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+_PLAIN = (bool, int, float, str, bytes, enum.Enum, np.generic)
+
 
 def identify(value: Any) -> str:
     """Return a digest that is the same for things made of the same, in any process.
@@ -45,7 +47,7 @@ def identify(value: Any) -> str:
 def _parts(value: Any) -> Iterator[bytes]:
     """What a value is made of: its kind first."""
     yield _name(type(value)).encode()
-    if value is None or isinstance(value, (bool, int, float, str, bytes, enum.Enum, np.generic)):
+    if value is None or isinstance(value, _PLAIN):
         yield repr(value).encode()
     elif isinstance(value, np.ndarray):
         yield f"{value.dtype.str} {value.shape}".encode()
@@ -61,10 +63,35 @@ def _parts(value: Any) -> Iterator[bytes]:
         for part in value:
             yield from _parts(part)
     elif is_dataclass(value) and not isinstance(value, type):
-        public = [field.name for field in fields(value) if not field.name.startswith("_")]
-        yield from _parts({name: getattr(value, name) for name in public})
+        yield from _parts({name: getattr(value, name) for name in _public(value)})
     elif callable(value):
         yield _name(value).encode()
+
+
+def is_known(value: Any) -> bool:
+    """Whether `identify` knows all that a thing is: no function, and no class whose code is not ours.
+
+    Examples
+    --------
+    >>> from wolfhound import Custom, SquaredDistance
+    >>> mine = Custom(lambda x: (x @ x, 2.0 * x), convex=True)
+    >>> is_known(SquaredDistance([1.0, 2.0])), is_known(mine)
+    (True, False)
+    """
+    if isinstance(value, np.ndarray):
+        return not value.dtype.hasobject
+    if isinstance(value, Mapping):
+        return all(map(is_known, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(is_known, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        ours = type(value).__module__.partition(".")[0] == "wolfhound"
+        return ours and all(is_known(getattr(value, name)) for name in _public(value))
+    return value is None or isinstance(value, (*_PLAIN, np.random.Generator))
+
+
+def _public(value: Any) -> list[str]:
+    return [field.name for field in fields(value) if not field.name.startswith("_")]
 
 
 def _name(value: Any) -> str:

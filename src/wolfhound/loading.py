@@ -41,7 +41,8 @@ def load(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Any:
         Where it was saved.
     atoms : (n, d) array, atoms, table, path, or a list of these
         An index and an agent need theirs. For others: if given, they must be the
-        atoms of the run.
+        atoms of the run. All of them are read once, and compared by a digest of every row
+        (`Int8Scan`: by proving every code).
 
     Returns
     -------

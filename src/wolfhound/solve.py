@@ -253,7 +253,7 @@ def minimize(
         A folder that is written after every pass. The same call with the same folder goes on
         from there, or returns the result of a run that has ended; `max_steps` and
         `max_passes` count the whole run, `max_seconds` this call. Other atoms, another
-        objective, method or option is refused.
+        objective, method or option is refused; for that all atoms are read once, and hashed.
     seed
         Of the random pool. The same seed gives the same answer.
 

@@ -19,7 +19,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -38,6 +38,7 @@ from wolfhound._manifest import (
     read_array,
     read_manifest,
 )
+from wolfhound._prints import DIGITS
 from wolfhound.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
 from wolfhound.core import Atoms, AtomsLike
 from wolfhound.validate import path as checked_path
@@ -92,7 +93,7 @@ def save(
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(folder, "demo", {"ids": np.array([3, 1])}, {"c": 0.5})
-    ...     load(folder, "demo", mmap=False).arrays["ids"]
+    ...     load(folder, "demo").arrays["ids"]
     array([3, 1])
     """
     # Before any file is written: what cannot be saved must not cost more than an error.
@@ -116,7 +117,7 @@ def compose(folder: str | os.PathLike[str], kind: str) -> Iterator[Draft]:
     ...     with compose(folder, "demo") as draft, draft.open("ids", np.int64, (2,)) as out:
     ...         out.write(np.array([3]))
     ...         out.write(np.array([1]))
-    ...     load(folder, "demo", mmap=False).arrays["ids"]
+    ...     load(folder, "demo").arrays["ids"]
     array([3, 1])
     """
     root, token = checked_path(folder, "folder"), secrets.token_hex(8)
@@ -147,7 +148,9 @@ def compose(folder: str | os.PathLike[str], kind: str) -> Iterator[Draft]:
         raise
 
 
-def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True, check: bool = True) -> Stored:
+def load(
+    folder: str | os.PathLike[str], kind: str, *, on_disk: Collection[str] = (), check: bool = True
+) -> Stored:
     """Read a folder that `save` wrote; by default every byte is checked.
 
     Parameters
@@ -156,8 +159,9 @@ def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True, check:
         Where it was saved.
     kind
         What is expected there.
-    mmap
-        Map the array files rather than load them.
+    on_disk
+        Names of arrays that are not loaded but mapped, to say where they are: who reads a map of
+        a file that has shrunk is killed.
     check
         Whether checksums are compared: all bytes are read.
 
@@ -173,7 +177,8 @@ def load(folder: str | os.PathLike[str], kind: str, *, mmap: bool = True, check:
             raise StoreError(f"`folder` must hold a saved {kind}. Got a {manifest['kind']} in {root}.")
         try:
             arrays = {
-                name: read_array(root, entry, mmap, check) for name, entry in manifest["arrays"].items()
+                name: read_array(root, entry, name in on_disk, check)
+                for name, entry in manifest["arrays"].items()
             }
         except StoreError:
             if manifest == read_manifest(root):
@@ -207,8 +212,8 @@ def kind(folder: str | os.PathLike[str]) -> str:
     return str(read_manifest(checked_path(folder, "folder"))["kind"])
 
 
-def check_fingerprint(stored: Stored, atoms: AtomsLike) -> None:
-    """Raise StoreError, saying what differs, if it was made from other atoms.
+def check_fingerprint(stored: Stored, atoms: AtomsLike, *, content: bool = True) -> None:
+    """Raise StoreError, saying what differs, if it was made from other atoms; reads all of them once.
 
     In how many arrays and files the same rows are does not matter.
 
@@ -218,22 +223,37 @@ def check_fingerprint(stored: Stored, atoms: AtomsLike) -> None:
         What was read.
     atoms
         Atoms, an array, a table, a path, or a list of these.
+    content
+        Whether all rows are compared, by their digest; False: their number and type only, where
+        what was stored is proved against the rows.
     """
     saved = stored.fingerprint
     given = _print_like(as_atoms(atoms), saved)
-    if given == saved:
-        return
     rule = f"`atoms` must be the atoms that {stored.folder} was made from."
     if len(given) != len(saved):
         sizes = [
             f"{sum(part.n for part in parts):,} rows in {len(parts)} part(s)" for parts in (given, saved)
         ]
         raise StoreError(f"{rule} Got {sizes[0]} instead of {sizes[1]}.")
-    part = next(p for p in range(len(saved)) if given[p] != saved[p])
-    field = next(f for f in PartPrint._fields if getattr(given[part], f) != getattr(saved[part], f))
-    got, wanted = getattr(given[part], field), getattr(saved[part], field)
-    differs = "other rows" if field == "digest" else f"{field} = {got} instead of {wanted}"
-    raise StoreError(f"{rule} Got {differs} in part {part}.")
+    for place, (got, wanted) in enumerate(zip(given, saved, strict=True)):
+        for field in ("n", "d", "dtype"):
+            one, other = getattr(got, field), getattr(wanted, field)
+            if one != other:
+                raise StoreError(f"{rule} Got {field} = {one} instead of {other} in part {place}.")
+    if content:
+        _check_known(stored)
+        for place, (got, wanted) in enumerate(zip(given, saved, strict=True)):
+            if got != wanted:
+                raise StoreError(f"{rule} Got other rows in part {place}.")
+
+
+def _check_known(stored: Stored) -> None:
+    """Refuse to compare rows with a digest that is not one of all rows."""
+    lengths = {len(part.digest) for part in stored.fingerprint}
+    if lengths - {DIGITS}:
+        why = "they could not be read when it was saved" if lengths == {0} else "it knows only some rows"
+        rest = "Load it without `atoms`, or make it again"
+        raise StoreError(f"{stored.folder} cannot tell which atoms it was made from: {why}. {rest}.")
 
 
 def are_same(atoms: Atoms, others: Atoms) -> bool:
@@ -245,7 +265,8 @@ def are_same(atoms: Atoms, others: Atoms) -> bool:
 def _print_like(atoms: Atoms, saved: Fingerprint) -> Fingerprint:
     """Return the fingerprint of atoms, in the parts of a saved one if they are as many rows and of a type."""
     given = fingerprint(atoms)
-    if given != saved and _sum_up(given) == _sum_up(saved) != ():
+    same = [part.kind for part in given] == [part.kind for part in saved]
+    if not same and _sum_up(given) == _sum_up(saved) != ():
         return fingerprint(atoms, [part.n for part in saved])
     return given
 

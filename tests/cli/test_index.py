@@ -296,7 +296,7 @@ def test_other_atoms_fail_the_check(run: Run) -> None:
     np.save("others.npy", ROWS + 1)
     ran = run("index", "check", "made", "others.npy")
     assert ran.code == 1
-    assert "WRONG `atoms` must be the atoms that made was made from. Got other rows" in ran.out
+    assert "WRONG `atoms` must be the atoms that made was made from. Got a row 0 that is not" in ran.out
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ FORGED: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
 @pytest.mark.parametrize("how", FORGED)
 def test_what_no_run_can_have_given_is_refused(how: str, result: HerdResult, tmp_path: Path) -> None:
     result.save(tmp_path)
-    stored = store.load(tmp_path, "herd", mmap=False)
+    stored = store.load(tmp_path, "herd")
     arrays, params = dict(stored.arrays), dict(stored.params)
     FORGED[how](arrays, params)
     store.save(tmp_path, "herd", arrays, params, stored.fingerprint)

@@ -107,13 +107,11 @@ def test_the_loaded_can_be_saved_again(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="maps of a process are told by Linux only")
-@pytest.mark.parametrize("case", [case for name, case in SAVABLE.items() if name != "int8 on disk"])
-def test_arrays_are_mapped_not_read(case: Case, tmp_path: Path) -> None:
+@every_oracle
+def test_arrays_are_read_not_mapped(case: Case, tmp_path: Path) -> None:
     case.build(ATOMS).save(tmp_path)
-    before = Path("/proc/self/maps").read_text()
     loaded = case.load(tmp_path, ATOMS)
-    assert str(tmp_path) not in before
-    assert str(tmp_path) in Path("/proc/self/maps").read_text()
+    assert str(tmp_path) not in Path("/proc/self/maps").read_text()
     assert loaded.atoms is ATOMS
 
 
@@ -133,7 +131,9 @@ OTHERS: dict[str, Atoms] = {
 @pytest.mark.parametrize("differs", OTHERS)
 def test_other_atoms_are_refused(case: Case, differs: str, tmp_path: Path) -> None:
     case.build(ATOMS).save(tmp_path)
-    with pytest.raises(StoreError, match=f"`atoms` must be the atoms that .* Got {differs}"):
+    with pytest.raises(
+        StoreError, match=f"`atoms` must be the atoms that .* Got ({differs}|a row 7 that is not the one)"
+    ):
         case.load(tmp_path, OTHERS[differs])
 
 
@@ -267,7 +267,7 @@ def test_a_save_that_is_killed_on_its_way_leaves_the_old_or_the_new(name: str, t
 def forged(folder: Path, change: Callable[[dict[str, Any]], object], **params: Any) -> None:
     """Save again, with the right checksums, after a change of the arrays and the params."""
     kind = store.kind(folder)
-    stored = store.load(folder, kind, mmap=False)
+    stored = store.load(folder, kind)
     arrays = {name: array.copy() for name, array in stored.arrays.items()}
     change(arrays)
     store.save(folder, kind, arrays, {**stored.params, **params}, stored.fingerprint)
@@ -315,12 +315,11 @@ def test_numbers_that_would_prove_falsehoods_are_refused(number: str, tmp_path: 
         Int8Scan.load(tmp_path, ATOMS)
 
 
-def test_atoms_that_changed_where_no_fingerprint_looks_are_refused(tmp_path: Path) -> None:
+def test_codes_of_atoms_that_changed_are_refused_by_their_row(tmp_path: Path) -> None:
     rows = np.random.default_rng(3).standard_normal((20_000, 4)).astype(np.float32)
     Int8Scan.build(rows).save(tmp_path)
     changed = rows.copy()
     changed[12_345] *= 3.0
-    assert fingerprint(ArrayAtoms(changed)) == fingerprint(ArrayAtoms(rows))
     with pytest.raises(StoreError, match=r"Got a row 12345 that is not the one of these codes"):
         Int8Scan.load(tmp_path, changed)
 
@@ -347,7 +346,7 @@ def test_what_was_honestly_built_is_always_proved(
 
 def test_bytes_that_faiss_cannot_read_are_refused(tmp_path: Path) -> None:
     FaissIndex.build(ATOMS).save(tmp_path)
-    stored = store.load(tmp_path, "index", mmap=False)
+    stored = store.load(tmp_path, "index")
     arrays = {**stored.arrays, "index": np.frombuffer(b"later" * 99, np.uint8)}
     store.save(tmp_path, "index", arrays, {**stored.params, "faiss": "99"}, stored.fingerprint)
     with pytest.raises(StoreError, match=r"an index that faiss .* reads. Got one of faiss 99 in "):

@@ -338,7 +338,7 @@ def test_what_no_agent_can_have_saved_is_refused(how: str, tmp_path: Path) -> No
     rows = cloud()
     quick(Bandit(), ActionSet(rows)).learn(120).save(tmp_path / "agent", replay=True)
     kind = store.kind(tmp_path / "agent")
-    stored = store.load(tmp_path / "agent", kind, mmap=False)
+    stored = store.load(tmp_path / "agent", kind)
     arrays, params = dict(stored.arrays), dict(stored.params)
     FORGED[how](arrays, params)
     store.save(tmp_path / "agent", kind, arrays, params, stored.fingerprint)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import wolfhound as wh
+from wolfhound._files import FileRows
 from wolfhound.cli import _many as many
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
@@ -136,7 +137,7 @@ def explain_many(rows: opt.NamedRows, file: str, *, exclude_self: bool, **option
     return ManyExplained(called, rows.name_rows(result), names, rows.describe())
 
 
-def _read_points(file: str, rows: opt.NamedRows, *, skip: bool) -> NDArray[Any]:
+def _read_points(file: str, rows: opt.NamedRows, *, skip: bool) -> NDArray[Any] | FileRows:
     """Points of a file: by the names of the columns that count, where both have names.
 
     A row with missing values is refused, or nan, which is passed over.

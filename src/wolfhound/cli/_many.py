@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import readers
+from wolfhound._files import FileRows, open_rows
+from wolfhound._npy import check_exists
 from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
 from wolfhound.many.result import CODES, STATUSES, ManyResult
@@ -22,14 +24,10 @@ if TYPE_CHECKING:
 NAMES = np.array([status.name for status in STATUSES])
 
 
-def read_points(file: str) -> NDArray[Any]:
+def read_points(file: str) -> NDArray[Any] | FileRows:
     """Points of a file: a .npy array as it is, whatever its shape, or a table."""
     if file.endswith(".npy") and Path(file).is_file():
-        try:
-            points: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise ValueError(f"{file} must be an array of numbers: {str(error).splitlines()[0]}") from None
-        return points
+        return open_rows(check_exists(file))
     return readers.read_matrix(file)
 
 
@@ -58,6 +56,8 @@ def watch_run(**names: str) -> Iterator[Callable[[ManyState], None]]:
     except (ValueError, TypeError) as error:
         raise type(error)(_rename(str(error), names)) from None
     except OSError as error:
+        if error.errno is None:  # ours: one text, which names the file
+            raise OSError(_rename(str(error), names)) from None
         raise OSError(error.errno, _rename(str(error.strerror), names), error.filename) from None
 
 

@@ -166,12 +166,13 @@ def info(folder: Folder, as_json: opt.Json = False) -> None:
     kind = find_saved(folder)
     stored = store.load(folder, SAVED_AS)
     nbytes = sum(array.nbytes for array in stored.arrays.values())
-    made_from = [part._asdict() for part in stored.fingerprint]
+    made_from = [dict(zip(("n", "d", "dtype", "digest"), part, strict=True)) for part in stored.fingerprint]
     if as_json:
         document = {"kind": kind.name, "format": f"{store.FORMAT} {store.VERSION}", "bytes": nbytes}
         output.print_json({**document, "params": stored.params, "atoms": made_from})
         return
-    parts = [f"{n:,} x {d:,} {dtype}, fingerprint {digest}" for n, d, dtype, digest in stored.fingerprint]
+    none = "none: loading proves all codes"
+    parts = [f"{n:,} x {d:,} {kind}, fingerprint {known or none}" for n, d, kind, known in stored.fingerprint]
     fields = [
         ("kind", f"{kind.name}, {kind.title}"),
         ("format", f"{store.FORMAT} {store.VERSION}"),

@@ -84,7 +84,7 @@ class HerdData:
     def fingerprint(self) -> Fingerprint:
         """Of the atoms; of a table with the number of its rows, of which ids are."""
         parts = fingerprint(self.atoms)
-        return parts if self.table is None else tuple(p._replace(n=self.table.report.rows) for p in parts)
+        return parts if self.table is None else tuple(p.resize(self.table.report.rows) for p in parts)
 
     def fingerprints(self) -> dict[str, Any]:
         """What tells this data from other data: the fields of `HerdSettings` of these names."""
@@ -152,7 +152,7 @@ class HerdSettings:
             **{field.name: getattr(self, field.name) for field in fields(self)},
             "kernel": {"name": name} | self.kernel.to_json(),
             "exclude": self.exclude.tolist(),
-            "target": [list(part) for part in self.target],
+            "target": [list(part.settle()) for part in self.target],
             "options": self.options.to_json(),
         }
 

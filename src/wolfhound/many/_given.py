@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wolfhound import validate
 from wolfhound._columns import find_source
+from wolfhound._files import FileRows, unmap
 from wolfhound.core import Ids, Ints, Vector
 from wolfhound.editing import check_order
 from wolfhound.encoding import TableAtoms
@@ -26,14 +27,14 @@ class Targets(NamedTuple):
     Attributes
     ----------
     rows : (m, d) array
-        Of any real type; not copied where it is one.
+        Of any real type; not copied where it is one, and read where it is in a file.
     shape : tuple of int
         How the m targets were given.
     good : (m,) bool
         Which can be solved.
     """
 
-    rows: NDArray[Any]
+    rows: NDArray[Any] | FileRows
     shape: tuple[int, ...]
     good: NDArray[np.bool_]
 
@@ -77,19 +78,23 @@ def _refuse(row: NDArray[Any], which: int) -> None:
     raise ValueError(f"`targets` must be {rule}. Got {bad:g} in target {which}; {remedy}.")
 
 
-def _gather(targets: Any, d: int, skip: bool) -> tuple[NDArray[Any], tuple[int, ...], NDArray[np.bool_]]:
+def _gather(
+    targets: Any, d: int, skip: bool
+) -> tuple[NDArray[Any] | FileRows, tuple[int, ...], NDArray[np.bool_]]:
     """Rows, shape, and which rows are of the right width."""
     if hasattr(targets, "to_numpy"):
         targets = targets.to_numpy()
     if isinstance(targets, (list, tuple)) and _is_ragged(targets, d):
         return _gather_ragged(targets, d, skip)
-    found = validate.array(targets, "targets", "an array of real numbers")
+    targets = unmap(targets)
+    kept = isinstance(targets, FileRows)
+    found: Any = targets if kept else validate.array(targets, "targets", "an array of real numbers")
     if found.dtype.kind not in "fiub" or found.dtype.itemsize > 8:
         raise TypeError(f"`targets` must be an array of real numbers. Got {validate.describe(targets)}.")
     rule = f"an array (m, {d}) or (rows, columns, {d}): as wide as the atoms"
     require(found.ndim >= 2 and found.shape[-1] == d, "targets", rule, f"shape {found.shape}")
-    rows = found.reshape(-1, d)
-    return rows, found.shape[:-1], np.ones(len(rows), np.bool_)
+    rows, shape = (found, found.axes[:-1]) if kept else (found.reshape(-1, d), found.shape[:-1])
+    return rows, shape, np.ones(len(rows), np.bool_)
 
 
 def _is_ragged(targets: Sequence[Any], d: int) -> bool:

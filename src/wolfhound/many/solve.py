@@ -108,7 +108,8 @@ def minimize_many(
         `Status.SKIPPED`, rather than refused.
     out : folder, optional
         Where answers are written as they come. It can be read at any time
-        (`wolfhound.load`), and a run that was cut short goes on from there.
+        (`wolfhound.load`), and a run that was cut short goes on from there, with the same atoms:
+        all of them are read once, and hashed.
     callback
         Called with a `ManyState` now and then; returning True stops.
     seed

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import store
+from wolfhound._files import FileRows
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS
 from wolfhound.core import AtomsLike, Status
@@ -67,7 +68,9 @@ class Stream(NamedTuple):
         folder = self.place(start)
         if not (folder / "manifest.json").exists():
             return None
-        stored = store.load(folder, GROUP, mmap=False)
+        stored = store.load(folder, GROUP)
+        if stored.fingerprint != self.fingerprint:
+            raise store.StoreError(f"{folder} must be of the run that it lies in. Got one of other atoms.")
         with stored.reading():
             m = count(stored.params["count"], "count")
             require(m == size, "count", f"{size} targets", m)
@@ -93,7 +96,7 @@ def _read_portion(stored: store.Stored, m: int) -> Portion:
     return portion
 
 
-def digest(*arrays: NDArray[Any]) -> str:
+def digest(*arrays: NDArray[Any] | FileRows) -> str:
     """What tells arrays apart, read block by block."""
     found = hashlib.blake2b(digest_size=16)
     for array in arrays:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound._files import FileRows
 from wolfhound.core import Ints, Matrix, Status, Vector
 from wolfhound.rounding import SAFE, UNIT, gamma
 from wolfhound.threads import map_ordered
@@ -58,7 +59,7 @@ class LikelihoodRows:
     Parameters
     ----------
     matrix : (N, m)
-        Likelihoods or their logarithms, in memory or mapped from a file.
+        Likelihoods or their logarithms, in memory or in a file.
     weights : (N,)
         Of the observations, sum 1 but for rounding.
     log
@@ -71,7 +72,7 @@ class LikelihoodRows:
         Largest likelihood of each row as it is read, where that is not 1.
     """
 
-    matrix: NDArray[Any]
+    matrix: NDArray[Any] | FileRows
     weights: Vector
     log: bool = False
     lost: float = 0.0

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import plot
+from wolfhound._files import FileRows, open_rows, unmap
 from wolfhound._npy import check_exists
 from wolfhound.core import Ids, Ints, Status, Vector
 from wolfhound.markup import Shown, Summary, list_weights
@@ -181,8 +182,10 @@ def _read(
     """The rows, and the mean logarithm of what they were divided by."""
     matrix = likelihoods
     if isinstance(likelihoods, (str, os.PathLike)):
-        matrix = np.load(check_exists(likelihoods), mmap_mode="r", allow_pickle=False)
-    matrix = real_array(matrix, "likelihoods", 2)
+        matrix = open_rows(check_exists(likelihoods))
+    matrix = unmap(matrix)
+    if not (isinstance(matrix, FileRows) and matrix.ndim == 2):
+        matrix = real_array(matrix, "likelihoods", 2)
     n, m = matrix.shape
     require(n > 0 and m > 0, "likelihoods", "non-empty", f"shape {matrix.shape}")
     shares = np.ones(n) if weights is None else check_weights(weights, n)
@@ -200,7 +203,7 @@ def _read(
     offset = float(shares @ tops)
     narrow = atol >= FLOAT32_GAP
     lost = EXPONENTS + (NARROW if narrow else 0.0)
-    if isinstance(matrix, np.memmap):
+    if isinstance(matrix, FileRows):
         return LikelihoodRows(matrix, shares, log=True, lost=lost), offset
     scaled = np.empty(matrix.shape, np.float32 if narrow else np.float64)
     for here in _blocks(matrix):
@@ -208,13 +211,13 @@ def _read(
     return LikelihoodRows(scaled, shares, lost=lost), offset
 
 
-def _blocks(matrix: NDArray[Any]) -> list[slice]:
+def _blocks(matrix: NDArray[Any] | FileRows) -> list[slice]:
     n, m = matrix.shape
     step = max(1, BLOCK_ENTRIES // m)
     return [slice(first, min(first + step, n)) for first in range(0, n, step)]
 
 
-def _check(matrix: NDArray[Any], *, log: bool) -> Vector:
+def _check(matrix: NDArray[Any] | FileRows, *, log: bool) -> Vector:
     """Refuse entries that are no likelihoods, and rows without one; the largest of each row."""
     least = -math.inf if log else 0.0
     rule = (
@@ -224,7 +227,8 @@ def _check(matrix: NDArray[Any], *, log: bool) -> Vector:
     )
 
     def look(here: slice) -> Vector:
-        low, tops = matrix[here].min(axis=1), np.asarray(matrix[here].max(axis=1), np.float64)
+        rows = matrix[here]  # a file is read once
+        low, tops = rows.min(axis=1), np.asarray(rows.max(axis=1), np.float64)
         bad = np.flatnonzero(~((low >= least) & (least < tops) & (tops < math.inf)))[:1]
         got = [f"{low[i]:g} .. {tops[i]:g} in row {here.start + i}" for i in bad]
         require(not got, "likelihoods", rule, *got or [""])

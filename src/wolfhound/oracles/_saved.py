@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 from wolfhound import store
-from wolfhound.atoms import as_atoms, fingerprint
+from wolfhound.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
 from wolfhound.core import Atoms, AtomsLike
 from wolfhound.oracles.indexes import SAVED_AS
 from wolfhound.oracles.int8.codes import Codes, CodeStore
@@ -23,21 +23,50 @@ Folder: TypeAlias = str | os.PathLike[str]
 
 
 def save_index(
-    folder: Folder, name: str, arrays: Mapping[str, NDArray[Any]], params: Mapping[str, Any], atoms: Atoms
+    folder: Folder,
+    name: str,
+    arrays: Mapping[str, NDArray[Any]],
+    params: Mapping[str, Any],
+    atoms: Atoms,
+    *,
+    proved: bool = False,
 ) -> None:
-    """Write an index of this name in `INDEXES`, over another if there is one."""
-    store.save(folder, SAVED_AS, arrays, {"index": name, **params}, fingerprint(atoms))
+    """Write an index of this name in `INDEXES`, over another if there is one; `proved` as of `open_index`."""
+    made_from = describe_proved(atoms) if proved else fingerprint(atoms)
+    store.save(folder, SAVED_AS, arrays, {"index": name, **params}, made_from)
 
 
-def open_index(folder: Folder, atoms: AtomsLike, names: Collection[str]) -> tuple[Atoms, store.Stored]:
-    """Return the atoms, and what was saved of an index of them that has one of these names."""
+def describe_proved(atoms: Atoms) -> Fingerprint:
+    """Size and type of the atoms of an index all of which is proved when it is loaded: nothing is hashed."""
+    return tuple(PartPrint(*part.kind) for part in fingerprint(atoms))
+
+
+def open_index(
+    folder: Folder,
+    atoms: AtomsLike,
+    names: Collection[str],
+    *,
+    proved: bool = False,
+    on_disk: Collection[str] = (),
+) -> tuple[Atoms, store.Stored]:
+    """Return the atoms, and what was saved of an index of them that has one of these names.
+
+    Parameters
+    ----------
+    folder, atoms, names
+        What is opened.
+    proved
+        Whether all that was saved is yet to be proved against the atoms, which are then not hashed.
+    on_disk
+        Arrays that are not loaded.
+    """
     rows = as_atoms(atoms)
-    stored = store.load(folder, SAVED_AS)
+    stored = store.load(folder, SAVED_AS, on_disk=on_disk)
     name = str(stored.params.get("index"))
     if name not in names:
         rule = f"`folder` must hold a saved index {' or '.join(names)}."
         raise store.StoreError(f"{rule} Got {name} in {stored.folder}.")
-    store.check_fingerprint(stored, rows)
+    store.check_fingerprint(stored, rows, content=not proved)
     return rows, stored
 
 

@@ -238,7 +238,7 @@ class ClusterIndex(ProbingIndex):
 
     @classmethod
     def load(cls, folder: saved.Folder, atoms: AtomsLike) -> ClusterIndex:
-        """Map an index that `save` wrote; the atoms must be the same.
+        """Read an index that `save` wrote; the atoms must be the same: all are read, and hashed.
 
         With `proof`, one pass proves that the codes are those of the atoms, as for
         `Int8Scan.load`. Without, a folder that was forged gives bad answers at worst.

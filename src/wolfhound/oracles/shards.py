@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, final
 import numpy as np
 
 from wolfhound.atoms import Fingerprint, MappedAtoms, fingerprint
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Status, Vector
+from wolfhound.core import Hits, Ids, Matrix, Oracle, Status, Vector
 from wolfhound.pulse import Cut, on_pulse, pulse
 from wolfhound.threads import Tally, set_threads
 
@@ -96,18 +96,16 @@ class ShardFacts(NamedTuple):
 
 @final
 class Describe:
-    """Ask for the `ShardFacts`."""
-
-    def run(self, oracle: Oracle, first: int) -> ShardFacts:
-        """Say what the shard is; some rows are read."""
-        atoms, mapped = oracle.atoms, None
-        if isinstance(atoms, MappedAtoms) and "<" not in getattr(atoms.fn, "__qualname__", "<"):
-            mapped = atoms.fn, _describe(atoms.atoms)
-        return ShardFacts(_describe(atoms), mapped, os.getpid())
+    """Ask for the `ShardFacts`: the host has them."""
 
 
-def _describe(atoms: Atoms) -> AtomFacts:
-    return AtomFacts(atoms.shape, atoms.dtype.name, fingerprint(atoms))
+def _describe(oracle: Oracle, known: Fingerprint) -> ShardFacts:
+    """Return the facts of a shard whose atoms have this fingerprint, which is not made twice."""
+    atoms, mapped = oracle.atoms, None
+    if isinstance(atoms, MappedAtoms) and "<" not in getattr(atoms.fn, "__qualname__", "<"):
+        inner = atoms.atoms
+        mapped = atoms.fn, AtomFacts(inner.shape, inner.dtype.name, fingerprint(inner))
+    return ShardFacts(AtomFacts(atoms.shape, atoms.dtype.name, known), mapped, os.getpid())
 
 
 @final
@@ -183,13 +181,12 @@ class ShardHost:
     def __init__(self, make: Callable[[], Oracle], threads: int | None = None) -> None:
         self._make = make
         self._opening = threading.Lock()
-        self._oracle: Oracle | None = None
-        self._print: Fingerprint | None = None
+        self._opened: tuple[Oracle, Fingerprint] | None = None
         self._stopped: deque[Ticket] = deque(maxlen=_REMEMBERED)
         if threads is not None:
             set_threads(threads)
 
-    def run(self, ticket: Ticket, task: ShardTask, place: ShardPlace) -> Any:
+    def run(self, ticket: Ticket, task: ShardTask | Describe, place: ShardPlace) -> Any:
         """Do a task; None if it was stopped.
 
         Raises
@@ -205,7 +202,10 @@ class ShardHost:
         try:
             with on_pulse(leave):
                 leave(0)
-                return task.run(self._open(place.expected), place.first)
+                oracle, known = self._open(place.expected)
+                if isinstance(task, Describe):
+                    return _describe(oracle, known)
+                return task.run(oracle, place.first)
         except Cut:
             return None
 
@@ -217,16 +217,16 @@ class ShardHost:
         """Say which process this is, at any time."""
         return os.getpid()
 
-    def _open(self, expected: Fingerprint | None) -> Oracle:
+    def _open(self, expected: Fingerprint | None) -> tuple[Oracle, Fingerprint]:
         with self._opening:
-            if self._oracle is None:
+            if self._opened is None:
                 oracle = self._make()
-                self._print = fingerprint(oracle.atoms)
-                self._oracle = oracle
-            if expected is not None and self._print != expected:
-                wrong, self._oracle = self._oracle, None  # next time what is there then is read
-                raise OSError(f"{wrong.atoms!r} has changed since the shard was first read")
-            return self._oracle
+                self._opened = oracle, fingerprint(oracle.atoms)
+            oracle, known = self._opened
+            if expected is not None and known != expected:
+                self._opened = None  # next time what is there then is read
+                raise OSError(f"{oracle.atoms!r} has changed since the shard was first read")
+            return oracle, known
 
 
 class Shard(Protocol):

@@ -103,7 +103,8 @@ def describe_atoms(source: Fingerprint) -> str:
         return "atoms"
     n = sum(part.n for part in source)
     more = f" in {len(source)} parts" if len(source) > 1 else ""
-    return f"{n:,} x {source[0].d:,} {source[0].dtype} atoms{more}, fingerprint {source[0].digest[:12]}"
+    known = source[0].settle().digest[:12] or "not known"
+    return f"{n:,} x {source[0].d:,} {source[0].dtype} atoms{more}, fingerprint {known}"
 
 
 # ---------------------------------------------------------------- the proof

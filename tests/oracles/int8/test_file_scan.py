@@ -139,7 +139,7 @@ FORGED: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", FORGED)
 def test_forged_codes_are_refused(tmp_path: Path, name: str) -> None:
     Int8FileScan.build(ROWS, tmp_path / "codes")
-    stored = store.load(tmp_path / "codes", "index", mmap=False)
+    stored = store.load(tmp_path / "codes", "index")
     arrays = {**stored.arrays, name: FORGED[name](stored.arrays[name])}
     store.save(tmp_path / "forged", "index", arrays, stored.params, stored.fingerprint)
     with pytest.raises(StoreError, match="that is not the one of these codes"):
@@ -149,7 +149,7 @@ def test_forged_codes_are_refused(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1.0, 1e30])
 def test_scales_and_errors_out_of_range_are_refused(tmp_path: Path, value: float) -> None:
     Int8FileScan.build(ROWS, tmp_path / "codes")
-    stored = store.load(tmp_path / "codes", "index", mmap=False)
+    stored = store.load(tmp_path / "codes", "index")
     for name in ("codes_scales", "codes_errors"):
         changed = stored.arrays[name].copy()
         changed[77] = value

@@ -12,12 +12,12 @@ from typing import final
 
 from wolfhound import store
 from wolfhound._spool import spool_folder
-from wolfhound.atoms import as_atoms, fingerprint
+from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Vector
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles.indexes import SAVED_AS, IndexKind
-from wolfhound.oracles.int8.on_disk import FileCodes, write_codes
+from wolfhound.oracles.int8.on_disk import ON_DISK, FileCodes, write_codes
 from wolfhound.oracles.int8.scan import NAME as IN_MEMORY
 from wolfhound.oracles.int8.scan import ON_DISK as NAME
 from wolfhound.oracles.int8.scan import answer_by_codes
@@ -63,10 +63,10 @@ class Int8FileScan(CheckedOracle):
         rows = as_atoms(atoms)
         place = Path(tempfile.mkdtemp(dir=spool_folder())) if folder is None else path(folder, "folder")
         with store.compose(place, SAVED_AS) as draft:
-            draft.fingerprint = fingerprint(rows)
+            draft.fingerprint = saved.describe_proved(rows)
             draft.params = {"index": NAME, **write_codes(rows, draft)}
         # What was just written needs no proof.
-        stored = store.load(place, SAVED_AS, check=False)
+        stored = store.load(place, SAVED_AS, on_disk=ON_DISK, check=False)
         built = cls(rows, FileCodes.of(stored, rows.shape), place)
         if folder is None:
             weakref.finalize(built, shutil.rmtree, place, ignore_errors=True)
@@ -87,7 +87,7 @@ class Int8FileScan(CheckedOracle):
             return  # they are there
         with store.compose(folder, SAVED_AS) as draft:
             self._codes.copy(draft)
-            draft.fingerprint = fingerprint(self._atoms)
+            draft.fingerprint = saved.describe_proved(self._atoms)
             draft.params = {"index": NAME, **self._codes.numbers()}
 
     @classmethod
@@ -101,7 +101,7 @@ class Int8FileScan(CheckedOracle):
         StoreError
             If the folder is damaged, or was made from other atoms.
         """
-        rows, stored = saved.open_index(folder, atoms, [NAME, IN_MEMORY])
+        rows, stored = saved.open_index(folder, atoms, [NAME, IN_MEMORY], proved=True, on_disk=ON_DISK)
         with stored.reading():
             codes = FileCodes.of(stored, rows.shape)
         saved.check_codes(stored, codes, rows)

@@ -28,6 +28,9 @@ from wolfhound.threads import map_ordered
 CHUNK = 8 << 20
 """Bytes of codes that are read at once."""
 
+ON_DISK = ("codes_blocks", "codes_scales", "codes_errors")
+"""Arrays of a folder that are not loaded."""
+
 _NO_IDS: Ids = np.empty(0, np.int64)
 
 
@@ -152,7 +155,7 @@ def _singles(blocks: int) -> tuple[tuple[str, type[np.float32], tuple[int, ...]]
 
 
 def _row_file(mapped: Any, blocks: int) -> RowFile:
-    """The file of an array that was mapped; it is then read, not mapped: pages would count as memory."""
+    """The file of an array that stays on disk: it is read, never through the map, which says where it is."""
     header = Header((blocks, mapped.size // blocks), mapped.dtype, False, mapped.offset)
     return RowFile(Path(mapped.filename), header)
 
