@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._arrays import ArrayAtoms
+from wolfhound._arrays import ArrayAtoms, table
+from wolfhound._exact import require_exact
 from wolfhound._files import FileAtoms, widen
 from wolfhound._npy import Header, check_holds, split_key
 from wolfhound._spool import spool
@@ -73,10 +74,16 @@ def read_dataset(text: str, *, load: bool) -> Atoms:
         if found.offset is not None and not load:
             return FileAtoms.raw(split_key(text)[0], (n, d), found.dtype, offset=found.offset)
         if load:
-            return ArrayAtoms(np.ascontiguousarray(found.rows(slice(0, n))))
+            return ArrayAtoms(table(np.ascontiguousarray(found.rows(slice(0, n))), where))
         step = found.chunk * max(1, _BLOCK // (found.chunk * d * dtype.itemsize))
-        blocks = (np.asarray(found.rows(slice(i, min(i + step, n))), dtype) for i in range(0, n, step))
-        return spool(blocks, (n, d), dtype)
+        return spool(_read_blocks(found, where, step), (n, d), dtype)
+
+
+def _read_blocks(found: Dataset, where: str, step: int) -> Iterator[NDArray[Any]]:
+    for first in range(0, found.shape[0], step):
+        block = found.rows(slice(first, min(first + step, found.shape[0])))
+        require_exact(block, where, first)
+        yield block
 
 
 @contextlib.contextmanager

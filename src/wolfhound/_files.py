@@ -21,6 +21,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound._exact import require_exact
 from wolfhound._npy import Header, check_holds, npy_header
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import count, require
@@ -39,7 +40,7 @@ def widen(dtype: Any, name: str) -> np.dtype[Any]:
     """Return float32 or float64: what atoms stored as `dtype` come out as.
 
     float16, bool and integers of 8 or 16 bits fit float32 exactly; wider
-    integers become float64 (rounded beyond 2^53).
+    integers become float64, and those that it does not hold are refused as they are read.
 
     Examples
     --------
@@ -246,6 +247,7 @@ class FileAtoms:
                 read = np.empty((last - first + 1, self.shape[1]), self._rows.dtype)
                 self._rows.fill(file, first, read)
                 rows[start:stop] = read[wanted[start:stop] - first]
+        require_exact(rows, str(self.path), wanted)
         return np.ascontiguousarray(rows[back], self.dtype)
 
     def _runs(self, wanted: Ids) -> Iterator[tuple[int, int]]:
@@ -266,7 +268,9 @@ class FileAtoms:
             yield functools.partial(self._block, first, rows, start + first)
 
     def _block(self, first: int, rows: int, label: int) -> tuple[int, Matrix]:
-        return label, lock(np.ascontiguousarray(self._rows.read(first, rows), self.dtype))
+        block = self._rows.read(first, rows)
+        require_exact(block, str(self.path), first)
+        return label, lock(np.ascontiguousarray(block, self.dtype))
 
     def __repr__(self) -> str:
         """Shape, dtype and path."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import _files
-from wolfhound._arrays import ArrayAtoms
+from wolfhound._arrays import ArrayAtoms, table
 from wolfhound._csv import CsvTable
 from wolfhound._datasets import ENDINGS, read_dataset, weigh_dataset
 from wolfhound._files import FileAtoms
@@ -89,10 +89,10 @@ def _weigh(path: str) -> int:
 def _read_atoms(path: str, *, load: bool) -> Atoms:
     ending = _ending(path)
     if ending == ".npz":
-        return ArrayAtoms(load_npz(path, 2))
+        return ArrayAtoms(table(load_npz(path, 2), path))
     if ending in ENDINGS:
         return read_dataset(path, load=load)
-    return ArrayAtoms(load_npy(Path(path))) if load else FileAtoms(path)
+    return ArrayAtoms(table(load_npy(Path(path)), path)) if load else FileAtoms(path)
 
 
 Table: TypeAlias = ArrayTable | CsvTable | ParquetTable

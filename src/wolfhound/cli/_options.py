@@ -196,7 +196,8 @@ def read_table(path: str, names: str | None, *, missing: str, numeric_only: bool
     with name_options(atoms="ATOMS"), watch_reading():
         plan = EncodingPlan(missing=policy, numeric_only=numeric_only, called="atoms")
         table = encode_source(source, plan)
-    texts = [name for name, _ in table.report.carried if name in source.texts]
+    known_texts = set(source.texts)
+    texts = [name for name, _ in table.report.carried if name in known_texts]
     if names is None and texts and (numeric_only or len(texts) > 1):
         texts = _find_names(source, texts)
     only = texts[0] if names is None and len(texts) == 1 else None
