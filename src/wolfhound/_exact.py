@@ -21,7 +21,7 @@ EXACT = 2**53
 
 HELD = (
     "made of numbers that float64 holds exactly, as whole ones up to 2^53 are; "
-    "subtract an offset (of time stamps, the first), or round them yourself with .astype(float)"
+    "subtract an offset (of time stamps, the first), leave out what is a key, or round them yourself with .astype(float)"
 )
 
 _SLICE = 1 << 20  # entries that are looked into at once
