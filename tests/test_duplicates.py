@@ -144,7 +144,7 @@ BIG = np.array([[1, 2**53], [1, 2**53 + 1]])
 )
 @pytest.mark.parametrize("within", [0.0, 1.0])
 def test_integers_that_float64_merges_are_refused(given: Any, within: float) -> None:
-    text = r"must be made of numbers that float64 holds exactly.* leave out .* Got -?9007199254740993 (in row|at) "
+    text = r"float64 holds exactly.* leave out .* Got -?9007199254740993 (in row|at) "
     with pytest.raises(ValueError, match=text):
         deduplicate(given, within=within)
 

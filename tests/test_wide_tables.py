@@ -23,6 +23,7 @@ from wolfhound.cli._options import read_table
 from wolfhound.encoding import EncodingPlan, encode_source
 from wolfhound.herding.herd import herd
 from wolfhound.tables import open_table
+from wolfhound.validate import require
 
 COLUMNS = 1500
 """Quadratic work would be two million comparisons, linear work is a few thousand."""
@@ -45,7 +46,7 @@ class Name(str):
 def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     COUNTS.clear()
-    rows, require = _csv.rows, _csv.require
+    rows = _csv.rows
 
     def count_rows(path: str) -> Iterator[tuple[int, list[str]]]:
         COUNTS["passes"] += 1

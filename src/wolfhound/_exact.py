@@ -21,7 +21,8 @@ EXACT = 2**53
 
 HELD = (
     "made of numbers that float64 holds exactly, as whole ones up to 2^53 are; "
-    "subtract an offset (of time stamps, the first), leave out what is a key, or round them yourself with .astype(float)"
+    "subtract an offset (of time stamps, the first), leave out what is a key, "
+    "or round them yourself with .astype(float)"
 )
 
 _SLICE = 1 << 20  # entries that are looked into at once
@@ -73,7 +74,7 @@ def _find_changed(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.b
     """Compare integers of 64 bits with what they are as floats."""
     wide = values.astype(np.float64)
     beyond = wide == (2.0**64 if values.dtype.kind == "u" else 2.0**63)  # what it casts to is undefined
-    return beyond | (np.where(beyond, 0.0, wide).astype(values.dtype) != values)
+    return np.asarray(beyond | (np.where(beyond, 0.0, wide).astype(values.dtype) != values), np.bool_)
 
 
 def _tell(*place: int) -> str:

@@ -119,7 +119,7 @@ def _save_csv(columns: dict[str, Array], folder: Path) -> Path:
 
 def _draw(rng: Rng, folder: Path) -> tuple[str, Array, Any]:
     n, d = int(rng.integers(1, 7)), int(rng.integers(1, 4))
-    values = draw_integers(rng, n, d, rng.choice([np.int64, np.uint64]))
+    values = draw_integers(rng, n, d, str(rng.choice(["int64", "uint64"])))
     name, given = store(rng, values, folder)
     # As the package must see them, which the columns and rows that were added are part of.
     seen = np.hstack([values.astype(object), np.zeros((n, 1), object)]) if "floats" in name else values
@@ -153,7 +153,8 @@ def _draw_point(rng: Rng, rows: Array) -> Array:
     """A target or a query: an integer vector, or floats if all that is to be tried are the atoms."""
     if rng.random() < 0.4:
         return np.zeros(rows.shape[1]) + float(rng.choice([0.0, 1.0, 2.0**53, 0.5]))
-    return draw_integers(rng, 1, rows.shape[1], rng.choice([np.int64, np.uint64]))[0]
+    (point,) = draw_integers(rng, 1, rows.shape[1], str(rng.choice(["int64", "uint64"])))
+    return np.asarray(point)
 
 
 def _is_exact(point: Array) -> bool:

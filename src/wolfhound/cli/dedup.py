@@ -21,7 +21,7 @@ from wolfhound.core import Atoms, Ids
 from wolfhound.duplicates import Duplicates, find_stored
 from wolfhound.editing import remove_rows
 from wolfhound.planning.text import seconds_text
-from wolfhound.tables import ArrayTable, Table, open_table
+from wolfhound.tables import Table, open_table
 from wolfhound.writers import TABLES, write_atoms, write_columns, write_table
 
 
