@@ -84,6 +84,7 @@ USES: dict[str, Callable[[], Any]] = {
     "atoms": lambda: read_atoms("x.csv"),
     "atoms by name": lambda: read_atoms("x.csv", columns=[f"c{3 * i}" for i in range(1, COLUMNS // 3)]),
     "texts": lambda: open_table("x.csv").texts,
+    "columns": lambda: open_table("x.csv").columns(open_table("x.csv").texts),
     "rows": lambda: open_table("x.csv").rows(np.array([1]), ".parquet"),
     "the command line": lambda: read_table("x.csv", None, missing="drop", numeric_only=False),
     "herd": lambda: herd("x.csv", 2, by="c1"),

@@ -133,10 +133,12 @@ class CsvTable:
         places = self._find_places(wanted)
         return [ArrayAtoms(read(file, layout, places)) for file, layout in self._layouts]
 
-    def column(self, name: str, missing: str | None = None) -> NDArray[Any]:
-        """Cells of one column, as text; none is ever missing."""
-        at = self._find_places([name])[0]
-        return np.concatenate([read_texts(file, layout, at) for file, layout in self._layouts])
+    def columns(self, names: Sequence[str], missing: str | None = None) -> dict[str, NDArray[Any]]:
+        """Cells of some columns, as text; none is ever missing."""
+        places = self._find_places(names)
+        parts = [read_texts(file, layout, places) for file, layout in self._layouts]
+        each = zip(*parts, strict=True)
+        return {name: np.concatenate(texts) for name, texts in zip(names, each, strict=True)}
 
     def rows(self, ids: Ids, ending: str) -> dict[str, NDArray[Any]]:
         """Cells of these rows: as they stand for .csv, else as numbers where they are."""
@@ -310,12 +312,13 @@ def read_plain(path: str, layout: Layout, places: Sequence[int]) -> Matrix | Non
     return values if (np.abs(values) < EXACT).all() else None  # else by cells, of which errors tell
 
 
-def read_texts(path: str, layout: Layout, place: int) -> NDArray[Any]:
-    """Return the cells of one column, as text."""
-    table = _read_arrow(path, layout, {place: "string"})
+def read_texts(path: str, layout: Layout, places: Sequence[int]) -> list[NDArray[Any]]:
+    """Return the cells of the columns at these places, as text."""
+    table = _read_arrow(path, layout, dict.fromkeys(places, "string"))
     if table is None:
-        return np.array([cells[place] for _, cells in layout.rows(path)], np.str_)
-    return table[str(place)].to_numpy().astype(np.str_)  # type: ignore[no-any-return]
+        every = [cells for _, cells in layout.rows(path)]
+        return [np.array([cells[place] for cells in every], np.str_) for place in places]
+    return [table[str(place)].to_numpy().astype(np.str_) for place in places]
 
 
 def read_cells(path: str, layout: Layout, kinds: Mapping[int, Kind]) -> dict[int, ColumnCells]:

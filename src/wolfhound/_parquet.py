@@ -151,13 +151,16 @@ class ParquetTable:
             blocks = _read_blocks(path, file, chosen)
             return ArrayAtoms(np.concatenate(list(blocks))) if load else spool(blocks, shape, first.dtype)
 
-    def column(self, name: str, missing: str | None = None) -> NDArray[Any]:
-        """One column; only it is read, and no text of it more than once.
+    def columns(self, names: Sequence[str], missing: str | None = None) -> dict[str, NDArray[Any]]:
+        """Some columns; only they are read, and no text of them more than once.
 
         `missing` is what stands for a null in a column of text; None: refused.
         """
-        parts = [self._parquet.read_table(file, columns=[name]) for file in self._files]
-        joined = self._arrow.concat_tables(parts, promote_options="permissive")[name]
+        parts = [self._parquet.read_table(file, columns=list(names)) for file in self._files]
+        joined = self._arrow.concat_tables(parts, promote_options="permissive")
+        return {name: self._read_column(joined[name], name, missing) for name in names}
+
+    def _read_column(self, joined: Any, name: str, missing: str | None) -> NDArray[Any]:
         if missing is not None:
             joined = joined.cast(self._arrow.string()).fill_null(missing)
         if joined.null_count:

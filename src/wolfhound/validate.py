@@ -208,6 +208,14 @@ def require_finite(value: np.ndarray[Any, Any], name: str) -> None:
         raise ValueError(f"`{name}` must be finite. Got {value[where]} at index {at}.")
 
 
+def singles(value: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Return finite numbers as float32, where that is our choice: what is infinite there is refused."""
+    require_finite(value, name)
+    size, most = float(np.abs(value).max(initial=0.0)), float(np.finfo(np.float32).max)
+    require(size <= most, name, f"at most {most:.3g} in size, as float32 holds; scale them", f"{size:g}")
+    return np.ascontiguousarray(value, np.float32)
+
+
 LARGEST = 1e150
 """Numbers up to this have squares that can be summed."""
 
