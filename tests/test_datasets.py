@@ -22,9 +22,10 @@ from safetensors import numpy as safetensors
 
 from tests.test_readers import values
 from wolfhound import _files, _spool
+from wolfhound._datasets import weigh_dataset
 from wolfhound.atoms import FileAtoms, as_atoms
 from wolfhound.pulse import on_pulse
-from wolfhound.readers import read_array, read_atoms, read_vector
+from wolfhound.readers import read_array, read_atoms, read_matrix, read_vector
 
 ROWS = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)
 
@@ -208,3 +209,139 @@ def test_a_disk_that_becomes_full_leaves_nothing(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(OSError, match="No room for a copy of the rows"):
         read_atoms("x.zarr::a")
     assert spooled() == before
+
+
+# ---------------------------------------------------------------- files that name other files
+
+
+def write_secret() -> Path:
+    secret = Path("secret").absolute()
+    secret.write_bytes(bytes(range(128)))
+    return secret
+
+
+def forge_external(file: Any) -> None:
+    """Values that lie in another file."""
+    file.create_dataset("a", (8, 16), "u1", external=[(str(write_secret()), 0, 128)])
+
+
+def forge_many_externals(file: Any) -> None:
+    """Values that lie in several, of which one is not there."""
+    parts = [("nowhere", 0, 64), (str(write_secret()), 64, 64)]
+    file.create_dataset("a", (8, 16), "u1", external=parts)
+
+
+def forge_virtual(file: Any) -> None:
+    """A view of a dataset in another file."""
+    with h5py.File("other.h5", "w") as other:
+        other["b"] = np.arange(128, dtype="u1").reshape(8, 16)
+    layout = h5py.VirtualLayout((8, 16), "u1")
+    layout[:] = h5py.VirtualSource("other.h5", "b", (8, 16))
+    file.create_virtual_dataset("a", layout)
+
+
+def forge_virtual_external(file: Any) -> None:
+    """A view of a dataset of the same file, which lies in another."""
+    file.create_dataset("b", (128,), "u1", external=[(str(write_secret()), 0, 128)])
+    layout = h5py.VirtualLayout((8, 16), "u1")
+    layout[0] = h5py.VirtualSource(".", "b", (128,))[:16]
+    file.create_virtual_dataset("a", layout)
+
+
+FORGED = (forge_external, forge_many_externals, forge_virtual, forge_virtual_external)
+
+
+@pytest.mark.parametrize("read", [read_atoms, read_array, read_matrix, weigh_dataset])
+@pytest.mark.parametrize("name", ["x.h5", "x.h5::a", "x.hdf5::a"])
+@pytest.mark.parametrize("forge", FORGED)
+def test_a_file_cannot_have_another_file_read(
+    forge: Callable[[Any], None], name: str, read: Callable[[str], Any]
+) -> None:
+    with h5py.File(name.removesuffix("::a"), "w") as file:
+        forge(file)
+        file.pop("b", None)
+    told = r"^`path` must be an array that is read without opening other files or running code\. Got "
+    with pytest.raises(ValueError, match=told + r"x\.\w+::a, (whose storage is external|a virtual dataset)"):
+        read(name)
+
+
+def test_links_to_other_files_are_not_followed() -> None:
+    with h5py.File("other.h5", "w") as other:
+        other["b"] = np.ones((8, 16))
+    with h5py.File("x.h5", "w") as file:
+        file["a"] = h5py.ExternalLink("other.h5", "b")
+        file["c"] = h5py.SoftLink("/a")
+        file["group/d"] = np.zeros((2, 3))
+    assert read_atoms("x.h5").shape == (2, 3)
+    for name in ("a", "c", "/a"):
+        with pytest.raises(ValueError, match=r"name one of group/d \(2, 3\)"):
+            read_atoms(f"x.h5::{name}")
+
+
+def test_other_arrays_of_such_a_file_can_be_read() -> None:
+    with h5py.File("x.h5", "w") as file:
+        forge_external(file)
+        file["b"] = np.ones((2, 3))
+    np.testing.assert_array_equal(read_array("x.h5::b"), np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("place", ["0.0", "zarr.json", "deep"])
+@pytest.mark.parametrize("relative", [True, False])
+def test_a_zarr_folder_with_links_out_of_it_is_refused(place: str, relative: bool) -> None:
+    secret = write_secret()
+    zarr.create_array("x.zarr", data=np.zeros((8, 16), "u1"), chunks=(8, 16), zarr_format=2)
+    link = Path("x.zarr", place)
+    link.unlink(missing_ok=True)
+    link.symlink_to(os.path.relpath(secret, "x.zarr") if relative else secret)
+    for read in (read_atoms, read_array):
+        with pytest.raises(ValueError, match=rf"without links that lead out of it\. Got .*{place}"):
+            read("x.zarr")
+
+
+def test_a_zarr_folder_may_be_a_link_and_have_links_inside() -> None:
+    zarr.create_array("real", data=np.ones((8, 16)), chunks=(4, 16), zarr_format=2, compressors=None)
+    Path("real/1.0").unlink()
+    Path("real/1.0").symlink_to("0.0")
+    Path("x.zarr").symlink_to("real")
+    np.testing.assert_array_equal(read_array("x.zarr"), np.ones((8, 16)))
+
+
+def test_a_zarr_folder_cannot_name_another() -> None:
+    zarr.create_array("other", data=np.ones((8, 16)))
+    zarr.create_group("x.zarr")
+    root = json.loads(Path("x.zarr/zarr.json").read_text())
+    array = json.loads(Path("other/zarr.json").read_text())
+    for name in ("..", "../other", "a/../../other", str(Path("other").absolute())):
+        root["consolidated_metadata"] = {
+            "kind": "inline",
+            "must_understand": False,
+            "metadata": {name: array},
+        }
+        Path("x.zarr/zarr.json").write_text(json.dumps(root))
+        for path in ("x.zarr", f"x.zarr::{name}"):
+            with pytest.raises(ValueError, match=r"^`path` must be "):
+                read_atoms(path)
+
+
+@pytest.mark.parametrize(
+    ("compressor", "filters"),
+    [(None, ["vlen-utf8", "pickle"]), ({"id": "pickle"}, ["vlen-utf8"]), (None, ["pickle"])],
+)
+def test_nothing_is_unpickled(compressor: Any, filters: list[str]) -> None:
+    folder = Path("x.zarr")
+    folder.mkdir()
+    layout = {
+        "zarr_format": 2,
+        "shape": [2, 2],
+        "chunks": [2, 2],
+        "dtype": "|O",
+        "fill_value": "",
+        "order": "C",
+    }
+    codecs = {"compressor": compressor, "filters": [{"id": name} for name in filters]}
+    (folder / ".zarray").write_text(json.dumps(layout | codecs))
+    (folder / "0.0").write_bytes(b"cos\nsystem\n(S'touch ran'\ntR.")
+    for read in (read_atoms, read_array):
+        with pytest.raises(ValueError, match=r"^`path` must be .*([Uu]npickle|No Zarr data type)"):
+            read("x.zarr")
+    assert not Path("ran").exists()

@@ -144,7 +144,7 @@ BIG = np.array([[1, 2**53], [1, 2**53 + 1]])
 )
 @pytest.mark.parametrize("within", [0.0, 1.0])
 def test_integers_that_float64_merges_are_refused(given: Any, within: float) -> None:
-    text = r"`atoms` must be integers below 2\^53 .* leave the column out, .* in column (1|column_1)\."
+    text = r"float64 holds exactly.* leave out .* Got -?9007199254740993 (in row|at) "
     with pytest.raises(ValueError, match=text):
         deduplicate(given, within=within)
 
@@ -157,5 +157,5 @@ def test_other_numbers_are_not_refused(given: Any) -> None:
 def test_large_integers_in_files_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "big.npy", BIG)
     for atoms in (str(tmp_path / "big.npy"), FileAtoms(tmp_path / "big.npy")):
-        with pytest.raises(ValueError, match="in column 1"):
+        with pytest.raises(ValueError, match=r"big.npy` must be made of .* in row 1, column 1"):
             deduplicate(atoms)

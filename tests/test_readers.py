@@ -239,7 +239,7 @@ def test_a_table_keeps_names_and_other_columns(tmp_path: Path) -> None:
     table = open_table(text_file(tmp_path / "x.csv", "\ufeff" + text))
     assert table.numbers == ("x", "y, of z")
     np.testing.assert_array_equal(values(join(table.parts(None))), [[1, 0.25], [-3, 4]])
-    assert {name: table.column(name).tolist() for name in table.texts} == {
+    assert {name: table.columns([name])[name].tolist() for name in table.texts} == {
         "word": ['a "b"', "line\nbreak"],
         "kind": ["u", ""],
     }
@@ -249,7 +249,7 @@ def test_a_table_keeps_names_and_other_columns(tmp_path: Path) -> None:
 def test_lines_without_a_header_get_names(tmp_path: Path) -> None:
     table = open_table(text_file(tmp_path / "x.csv", "a,1,3\nb,3,4"))
     assert table.numbers == ("column 2", "column 3")
-    assert table.column("column 1").tolist() == ["a", "b"]
+    assert table.columns(["column 1"])["column 1"].tolist() == ["a", "b"]
     np.testing.assert_array_equal(values(join(table.parts(None))), [[1, 3], [3, 4]])
 
 
@@ -387,8 +387,8 @@ def test_a_column_of_lists_is_the_atoms(
     assert join(table.parts(None)).dtype == np.float32
     assert table.numbers == ("vector",)
     np.testing.assert_array_equal(values(join(table.parts(None))), ROWS.astype(np.float32))
-    assert table.column("id").tolist() == [7, 8, 9]
-    assert table.column("word", missing="-").tolist() == ["a", "b", "-"]
+    assert table.columns(["id"])["id"].tolist() == [7, 8, 9]
+    assert table.columns(["word"], missing="-")["word"].tolist() == ["a", "b", "-"]
     np.testing.assert_array_equal(values(read_atoms(path, columns=["id"])), [[7], [8], [9]])
 
 
@@ -401,7 +401,7 @@ def test_numeric_columns_become_the_widest_float(
     table = open_table(parquet_file(tmp_path / "x.parquet", columns))
     assert join(table.parts(None)).dtype == np.float32
     assert table.numbers == ("a", "b")
-    assert table.column("on").tolist() == [True] * 5
+    assert table.columns(["on"])["on"].tolist() == [True] * 5
     np.testing.assert_array_equal(values(join(table.parts(None))), [[i, i / 2] for i in range(5)])
     wide = read_atoms(parquet_file(tmp_path / "x.parquet", columns | {"c": np.arange(5)}))
     assert wide.dtype == np.float64
@@ -454,4 +454,4 @@ def test_joined_files_must_have_the_same_columns(tmp_path: Path) -> None:
     text_file(tmp_path / "p1.csv", "w,y\nb,3\n")
     table = open_table(tmp_path / "p*.csv")
     assert table.numbers == ("y",)
-    assert table.column("w").tolist() == ["a", "b"]
+    assert table.columns(["w"])["w"].tolist() == ["a", "b"]

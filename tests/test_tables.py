@@ -69,19 +69,19 @@ def test_parquet_columns(parquet: str) -> None:
 
 @pytest.mark.parametrize(("name", "kind"), [("kind", "U"), ("count", "i"), ("x", "f")])
 def test_one_column(parquet: str, table: pa.Table, name: str, kind: str) -> None:
-    found = open_table(parquet).column(name)
+    found = open_table(parquet).columns([name])[name]
     assert found.dtype.kind == kind
     assert found.tolist() == table[name].to_pylist()
 
 
 def test_a_column_of_dates(parquet: str) -> None:
-    assert open_table(parquet).column("day").tolist()[-1] == "2020-01-10"
+    assert open_table(parquet).columns(["day"])["day"].tolist()[-1] == "2020-01-10"
 
 
 def test_unused_and_unsorted_categories(tmp_path: Path) -> None:
     kinds = pd.Categorical(["z", "b", "z"], categories=["z", "unused", "b"])
     pd.DataFrame({"x": [1.0, 2.0, 3.0], "kind": kinds}).to_parquet(tmp_path / "t.parquet")
-    assert open_table(str(tmp_path / "t.parquet")).column("kind").tolist() == ["z", "b", "z"]
+    assert open_table(str(tmp_path / "t.parquet")).columns(["kind"])["kind"].tolist() == ["z", "b", "z"]
 
 
 def test_the_index_of_a_data_frame_does_not_count(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_csv_columns(text: str) -> None:
     assert source.names == ("code", "x", "name")
     assert source.numbers == ("code", "x")
     np.testing.assert_array_equal(join(source.parts(["x"])).take(np.arange(N))[:, 0], np.arange(N) / 4.0)
-    assert source.column("name").tolist()[3:6] == ["n, 3", "n, 4", "n5"]
+    assert source.columns(["name"])["name"].tolist()[3:6] == ["n, 3", "n, 4", "n5"]
 
 
 def test_a_csv_file_without_header(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_files_without_names_have_no_columns(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="`table` must be a frame, or a"):
         encode(tmp_path / "rows.npy")
     with pytest.raises(ValueError, match=r"x must be a column of a \.csv or \.parquet file"):
-        source.column("x")
+        source.columns(["x"])["x"]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_labels_that_are_none(tmp_path: Path, name: str, message: str) -> None:
     columns = {"x": [1.0, 2.0], "note": [None, "a"], "vector": [[1.0], [2.0]]}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=message):
-        open_table(str(tmp_path / "t.parquet")).column(name)
+        open_table(str(tmp_path / "t.parquet")).columns([name])[name]
 
 
 @pytest.mark.parametrize("ending", ["npy", "npz", "csv", "parquet"])
@@ -276,8 +276,8 @@ def test_nulls_of_a_column_of_text(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     table = open_table(tmp_path / "t.parquet")
     assert table.texts == ("note",)
-    assert table.column("note", missing="None").tolist() == ["None", "a"]
-    assert table.column("on").tolist() == [True, False]
+    assert table.columns(["note"], missing="None")["note"].tolist() == ["None", "a"]
+    assert table.columns(["on"])["on"].tolist() == [True, False]
 
 
 def test_a_file_that_is_not_parquet(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wolfhound import Scan, validate
+from wolfhound.herding.kernels.features import RandomFourier
 
 REFUSED: list[tuple[Callable[..., object], tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     (validate.require, (False, "a", "small", 9), {}, ValueError, r"`a` must be small\. Got 9\."),
@@ -214,3 +215,12 @@ def test_a_generator_is_kept_and_a_seed_repeats() -> None:
     generator = np.random.default_rng(0)
     assert validate.rng(generator) is generator
     assert validate.rng(5).integers(1 << 60) == validate.rng(np.int32(5)).integers(1 << 60)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [3.5e38, -1e300])
+def test_what_float32_cannot_hold_is_refused_where_we_choose_it(value: float) -> None:
+    assert validate.singles(np.array([[1.0, 3.4e38]]), "x").dtype == np.float32
+    with pytest.raises(ValueError, match=r"^`x` must be at most 3.4e\+38 in size, as float32 holds"):
+        validate.singles(np.array([[1.0, value]]), "x")
+    with pytest.raises(ValueError, match=r"^`frequencies` must be at most 3.4e\+38 in size"):
+        RandomFourier(np.array([[1.0, value]]))

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._columns import BATCH, LABELS, ColumnCells, Kind, clean_numbers, code_truths
+from wolfhound._columns import BATCH, LABELS, ColumnCells, Kind, clean_numbers, code_truths, name_columns
+from wolfhound._exact import require_same
 from wolfhound.core import Ids
 from wolfhound.validate import require
 
@@ -38,8 +39,7 @@ class ArrowSource:
     def __init__(self, value: Any) -> None:
         self._arrow = import_pyarrow()
         self._table = value if isinstance(value, self._arrow.Table) else self._arrow.table(value)
-        self.names: tuple[str, ...] = tuple(self._table.column_names)
-        require(len(set(self.names)) == len(self.names), "the table", "of distinct names", self.names)
+        self.names = name_columns(self._table.column_names)
 
     def __reduce__(self) -> tuple[type[ArrowSource], tuple[Any]]:
         """Pickle the table."""
@@ -112,7 +112,10 @@ def read_cells(column: Any, kind: Kind, name: str) -> ColumnCells:
         )
     if kind is Kind.NUMBER:
         plain = column.cast(arrow.float64()) if arrow.types.is_decimal(column.type) else column
-        return clean_numbers(plain.fill_null(0).to_numpy(zero_copy_only=False), missing)
+        found = plain.fill_null(0).to_numpy(zero_copy_only=False)
+        if plain is not column:
+            require_same(column.to_pylist, found, name)
+        return clean_numbers(found, missing)
     if kind is Kind.TRUTH:
         return code_truths(column.fill_null(False).to_numpy(zero_copy_only=False), missing)
     if kind is Kind.VECTOR:

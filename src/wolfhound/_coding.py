@@ -16,6 +16,7 @@ from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
 from wolfhound._columns import BATCH, TRUTHS, ColumnCells, ColumnSource, Kind
 from wolfhound._csv import CsvTable
+from wolfhound._exact import is_wide, require_exact
 from wolfhound._files import widen
 from wolfhound._spool import spool
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
@@ -78,6 +79,9 @@ class Coder:
         self.width = self.width or values.shape[1]
         require(values.shape[1] == self.width, self.name, f"vectors of length {self.width}", values.shape[1])
         self.dtype = np.result_type(self.dtype, widen(values.dtype, self.name))
+        if is_wide(values.dtype):
+            there = np.flatnonzero(~cells.missing)
+            require_exact(values[there], self.name, there + (self.rows - len(values)))
         out = np.array(values, self.dtype)
         out[cells.missing] = np.nan
         self._check_finite(out)
@@ -198,7 +202,8 @@ def store_columns(
     """Read a table once; what is large and in files goes to a temporary file, coded."""
     marks = {name: Coder(name, Kind.NUMBER) for name in labels}
     if isinstance(source, CsvTable):
-        source = source.keep_texts([name for name in labels if name not in {each.name for each in coders}])
+        counted = {each.name for each in coders}
+        source = source.keep_texts([name for name in labels if name not in counted])
 
     held: list[list[Matrix]] = []  # until the length of every vector is known
 

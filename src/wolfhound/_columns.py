@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound._exact import cast_objects, require_exact, require_same
 from wolfhound.core import Ids
-from wolfhound.validate import require
+from wolfhound.validate import array, require, require_distinct
 
 Mask = NDArray[np.bool_]
 
@@ -118,7 +119,7 @@ def clean_numbers(values: NDArray[Any], missing: Mask) -> ColumnCells:
 
 def stack_vectors(values: NDArray[Any], missing: Mask, name: str) -> ColumnCells:
     """Return a column of lists or arrays as a matrix."""
-    there = [np.asarray(value) for value in values[~missing]]
+    there = [array(value, name, "a column of vectors of numbers") for value in values[~missing]]
     if not there:
         return ColumnCells(np.zeros((len(values), 0), np.int8), missing)
     widths = {value.shape for value in there}
@@ -126,6 +127,8 @@ def stack_vectors(values: NDArray[Any], missing: Mask, name: str) -> ColumnCells
     require(one, name, "a column of vectors of one length", f"shapes {sorted(widths)[:3]}")
     out = np.zeros((len(values), len(there[0])), np.result_type(*{value.dtype for value in there}))
     require(out.dtype.kind in "fiub", name, "a column of vectors of numbers", out.dtype)
+    for each in there if out.dtype.kind == "f" else ():
+        require_exact(each, name)
     out[~missing] = there
     return clean_numbers(out, missing)
 
@@ -137,10 +140,10 @@ def _holds_vectors(values: NDArray[Any], missing: Mask) -> bool:
     return not any(isinstance(each, lists) for each in first) and np.asarray(first).dtype.kind in "fiub"
 
 
-def _name_columns(keys: Sequence[Any]) -> tuple[str, ...]:
+def name_columns(keys: Sequence[Any]) -> tuple[str, ...]:
+    """Return the names of columns as texts, all distinct."""
     names = tuple(map(str, keys))
-    twice = sorted({name for name in names if names.count(name) > 1})
-    require(not twice, "the table", "one whose columns have distinct names", f"{', '.join(twice)} twice")
+    require_distinct(names, "the table", "one whose columns have distinct names")
     return names
 
 
@@ -154,7 +157,7 @@ class PandasSource:
 
     def __init__(self, frame: Any) -> None:
         self._frame, self._types = frame, sys.modules["pandas"].api.types
-        self.names = _name_columns(list(frame.columns))
+        self.names = name_columns(list(frame.columns))
 
     def __reduce__(self) -> tuple[type[PandasSource], tuple[Any]]:
         """Pickle the frame."""
@@ -194,7 +197,8 @@ class PandasSource:
 
     def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
         """Yield slices of the frame."""
-        columns = {name: self._frame.iloc[:, self.names.index(name)] for name in names}
+        places = {name: i for i, name in enumerate(self.names)}
+        columns = {name: self._frame.iloc[:, places[name]] for name in names}
         kinds = {name: self._find_kind(series) for name, series in columns.items()}
         for first in range(0, self.size, BATCH):
             yield {
@@ -216,9 +220,10 @@ def _read_series(series: Any, kind: Kind, name: str) -> ColumnCells:
     if kind is Kind.NUMBER:
         if isinstance(series.dtype, np.dtype) and series.dtype.kind != "O":
             return clean_numbers(series.to_numpy(), missing)
-        dtype = np.dtype(getattr(series.dtype, "numpy_dtype", np.float64))
-        dtype = dtype if dtype.kind in "fiu" else np.dtype(np.float64)  # decimals
-        return clean_numbers(np.where(missing, 0, series.to_numpy(object)).astype(dtype), missing)
+        objects = np.where(missing, 0, series.to_numpy(object))
+        kept = getattr(series.dtype, "numpy_dtype", np.dtype(object)).kind in "fiu"
+        found = objects.astype(series.dtype.numpy_dtype) if kept else cast_objects(objects, name)
+        return clean_numbers(found, missing)
     if kind is Kind.TEXT and hasattr(series, "cat"):
         codes = np.maximum(series.cat.codes.to_numpy(), 0).astype(np.int64)
         return ColumnCells(codes, missing, tuple(map(str, series.cat.categories)))
@@ -242,7 +247,7 @@ class PolarsSource:
 
     def __init__(self, frame: Any) -> None:
         self._frame, self._polars = frame, sys.modules["polars"]
-        self.names = _name_columns(frame.columns)
+        self.names = name_columns(frame.columns)
 
     def __reduce__(self) -> tuple[type[PolarsSource], tuple[Any]]:
         """Pickle the frame."""
@@ -255,7 +260,7 @@ class PolarsSource:
 
     def find_kinds(self) -> dict[str, Kind]:
         """By dtype."""
-        return {name: self._find_kind(self._frame.schema[name]) for name in self.names}
+        return {name: self._find_kind(dtype) for name, dtype in self._frame.schema.items()}
 
     def _find_kind(self, dtype: Any) -> Kind:
         library = self._polars
@@ -282,7 +287,10 @@ class PolarsSource:
         missing = series.is_null().to_numpy().astype(np.bool_)
         if kind is Kind.NUMBER:
             plain = series.cast(library.Float64) if series.dtype == library.Decimal else series
-            return clean_numbers(plain.fill_null(0).to_numpy(), missing)
+            found = plain.fill_null(0).to_numpy()
+            if plain is not series:
+                require_same(series.to_list, found, series.name)
+            return clean_numbers(found, missing)
         if kind is Kind.VECTOR:
             values = np.empty(len(series), object)
             values[:] = [None if value is None else np.asarray(value) for value in series]

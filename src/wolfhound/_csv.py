@@ -7,6 +7,7 @@ Uses pyarrow when it is there, for speed.
 from __future__ import annotations
 
 import array
+import contextlib
 import copy
 import csv
 import importlib
@@ -20,8 +21,9 @@ from numpy.typing import NDArray
 
 from wolfhound._arrays import ArrayAtoms
 from wolfhound._columns import ColumnCells, Kind, clean_numbers, code_texts
+from wolfhound._exact import EXACT, HELD
 from wolfhound.core import Atoms, Ids, Matrix
-from wolfhound.validate import require
+from wolfhound.validate import require, require_distinct
 
 SAMPLE = 1000
 """Rows that say which columns are numbers; more, while a column is still blank."""
@@ -68,7 +70,8 @@ class CsvTable:
     @property
     def texts(self) -> tuple[str, ...]:
         """The other columns."""
-        return tuple(name for name in self.names if name not in self.numbers)
+        numbers = set(self.numbers)
+        return tuple(name for name in self.names if name not in numbers)
 
     resident = True
 
@@ -92,20 +95,20 @@ class CsvTable:
     def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
         """Yield these columns, of one file or less at a time; blank cells and NA are missing."""
         kinds = self.find_kinds()
-        places = {name: self.names.index(name) for name in names}
+        places = dict(zip(names, self._find_places(names), strict=True))
         types = {at: "float64" if kinds[name] is Kind.NUMBER else "string" for name, at in places.items()}
         loose = self._as_texts & set(self.numbers)
         for file, layout in self._layouts:
             table = _read_arrow(file, layout, types, BLANKS)
-            if table is None:
-                read_all = {name: read_cells(file, layout, at, kinds[name]) for name, at in places.items()}
-                yield _drop_blanks(read_all, loose)
+            if table is None or _has_large(table):
+                found = read_cells(file, layout, {at: kinds[name] for name, at in places.items()})
+                yield _drop_blanks({name: found[at] for name, at in places.items()}, loose)
                 continue
             read = importlib.import_module("wolfhound._arrow").read_cells
             for batch in table.to_batches():
                 columns = {name: batch.column(str(at)) for name, at in places.items()}
-                found = {name: read(column, kinds[name], name) for name, column in columns.items()}
-                yield _drop_blanks(found, loose)
+                cells = {name: read(column, kinds[name], name) for name, column in columns.items()}
+                yield _drop_blanks(cells, loose)
 
     def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
         """Return rows, with columns added, as a frame of pandas."""
@@ -127,13 +130,15 @@ class CsvTable:
             require(bool(self.numbers), "path", "a comma-separated file with numeric columns", have)
         wanted = self.numbers if columns is None else columns
         check_columns(wanted, self.names)
-        places = [self.names.index(name) for name in wanted]
+        places = self._find_places(wanted)
         return [ArrayAtoms(read(file, layout, places)) for file, layout in self._layouts]
 
-    def column(self, name: str, missing: str | None = None) -> NDArray[Any]:
-        """Cells of one column, as text; none is ever missing."""
-        at = self.names.index(name)
-        return np.concatenate([read_texts(file, layout, at) for file, layout in self._layouts])
+    def columns(self, names: Sequence[str], missing: str | None = None) -> dict[str, NDArray[Any]]:
+        """Cells of some columns, as text; none is ever missing."""
+        places = self._find_places(names)
+        parts = [read_texts(file, layout, places) for file, layout in self._layouts]
+        each = zip(*parts, strict=True)
+        return {name: np.concatenate(texts) for name, texts in zip(names, each, strict=True)}
 
     def rows(self, ids: Ids, ending: str) -> dict[str, NDArray[Any]]:
         """Cells of these rows: as they stand for .csv, else as numbers where they are."""
@@ -144,7 +149,12 @@ class CsvTable:
         columns = {name: np.array([row[i] for row in chosen]) for i, name in enumerate(self.names)}
         if ending == ".csv":
             return columns
-        return {name: _parse(texts) if name in self.numbers else texts for name, texts in columns.items()}
+        numbers = set(self.numbers)
+        return {name: _parse(texts) if name in numbers else texts for name, texts in columns.items()}
+
+    def _find_places(self, names: Sequence[str]) -> list[int]:
+        places = {name: place for place, name in enumerate(self.names)}
+        return [places[name] for name in names]
 
     def _cells(self) -> Iterator[list[str]]:
         for file, layout in self._layouts:
@@ -154,17 +164,18 @@ class CsvTable:
 def _parse(texts: NDArray[Any]) -> NDArray[Any]:
     blank = np.isin(texts, BLANKS)
     texts = np.where(blank, "nan", texts) if blank.any() else texts
-    for dtype in (np.int64, np.float64):
-        try:
-            return texts.astype(dtype)
-        except (ValueError, OverflowError):
-            continue
+    with contextlib.suppress(ValueError, OverflowError):
+        return texts.astype(np.int64)
+    held = all(is_exact(text) for text in texts.tolist())  # a long key beside blanks stays what it is
+    with contextlib.suppress(ValueError):
+        return texts.astype(np.float64) if held else texts
     return texts
 
 
 def check_columns(columns: Sequence[str], names: Sequence[str]) -> None:
     """Refuse names that no column has."""
-    missing = [name for name in columns if name not in names]
+    known = set(names)
+    missing = [name for name in columns if name not in known]
     require(not missing, "columns", f"among {', '.join(names)}", ", ".join(missing))
 
 
@@ -185,6 +196,15 @@ def number(cell: str) -> float | None:
         return None if "_" in cell else float(cell)  # Python reads 1_000, others do not
     except ValueError:
         return None
+
+
+def is_exact(cell: str) -> bool:
+    """Whether a cell is not an integer that float64 rounds; fractions and exponents are always nearest."""
+    try:
+        whole = int(cell)
+    except ValueError:
+        return True
+    return abs(whole) <= EXACT or (math.isfinite(value := float(cell)) and int(value) == whole)
 
 
 # ---------------------------------------------------------------- what the columns are
@@ -215,9 +235,9 @@ def find_layout(path: str) -> Layout:
     pairs = enumerate(zip(first, named, strict=True), 1)
     names = tuple(cell if header and good else f"column {i}" for i, (cell, good) in pairs)
     unnamed = tuple(name for name, good in zip(names, named, strict=True) if header and not good)
-    twice = sorted({name for name in names if names.count(name) > 1})
-    require(not twice, "path", "a .csv file whose names are distinct", f"{', '.join(twice)} twice in {path}")
-    numeric = tuple(i for i, good in enumerate(below.numeric) if good and names[i] not in unnamed)
+    require_distinct(names, "path", "a .csv file whose names are distinct", f" in {path}")
+    nameless = set(unnamed)
+    numeric = tuple(i for i, good in enumerate(below.numeric) if good and names[i] not in nameless)
     return Layout(names, line if header else 0, numeric, unnamed)
 
 
@@ -271,6 +291,7 @@ def read_rows(path: str, layout: Layout, places: Sequence[int]) -> Matrix:
             if value is None or not np.isfinite(value):
                 told = f"Column {layout.names[i]!r} in {where} must be a finite number. Got {cells[i]!r}"
                 raise ValueError(told + _remedy(cells[i], first=line == 1))
+            require(is_exact(cells[i]), f"column {layout.names[i]} in {where}", HELD, cells[i])
             values.append(value)
     return np.array(values).reshape(-1, len(places))
 
@@ -282,39 +303,57 @@ def _remedy(cell: str, *, first: bool) -> str:
 
 def read_plain(path: str, layout: Layout, places: Sequence[int]) -> Matrix | None:
     """Read with pyarrow; None if it is not there or the file is not perfectly plain."""
-    types = {i: "float64" if i in places else "string" for i in range(len(layout.names))}
+    chosen = set(places)
+    types = {i: "float64" if i in chosen else "string" for i in range(len(layout.names))}
     table = _read_arrow(path, layout, types)
     if table is None:
         return None
     values = np.column_stack([table[str(i)].to_numpy() for i in places])
-    return values if np.isfinite(values).all() else None
+    return values if (np.abs(values) < EXACT).all() else None  # else by cells, of which errors tell
 
 
-def read_texts(path: str, layout: Layout, place: int) -> NDArray[Any]:
-    """Return the cells of one column, as text."""
-    table = _read_arrow(path, layout, {place: "string"})
+def read_texts(path: str, layout: Layout, places: Sequence[int]) -> list[NDArray[Any]]:
+    """Return the cells of the columns at these places, as text."""
+    table = _read_arrow(path, layout, dict.fromkeys(places, "string"))
     if table is None:
-        return np.array([cells[place] for _, cells in layout.rows(path)], np.str_)
-    return table[str(place)].to_numpy().astype(np.str_)  # type: ignore[no-any-return]
+        every = [cells for _, cells in layout.rows(path)]
+        return [np.array([cells[place] for cells in every], np.str_) for place in places]
+    return [table[str(place)].to_numpy().astype(np.str_) for place in places]
 
 
-def read_cells(path: str, layout: Layout, place: int, kind: Kind) -> ColumnCells:
-    """Read one column with the standard library; what is neither a number nor blank is refused."""
-    values: list[Any] = []
+def read_cells(path: str, layout: Layout, kinds: Mapping[int, Kind]) -> dict[int, ColumnCells]:
+    """Read columns, by place, in one pass of the standard library.
+
+    What is neither a number nor blank is refused in a column of numbers.
+    """
+    values: dict[int, list[Any]] = {place: [] for place in kinds}
     for line, cells in layout.rows(path):
         where = f"line {line} of {path}"
         require(len(cells) == len(layout.names), where, f"{len(layout.names)} cells", f"{len(cells)}")
-        cell: Any = None if cells[place].strip() in BLANKS else cells[place]
-        if kind is Kind.NUMBER and cell is not None:
-            cell = number(cells[place])
-            if cell is None:
-                told = f"Column {layout.names[place]!r} in {where} must be a number. Got {cells[place]!r}"
-                raise ValueError(told + _remedy(cells[place], first=line == 1))
-        values.append(cell)
+        for place, kind in kinds.items():
+            cell: Any = None if cells[place].strip() in BLANKS else cells[place]
+            if kind is Kind.NUMBER and cell is not None:
+                cell = number(cells[place])
+                if cell is None:
+                    told = f"Column {layout.names[place]!r} in {where} must be a number. Got {cells[place]!r}"
+                    raise ValueError(told + _remedy(cells[place], first=line == 1))
+                called = f"column {layout.names[place]} in {where}"
+                require(is_exact(cells[place]), called, HELD, cells[place])
+            values[place].append(cell)
+    return {place: _code(values[place], kind) for place, kind in kinds.items()}
+
+
+def _code(values: list[Any], kind: Kind) -> ColumnCells:
     missing = np.array([value is None for value in values], np.bool_)
     if kind is not Kind.NUMBER:
         return code_texts(values, missing)
     return clean_numbers(np.array([0.0 if value is None else value for value in values]), missing)
+
+
+def _has_large(table: Any) -> bool:
+    """Whether a number may have been rounded as it was parsed: its text will say."""
+    columns = (column.to_numpy() for column in table.columns if str(column.type) == "double")
+    return any(bool((np.abs(values) >= EXACT).any()) for values in columns)
 
 
 def _drop_blanks(batch: dict[str, ColumnCells], names: frozenset[str]) -> dict[str, ColumnCells]:

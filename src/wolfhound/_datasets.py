@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._arrays import ArrayAtoms
+from wolfhound._arrays import ArrayAtoms, table
+from wolfhound._exact import require_exact
 from wolfhound._files import FileAtoms, widen
 from wolfhound._npy import Header, check_holds, split_key
 from wolfhound._spool import spool
@@ -43,6 +44,8 @@ class Dataset(NamedTuple):
         Rows that are stored, and so best read, together.
     offset : int, optional
         Where in the file its values lie, plain and in C order; None: they do not.
+    fault : str
+        Why it is not read: the file is another's, and would have us open or run what it names.
     """
 
     shape: tuple[int, ...]
@@ -50,6 +53,7 @@ class Dataset(NamedTuple):
     rows: Callable[[slice], NDArray[Any]]
     chunk: int = 1
     offset: int | None = None
+    fault: str = ""
 
 
 def load_dataset(text: str, ndim: int | None = None) -> NDArray[Any]:
@@ -73,10 +77,16 @@ def read_dataset(text: str, *, load: bool) -> Atoms:
         if found.offset is not None and not load:
             return FileAtoms.raw(split_key(text)[0], (n, d), found.dtype, offset=found.offset)
         if load:
-            return ArrayAtoms(np.ascontiguousarray(found.rows(slice(0, n))))
+            return ArrayAtoms(table(np.ascontiguousarray(found.rows(slice(0, n))), where))
         step = found.chunk * max(1, _BLOCK // (found.chunk * d * dtype.itemsize))
-        blocks = (np.asarray(found.rows(slice(i, min(i + step, n))), dtype) for i in range(0, n, step))
-        return spool(blocks, (n, d), dtype)
+        return spool(_read_blocks(found, where, step), (n, d), dtype)
+
+
+def _read_blocks(found: Dataset, where: str, step: int) -> Iterator[NDArray[Any]]:
+    for first in range(0, found.shape[0], step):
+        block = found.rows(slice(first, min(first + step, found.shape[0])))
+        require_exact(block, where, first)
+        yield block
 
 
 @contextlib.contextmanager
@@ -98,8 +108,11 @@ def _open(text: str, ndim: int | None) -> Iterator[tuple[str, Dataset]]:
         require(
             ndim in (None, len(found.shape)), "path", f"an array with {ndim} axes", f"{found.shape} in {text}"
         )
+        where = f"{file}::{chosen[0]}"
+        rule = "an array that is read without opening other files or running code"
+        require(not found.fault, "path", rule, f"{where}, {found.fault}")
         with _name_file(ending, text):
-            yield f"{file}::{chosen[0]}", found
+            yield where, found
 
 
 @contextlib.contextmanager
@@ -137,13 +150,25 @@ def _open_hdf5(path: Path) -> Iterator[Mapping[str, Dataset]]:
     def visit(name: str, each: Any) -> None:
         if isinstance(each, h5py.Dataset) and each.shape is not None:
             chunk = each.chunks[0] if each.chunks else 1
-            place = None if each.chunks or each.is_virtual or each.external else each.id.get_offset()
+            fault = _find_elsewhere(each)
+            place = None if each.chunks or fault else each.id.get_offset()
             plain = each.dtype.kind in "fiub" and each.dtype.names is None and not file.userblock_size
-            found[name] = Dataset(each.shape, each.dtype, each.__getitem__, chunk, place if plain else None)
+            offset = place if plain else None
+            found[name] = Dataset(each.shape, each.dtype, each.__getitem__, chunk, offset, fault)
 
     with file:
         file.visititems(visit)
         yield found
+
+
+def _find_elsewhere(dataset: Any) -> str:
+    """Return how values are taken from other files, any that we may read; "" if they are not.
+
+    Links need no check: only what lies in the file itself is visited.
+    """
+    if dataset.is_virtual:
+        return "a virtual dataset, made of others"
+    return "whose storage is external" if dataset.external else ""
 
 
 # ---------------------------------------------------------------- Zarr
@@ -152,25 +177,32 @@ def _open_hdf5(path: Path) -> Iterator[Mapping[str, Dataset]]:
 @contextlib.contextmanager
 def _open_zarr(path: Path) -> Iterator[Mapping[str, Dataset]]:
     zarr = _import("zarr", path.suffix)
+    _refuse_links(path)
     try:
-        root = zarr.open(str(path), mode="r")
+        found = dict(_walk_zarr(zarr.open(str(path), mode="r"), ""))
     except Exception as error:  # each version has its own
         line = " ".join(f"{type(error).__name__} {error}".split())
         raise ValueError(f"`path` must be a Zarr folder. Got {path}: {line}.") from None
-    yield dict(_walk_zarr(root, ""))
+    yield found
+
+
+def _refuse_links(path: Path) -> None:
+    """Refuse a store with links to what is not in it: of an archive that was unpacked, they are another's."""
+    root = os.path.realpath(path)
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            each = os.path.join(folder, name)
+            own = not os.path.islink(each) or os.path.realpath(each).startswith(root + os.sep)
+            require(own, "path", "a Zarr folder without links that lead out of it", each)
 
 
 def _walk_zarr(node: Any, name: str) -> Iterator[tuple[str, Dataset]]:
     if hasattr(node, "shape"):
-        yield (
-            name,
-            Dataset(
-                tuple(node.shape),
-                np.dtype(node.dtype),
-                node.__getitem__,
-                int(node.chunks[0]) if node.chunks else 1,
-            ),
-        )
+        codecs = (*(node.filters or ()), *(node.compressors or ()))
+        fault = "which must be unpickled" if "pickle" in str(codecs).lower() else ""
+        chunk = int(node.chunks[0]) if node.chunks else 1
+        shape, dtype = tuple(node.shape), np.dtype(node.dtype)
+        yield name, Dataset(shape, dtype, node.__getitem__, chunk, fault=fault)
         return
     for members in (node.arrays(), node.groups()):
         for each, child in members:

@@ -22,6 +22,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound._exact import require_exact
 from wolfhound._npy import Header, check_holds, load_npy, npy_header
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import count, require
@@ -40,7 +41,7 @@ def widen(dtype: Any, name: str) -> np.dtype[Any]:
     """Return float32 or float64: what atoms stored as `dtype` come out as.
 
     float16, bool and integers of 8 or 16 bits fit float32 exactly; wider
-    integers become float64 (rounded beyond 2^53).
+    integers become float64, and those that it does not hold are refused as they are read.
 
     Examples
     --------
@@ -251,11 +252,14 @@ class FileAtoms:
                 read = np.empty((last - first + 1, self.shape[1]), self._rows.dtype)
                 self._rows.fill(file, first, read)
                 rows[start:stop] = read[wanted[start:stop] - first]
+        require_exact(rows, str(self.path), wanted)
         return rows[back]
 
     def read(self, first: int, rows: int) -> NDArray[Any]:
         """Return up to so many rows from the first on, as they are stored."""
-        return self._rows.read(first, rows)
+        found = self._rows.read(first, rows)
+        require_exact(found, str(self.path), first)
+        return found
 
     def _runs(self, wanted: Ids) -> Iterator[tuple[int, int]]:
         """Cut ascending ids where reading on costs more than a new read, and into pieces."""
@@ -275,7 +279,7 @@ class FileAtoms:
             yield functools.partial(self._block, first, rows, start + first)
 
     def _block(self, first: int, rows: int, label: int) -> tuple[int, Matrix]:
-        return label, lock(np.ascontiguousarray(self._rows.read(first, rows), self.dtype))
+        return label, lock(np.ascontiguousarray(self.read(first, rows), self.dtype))
 
     def __repr__(self) -> str:
         """Shape, dtype and path."""

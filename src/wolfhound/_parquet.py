@@ -17,6 +17,7 @@ from wolfhound._arrays import ArrayAtoms
 from wolfhound._arrow import find_dtype, find_kind, find_kinds, read_cells
 from wolfhound._columns import ColumnCells, Kind
 from wolfhound._csv import check_columns
+from wolfhound._exact import require_exact
 from wolfhound._files import widen
 from wolfhound._spool import spool
 from wolfhound.core import Atoms, Ids, Matrix
@@ -103,7 +104,7 @@ class ParquetTable:
             with self._open(path) as file, _name_file(self._arrow, path):
                 for batch in file.iter_batches(_BATCH, columns=list(names)):
                     cells = {name: read_cells(batch.column(name), kinds[name], name) for name in names}
-                    yield {name: _widen(each, dtypes.get(name)) for name, each in cells.items()}
+                    yield {name: _widen(each, dtypes.get(name), name) for name, each in cells.items()}
 
     def _unite(self, names: Sequence[str]) -> tuple[dict[str, Kind], dict[str, np.dtype[Any]]]:
         """Return the kinds of columns, one for all files, and the widest types of numbers."""
@@ -150,13 +151,16 @@ class ParquetTable:
             blocks = _read_blocks(path, file, chosen)
             return ArrayAtoms(np.concatenate(list(blocks))) if load else spool(blocks, shape, first.dtype)
 
-    def column(self, name: str, missing: str | None = None) -> NDArray[Any]:
-        """One column; only it is read, and no text of it more than once.
+    def columns(self, names: Sequence[str], missing: str | None = None) -> dict[str, NDArray[Any]]:
+        """Some columns; only they are read, and no text of them more than once.
 
         `missing` is what stands for a null in a column of text; None: refused.
         """
-        parts = [self._parquet.read_table(file, columns=[name]) for file in self._files]
-        joined = self._arrow.concat_tables(parts, promote_options="permissive")[name]
+        parts = [self._parquet.read_table(file, columns=list(names)) for file in self._files]
+        joined = self._arrow.concat_tables(parts, promote_options="permissive")
+        return {name: self._read_column(joined[name], name, missing) for name in names}
+
+    def _read_column(self, joined: Any, name: str, missing: str | None) -> NDArray[Any]:
         if missing is not None:
             joined = joined.cast(self._arrow.string()).fill_null(missing)
         if joined.null_count:
@@ -240,10 +244,11 @@ def find_numbers(types: Any, schema: Any) -> tuple[str, ...]:
     return tuple(name for name in found if name not in index)
 
 
-def _find_index(schema: Any) -> list[Any]:
+def _find_index(schema: Any) -> set[str]:
     """Return the columns that a data frame was indexed by."""
     stored = (schema.metadata or {}).get(b"pandas")
-    return list(json.loads(stored)["index_columns"]) if stored else []
+    named = json.loads(stored)["index_columns"] if stored else []
+    return {each for each in named if isinstance(each, str)}  # a range is told by its numbers
 
 
 def _read_blocks(path: str, file: Any, chosen: Sequence[str], rows: int = _BATCH) -> Iterator[Matrix]:
@@ -263,14 +268,19 @@ def _read_blocks(path: str, file: Any, chosen: Sequence[str], rows: int = _BATCH
                 require(equal, where, "lists of one length", f"lengths {sizes.min()} to {sizes.max()}")
                 flat = column.flatten()
             require(flat.null_count == 0, where, "free of nulls", "null")
-            values = flat.to_numpy(zero_copy_only=False)
-            parts.append(values.reshape(len(batch), -1).astype(widen(values.dtype, where), copy=False))
+            values = flat.to_numpy(zero_copy_only=False).reshape(len(batch), -1)
+            require_exact(values, f"column {name!r} of {path}", first)
+            parts.append(values.astype(widen(values.dtype, where), copy=False))
         yield np.ascontiguousarray(np.concatenate(parts, axis=1))
         first += len(batch)
 
 
-def _widen(cells: ColumnCells, dtype: np.dtype[Any] | None) -> ColumnCells:
-    return cells if dtype is None else cells._replace(values=cells.values.astype(dtype, copy=False))
+def _widen(cells: ColumnCells, dtype: np.dtype[Any] | None, name: str) -> ColumnCells:
+    if dtype is None:
+        return cells
+    if dtype.kind == "f":
+        require_exact(cells.values, name)
+    return cells._replace(values=cells.values.astype(dtype, copy=False))
 
 
 def _simplify(types: Any, column: Any, ending: str) -> NDArray[Any]:

@@ -20,6 +20,7 @@ from wolfhound._arrow import unwrap
 from wolfhound._coding import EncodedColumn, Expansion
 from wolfhound._columns import ColumnSource
 from wolfhound._csv import CsvTable, number
+from wolfhound._exact import join_numbers
 from wolfhound._files import lock, valid_ids
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.validate import array, count, require
@@ -324,7 +325,7 @@ def read_column(source: ColumnSource, name: str) -> tuple[NDArray[Any], NDArray[
         found.append(texts[cells.values] if len(cells.levels) else cells.values)
         gone.append(cells.missing)
         truths = cells.truths
-    labels: NDArray[Any] = np.concatenate(found)
+    labels = join_numbers(found, name)
     missing = np.concatenate(gone)
     require(labels.ndim == 1, "by", "columns of numbers or texts", f"vectors in {name}")
     if isinstance(source, CsvTable) and name in source.numbers:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from wolfhound._arrays import ArrayAtoms, table
 from wolfhound._columns import find_source, find_vectors
+from wolfhound._exact import require_exact
 from wolfhound._files import FileAtoms, find_mapped_file, lock, read_ahead, summary, valid_ids, widen
 from wolfhound._prints import Fingerprint, PartPrint, print_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
@@ -150,7 +151,9 @@ class MappedAtoms:
             yield first, lock(self._map(block)[:])
 
     def _map(self, rows: Matrix) -> Matrix:
-        out = np.ascontiguousarray(self.fn(rows), self.dtype)
+        found = np.asarray(self.fn(rows))
+        require_exact(found, "fn")
+        out = np.ascontiguousarray(found, self.dtype)
         require(out.shape == (len(rows), self.dim), "fn", f"a map to {self.dim} columns", out.shape)
         return out
 

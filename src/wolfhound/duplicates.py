@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._columns import ColumnSource, Kind
-from wolfhound._csv import CsvTable
 from wolfhound._files import lock
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, as_atoms, block_rows, check_finite
 from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Matrix, Vector
-from wolfhound.encoding import find_table
 from wolfhound.pulse import pulse
 from wolfhound.rounding import gamma
 from wolfhound.validate import number, require
@@ -30,9 +27,6 @@ _PER_CELL = 4
 
 _ROOM = 4.0
 """How many times wider than the distance a cell is: most rows then look into few cells."""
-
-_WHOLE = 2.0**53
-"""From here on, an integer may share its float64 with another."""
 
 _SAMPLE = 4096
 _SPAN = 8192
@@ -103,7 +97,7 @@ def deduplicate(atoms: AtomsLike, *, within: float = 0.0) -> Duplicates:
     Parameters
     ----------
     atoms : (n, d) array, table, path, or a list of these
-        Finite; 0.0 and -0.0 are equal. Integers are below 2^53 in size: float64 tells those apart.
+        Finite; 0.0 and -0.0 are equal. Integers are such that float64 holds them, which tells those apart.
     within
         Largest Euclidean distance of duplicates, compared in float64; 0: equal rows only.
 
@@ -117,32 +111,9 @@ def deduplicate(atoms: AtomsLike, *, within: float = 0.0) -> Duplicates:
     """
     limit = number(within, "within", low=0.0)
     require(math.isfinite(limit), "within", "a finite distance", within)
-    source = find_table(atoms)
-    if source is not None:
-        check_columns(source)
     known = as_atoms(atoms)
-    _check_parts(known)
     group = _find_near(known, limit) if limit > 0.0 else _find_equal(known)
     return Duplicates(keep=np.flatnonzero(group == np.arange(len(group))), group=group, within=limit)
-
-
-# ---------------------------------------------------------------- integers that float64 would merge
-
-
-def check_columns(source: ColumnSource) -> None:
-    """Raise ValueError if a column of a table holds integers that float64 does not tell apart."""
-    kinds = source.find_kinds()
-    numbers = [column for column, kind in kinds.items() if kind in (Kind.NUMBER, Kind.VECTOR)]
-    whole, most = dict.fromkeys(numbers, True), dict.fromkeys(numbers, 0.0)
-    written = isinstance(source, CsvTable)  # in a text, integers can be told by their values only
-    for batch in source.batches(numbers) if numbers else ():
-        for column, cells in batch.items():
-            values = cells.values[~cells.missing]
-            integers = values.dtype.kind in "iu"
-            whole[column] &= integers or (written and bool((values == np.floor(values)).all()))
-            most[column] = max(most[column], float(np.abs(values.astype(np.float64)).max(initial=0.0)))
-    for column in numbers:
-        _refuse_large(most[column] if whole[column] else 0.0, f"column {column}")
 
 
 def find_stored(atoms: Atoms) -> np.dtype[Any]:
@@ -155,22 +126,6 @@ def _find_type(part: Atoms) -> np.dtype[Any]:
     if isinstance(part, ArrayAtoms):
         return part.rows.dtype
     return part.stored if isinstance(part, FileAtoms) else part.dtype
-
-
-def _check_parts(atoms: Atoms) -> None:
-    """Refuse large integers of arrays; a pass, over parts of 64-bit integers only."""
-    for part in atoms.parts if isinstance(atoms, ConcatAtoms) else (atoms,):
-        stored = _find_type(part)
-        if stored.kind in "iu" and stored.itemsize == 8:
-            for _, block in part.blocks(block_rows(part)):
-                most = np.abs(block).max(axis=0)
-                _refuse_large(float(most.max()), f"column {most.argmax()}")
-
-
-def _refuse_large(most: float, where: str) -> None:
-    rule = "integers below 2^53 in size, which float64 tells apart"
-    remedy = "leave the column out, subtract a number from it, or make texts of it"
-    require(most < _WHOLE, "atoms", f"{rule}; {remedy}", f"about {most:.17g} in {where}")
 
 
 # ---------------------------------------------------------------- equal rows

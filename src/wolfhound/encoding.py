@@ -20,6 +20,7 @@ from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
 from wolfhound._coding import Coder, EncodedColumn, Expansion, StoredColumns, store_columns
 from wolfhound._columns import ColumnSource, Kind, find_source, find_vectors
+from wolfhound._exact import join_numbers
 from wolfhound._table_atoms import (
     CodedAtoms,
     RowAtoms,
@@ -167,11 +168,13 @@ def encode_source(
     columns = None if columns is None else list(map(str, columns))
     wanted = [column.name for column in plan.like] or columns
     chosen, carried = choose_columns(kinds, wanted, plan)
-    for name in plan.labels:
-        require(name in source.names, "by", f"a column among {', '.join(source.names)}", name)
+    known = set(source.names)
+    unknown = [name for name in plan.labels if name not in known]
+    require(not unknown, "by", f"a column among {', '.join(source.names)}", ", ".join(unknown))
     chosen = chosen if order is None else sorted(chosen, key=order.__getitem__)
     require(bool(chosen), plan.called, "one with columns that can count", _list_carried(carried))
-    coders = [Coder(name, kinds[name], _find_levels(name, plan)) for name in chosen]
+    levels = {column.name: column.levels for column in plan.like}
+    coders = [Coder(name, kinds[name], levels.get(name, ())) for name in chosen]
     stored = store_columns(source, coders, plan.labels, plan.called)
     if wanted is not None:  # whoever names a text wants it to count
         plan = plan._replace(names=False)
@@ -184,8 +187,9 @@ def encode_source(
     if keep is not None:
         stored.recount(kept_coders, keep)
     expand = Expansion(kept_coders, one_hot=not plan.places, fill=plan.missing is Missing.MEAN)
+    counted = set(chosen)
     counts = [(each.name, each.gone) for each in kept_coders if each.gone]
-    counts += [(name, gone) for name, gone in stored.unlabelled.items() if gone and name not in chosen]
+    counts += [(name, gone) for name, gone in stored.unlabelled.items() if gone and name not in counted]
     report = TableReport(
         rows=stored.rows,
         dropped=0 if keep is None else stored.rows - len(keep),
@@ -197,21 +201,21 @@ def encode_source(
     return TableAtoms(_build(stored, expand, keep), expand.columns, report, source, keep)
 
 
-def _find_levels(name: str, plan: EncodingPlan) -> tuple[str, ...]:
-    return next((column.levels for column in plan.like if column.name == name), ())
-
-
 def choose_columns(
     kinds: Mapping[str, Kind], columns: Sequence[str] | None, plan: EncodingPlan
 ) -> tuple[list[str], dict[str, str]]:
     """Return the columns that may count, and why others do not."""
     usable = [Kind.NUMBER, Kind.VECTOR] + ([] if plan.numeric_only else [Kind.TEXT, Kind.TRUTH])
     if columns is not None:
+        unknown = [name for name in columns if name not in kinds]
+        have, gone = not plan.like or not unknown, ", ".join(unknown)
+        require(have, plan.called, "a table with the columns that count", f"no {gone}")
+        require(not unknown, "columns", f"among {', '.join(kinds)}", gone)
+        for column in plan.like:  # texts where the other table has numbers, or the other way round
+            same = bool(column.levels) == (kinds[column.name] in (Kind.TEXT, Kind.TRUTH))
+            what = f"a table whose {column.name} holds {'texts' if column.levels else 'numbers'}"
+            require(same, plan.called, what, kinds[column.name].value)
         for name in columns:
-            have = not plan.like or name in kinds
-            require(have, plan.called, "a table with the columns that count", f"no {name}")
-            require(name in kinds, "columns", f"among {', '.join(kinds)}", name)
-            _check_like(name, kinds[name], plan)
             usual = kinds[name] not in (Kind.TIME, Kind.UNNAMED, Kind.OTHER)
             require(usual, "columns", "of numbers, texts, truths or vectors", f"{name}: {kinds[name].value}")
         require(len(set(columns)) == len(columns), "columns", "distinct", ", ".join(columns))
@@ -225,14 +229,6 @@ def choose_columns(
         elif kind not in usable:
             carried.setdefault(name, kind.value)
     return [name for name in kinds if name not in carried], carried
-
-
-def _check_like(name: str, kind: Kind, plan: EncodingPlan) -> None:
-    """Refuse texts where the other table has numbers, and the other way round."""
-    for column in plan.like:
-        same = column.name != name or bool(column.levels) == (kind in (Kind.TEXT, Kind.TRUTH))
-        what = "texts" if column.levels else "numbers"
-        require(same, plan.called, f"a table whose {name} holds {what}", kind.value)
 
 
 def _part(coders: Sequence[Coder], plan: EncodingPlan) -> tuple[list[Coder], dict[str, str]]:
@@ -291,5 +287,5 @@ def read_numbers(values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
     if source is None or list(source.find_kinds().values()) != [Kind.NUMBER]:
         return None
     cells = [batch[source.names[0]] for batch in source.batches(source.names)]
-    parts = [np.array(each.values, np.float64) for each in cells]
-    return np.concatenate(parts), np.concatenate([each.missing for each in cells])
+    missing = np.concatenate([each.missing for each in cells])
+    return join_numbers([each.values for each in cells], "x"), missing

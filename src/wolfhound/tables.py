@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import _files
-from wolfhound._arrays import ArrayAtoms
+from wolfhound._arrays import ArrayAtoms, table
 from wolfhound._csv import CsvTable
 from wolfhound._datasets import ENDINGS, read_dataset, weigh_dataset
 from wolfhound._files import FileAtoms
@@ -62,9 +62,9 @@ class ArrayTable:
         fits = self.weigh(None) <= _files.IN_MEMORY if load is None else load
         return [_read_atoms(file, load=fits) for file in self._files]
 
-    def column(self, name: str, missing: str | None = None) -> NDArray[Any]:
+    def columns(self, names: Sequence[str], missing: str | None = None) -> dict[str, NDArray[Any]]:
         """Refuse: there are no names."""
-        raise ValueError(f"{name} must be a column of a .csv or .parquet file.")
+        raise ValueError(f"{', '.join(names)} must be a column of a .csv or .parquet file.")
 
     def rows(self, ids: Ids, ending: str) -> dict[str, NDArray[Any]]:
         """Return the rows as one column of vectors."""
@@ -89,10 +89,10 @@ def _weigh(path: str) -> int:
 def _read_atoms(path: str, *, load: bool) -> Atoms:
     ending = _ending(path)
     if ending == ".npz":
-        return ArrayAtoms(load_npz(path, 2))
+        return ArrayAtoms(table(load_npz(path, 2), path))
     if ending in ENDINGS:
         return read_dataset(path, load=load)
-    return ArrayAtoms(load_npy(Path(path))) if load else FileAtoms(path)
+    return ArrayAtoms(table(load_npy(Path(path)), path)) if load else FileAtoms(path)
 
 
 Table: TypeAlias = ArrayTable | CsvTable | ParquetTable
@@ -102,7 +102,7 @@ Table: TypeAlias = ArrayTable | CsvTable | ParquetTable
   ``texts``: those of text. All are empty if the format has no names.
 - ``parts(columns, load=None)``: the atoms of these columns, or of `numbers`, one for each file;
   loaded or not, by default if there are few. ``weigh(columns)``: the bytes that would be loaded.
-- ``column(name, missing=None)``: one column; a null is refused unless `missing` stands for it.
+- ``columns(names, missing=None)``: some columns; a null is refused unless `missing` stands for it.
 - ``rows(ids, ending)``: every column of these rows, as a file with this ending can hold them.
 """
 

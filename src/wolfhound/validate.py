@@ -10,13 +10,15 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
 
+from wolfhound._exact import HELD, is_held, require_exact, require_unrounded
 from wolfhound.core import Ids, Matrix, Oracle, Vector
 
 _LONGEST = 200  # characters of a value that a message shows
@@ -34,6 +36,12 @@ def require(ok: bool, name: str, rule: str, got: object) -> None:
     """
     if not ok:
         raise ValueError(f"`{name}` must be {rule}. Got {_line(str(got))}.")
+
+
+def require_distinct(names: Sequence[str], name: str, rule: str, where: str = "") -> None:
+    """Raise ValueError if some of these names come twice; there may be very many of them."""
+    twice = sorted(each for each, times in Counter(names).items() if times > 1)
+    require(not twice, name, rule, f"{', '.join(twice)} twice{where}")
 
 
 def describe(value: object) -> str:
@@ -91,10 +99,14 @@ def within(value: Any, name: str, interval: str) -> float:
 
 def _float(value: Any, name: str, rule: str) -> float:
     # float() reads strings, truths and arrays of one entry too: mostly slips.
+    out: float | None = None
     if not isinstance(value, (str, bytes, bool, np.bool_)) and getattr(value, "ndim", 0) == 0:
         with contextlib.suppress(TypeError, ValueError, OverflowError, RuntimeError):
-            return math.nan if value is np.ma.masked else float(value)
-    raise TypeError(f"`{name}` must be {rule}. Got {describe(value)}.")
+            out = math.nan if value is np.ma.masked else float(value)
+    if out is None:
+        raise TypeError(f"`{name}` must be {rule}. Got {describe(value)}.")
+    require(is_held(value, out), name, HELD, value)
+    return out
 
 
 _BYTES = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt]?)(i?)b", re.IGNORECASE)
@@ -130,10 +142,19 @@ def real_array(value: Any, name: str, ndim: int) -> np.ndarray[Any, np.dtype[Any
         raise TypeError(f"`{name}` must be a dense array. Got a scipy.sparse {type(value).__name__}.")
     out = array(value, name, "an array of real numbers")
     if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:
-        got = f"dtype {out.dtype}" if out.ndim else describe(value)
+        wide = "; .astype(float) rounds them" if out.dtype.kind in "fO" else ""  # long double, Python's own
+        got = f"dtype {out.dtype}{wide}" if out.ndim else describe(value)
         raise TypeError(f"`{name}` must be an array of real numbers. Got {got}.")
     require(out.ndim == ndim, name, f"an array with {ndim} axes", f"shape {out.shape}")
+    require_exact(out, name)
     return out
+
+
+def as_floats(value: Any, name: str) -> Vector:
+    """Return real numbers of any shape as float64, the array itself if it is one."""
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return value
+    return real_array(value, name, np.ndim(value)).astype(np.float64, copy=False)
 
 
 def array(value: Any, name: str, rule: str) -> np.ndarray[Any, np.dtype[Any]]:
@@ -145,10 +166,12 @@ def array(value: Any, name: str, rule: str) -> np.ndarray[Any, np.dtype[Any]]:
         got = f"a masked array with {masked:,} of {value.size:,} masked: fill or drop them"
         raise TypeError(f"`{name}` must be {rule}, without masked entries. Got {got}.")
     try:
-        return np.asarray(_detach(value))
+        out = np.asarray(_detach(value))
     except Exception as error:  # ragged lists; tensors on a device, with a gradient or of other types
         why = "entries of unequal length" if isinstance(value, (list, tuple)) else _line(str(error))
         raise TypeError(f"`{name}` must be {rule}. Got a {type(value).__name__}: {why}") from None
+    require_unrounded(value, out, name)
+    return out
 
 
 def _detach(value: Any) -> Any:
@@ -183,6 +206,14 @@ def require_finite(value: np.ndarray[Any, Any], name: str) -> None:
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         at = where[0] if len(where) == 1 else where
         raise ValueError(f"`{name}` must be finite. Got {value[where]} at index {at}.")
+
+
+def singles(value: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Return finite numbers as float32, where that is our choice: what is infinite there is refused."""
+    require_finite(value, name)
+    size, most = float(np.abs(value).max(initial=0.0)), float(np.finfo(np.float32).max)
+    require(size <= most, name, f"at most {most:.3g} in size, as float32 holds; scale them", f"{size:g}")
+    return np.ascontiguousarray(value, np.float32)
 
 
 LARGEST = 1e150

@@ -407,7 +407,7 @@ def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
         ),
         (
             ["rows.csv", "-m", "5", "--target", "narrow.csv"],
-            "`--target` must be a table with the columns that count. Got no c.",
+            "`--target` must be a table with the columns that count. Got no c, label.",
         ),
         (
             ["rows.npy", "-m", "5", "--start", "1,x"],

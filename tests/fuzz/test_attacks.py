@@ -29,6 +29,7 @@ FIRST = 2 * (SEED % 6)
         ("designs", 40, "designs", 30),
         ("mixtures", 6, "certificates", 30),
         ("stale", 14, "changed atoms", 100),
+        ("doors", 2, "doors", 200),
     ],
 )
 def test_nothing_is_found(module: str, batches: int, counted: str, least: int) -> None:

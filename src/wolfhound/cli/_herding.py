@@ -244,4 +244,4 @@ def _read_id_column(path: str, option: str, written: str) -> NDArray[Any]:
     named = written if written in source.names else "id"
     rule = f"a file with a column {' or '.join(dict.fromkeys([written, 'id']))}"
     require(named in source.names, option, rule, path)
-    return source.column(named)
+    return source.columns([named])[named]

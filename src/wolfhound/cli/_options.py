@@ -196,11 +196,12 @@ def read_table(path: str, names: str | None, *, missing: str, numeric_only: bool
     with name_options(atoms="ATOMS"), watch_reading():
         plan = EncodingPlan(missing=policy, numeric_only=numeric_only, called="atoms")
         table = encode_source(source, plan)
-    texts = [name for name, _ in table.report.carried if name in source.texts]
+    known_texts = set(source.texts)
+    texts = [name for name, _ in table.report.carried if name in known_texts]
     if names is None and texts and (numeric_only or len(texts) > 1):
         texts = _find_names(source, texts)
     only = texts[0] if names is None and len(texts) == 1 else None
-    known = None if only is None else tuple(source.column(only, missing="None").tolist())
+    known = None if only is None else tuple(source.columns([only], missing="None")[only].tolist())
     if names is not None:
         known = readers.read_names(names)
         n = table.report.rows
@@ -225,7 +226,7 @@ def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | N
     if names is None:
         table = open_table(path)
         only = table.texts[0] if len(table.texts) == 1 else None
-        known = None if only is None else tuple(table.column(only, missing="None").tolist())
+        known = None if only is None else tuple(table.columns([only], missing="None")[only].tolist())
         with watch_reading():
             return join(table.parts(None)), known
     atoms, read = open_atoms(path), readers.read_names(names)

@@ -18,10 +18,10 @@ from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
 from wolfhound.cli._progress import Meter, Reading, watch_reading
 from wolfhound.core import Atoms, Ids
-from wolfhound.duplicates import Duplicates, check_columns, find_stored
+from wolfhound.duplicates import Duplicates, find_stored
 from wolfhound.editing import remove_rows
 from wolfhound.planning.text import seconds_text
-from wolfhound.tables import ArrayTable, Table, open_table
+from wolfhound.tables import Table, open_table
 from wolfhound.writers import TABLES, write_atoms, write_columns, write_table
 
 
@@ -55,8 +55,6 @@ def dedup(
     output.check_path(groups, "--groups", TABLES)
     table = open_table(rows)
     with opt.name_options(atoms="ATOMS"), watch_reading():
-        if not isinstance(table, ArrayTable):
-            check_columns(table)
         atoms = join(table.parts(None))
     begin, n = time.monotonic(), atoms.shape[0]
     with opt.name_options(atoms="ATOMS"), Meter(lambda meter: _read(meter, n)).job():

@@ -188,7 +188,7 @@ def _list_posterior(
 ) -> dict[str, NDArray[Any]]:
     """The texts of every row, its observation, and what the fit says of it; nan for rows left out."""
     ends = fit.posterior_interval(level=level)
-    given = {name: table.column(name, missing="") for name in table.texts if name != x}
+    given = table.columns([name for name in table.texts if name != x], missing="")
     given[x] = _read_observed(table, x)
     found = {
         "posterior_mean": fit.posterior_mean(),

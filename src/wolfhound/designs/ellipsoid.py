@@ -68,7 +68,7 @@ class Ellipsoid(Shown):
 
     def measure(self, rows: Matrix) -> Vector:
         """(r,) (x - centre)' matrix (x - centre) of rows: at most 1 inside."""
-        away = np.asarray(rows, np.float64) - self.centre
+        away = validate.as_floats(rows, "rows") - self.centre
         return np.asarray(np.einsum("ij,jk,ik->i", away, self.matrix, away))
 
     def summary(self) -> Summary:

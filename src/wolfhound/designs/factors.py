@@ -29,7 +29,7 @@ from wolfhound.encoding import (
     encode_source,
     find_table,
 )
-from wolfhound.validate import array, describe, kind, require
+from wolfhound.validate import array, as_floats, describe, kind, require
 
 
 class Column(NamedTuple):
@@ -131,7 +131,7 @@ def _check_levels(name: str, given: Any) -> NDArray[Any]:
     rule = f"levels of {name}"
     values = array(given, rule, "a list of numbers or texts")
     require(values.ndim == 1 and len(values) > 0, rule, "a list of numbers or texts", describe(given))
-    values = values.astype(str) if values.dtype.kind in "OSU" else values.astype(np.float64)
+    values = values.astype(str) if values.dtype.kind in "OSU" else as_floats(values, rule)
     require(len(np.unique(values)) == len(values), rule, "distinct", "repeated levels")
     require(values.dtype.kind == "U" or bool(np.isfinite(values).all()), rule, "finite", describe(given))
     return values
@@ -204,8 +204,8 @@ def _read_table(
         return encode_source(source, plan)
     kinds = source.find_kinds()
     chosen, _ = choose_columns(kinds, options.columns, plan)
-    texts = [each for each in chosen if kinds[each] in (Kind.TEXT, Kind.TRUTH)]
-    order = {each: place for place, each in enumerate([*(c for c in chosen if c not in texts), *texts])}
+    in_order = sorted(chosen, key=lambda each: kinds[each] in (Kind.TEXT, Kind.TRUTH))  # stable
+    order = {each: place for place, each in enumerate(in_order)}
     return encode_source(source, plan, options.columns, order=order)
 
 

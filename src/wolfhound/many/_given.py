@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wolfhound import validate
 from wolfhound._columns import find_source
+from wolfhound._exact import require_exact
 from wolfhound._files import FileRows, unmap
 from wolfhound.core import Ids, Ints, Vector
 from wolfhound.editing import check_order
@@ -82,8 +83,6 @@ def _gather(
     targets: Any, d: int, skip: bool
 ) -> tuple[NDArray[Any] | FileRows, tuple[int, ...], NDArray[np.bool_]]:
     """Rows, shape, and which rows are of the right width."""
-    if hasattr(targets, "to_numpy"):
-        targets = targets.to_numpy()
     if isinstance(targets, (list, tuple)) and _is_ragged(targets, d):
         return _gather_ragged(targets, d, skip)
     targets = unmap(targets)
@@ -91,6 +90,8 @@ def _gather(
     found: Any = targets if kept else validate.array(targets, "targets", "an array of real numbers")
     if found.dtype.kind not in "fiub" or found.dtype.itemsize > 8:
         raise TypeError(f"`targets` must be an array of real numbers. Got {validate.describe(targets)}.")
+    if not kept:  # rows of a file are looked at as they are read
+        require_exact(found, "targets")
     rule = f"an array (m, {d}) or (rows, columns, {d}): as wide as the atoms"
     require(found.ndim >= 2 and found.shape[-1] == d, "targets", rule, f"shape {found.shape}")
     rows, shape = (found, found.axes[:-1]) if kept else (found.reshape(-1, d), found.shape[:-1])

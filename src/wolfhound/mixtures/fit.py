@@ -23,7 +23,7 @@ from wolfhound.mixtures.families import FAMILIES, LikelihoodFamily, OwnDensity, 
 from wolfhound.mixtures.picture import draw_mixture
 from wolfhound.mixtures.words import describe_gaps, summarise
 from wolfhound.result import make_frame
-from wolfhound.validate import count, number, require, rng, within
+from wolfhound.validate import count, number, require, rng, vector, within
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -190,8 +190,7 @@ class MixtureFit(Shown):
         logs = np.concatenate([logs for _, _, logs in self._blocks(x, family)])
         if weights is None:
             return float(self.weights @ logs) if x is None else float(logs.sum())
-        found = np.asarray(weights, np.float64)
-        require(found.shape == logs.shape, "weights", f"of shape {logs.shape}", f"shape {found.shape}")
+        found = vector(weights, "weights", size=len(logs))
         return float(found @ logs)
 
     def sample(self, size: int, *, seed: int | np.random.Generator = 0) -> Parameters:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from wolfhound.core import Matrix, Point, Vector
 from wolfhound.objectives._plain import PlainObjective
 from wolfhound.rounding import ELEMENTWISE, SAFE, TINY, UNIT, drift_length, gamma, length
-from wolfhound.validate import matrix, require_moderate
+from wolfhound.validate import as_floats, matrix, require_moderate
 
 _EXACT_SIDE = 1024
 _STALE = 4.0
@@ -99,12 +99,12 @@ class LinearObjective(PlainObjective, abc.ABC):
 
     def at(self, x: Vector, drift: Vector | float = 0.0) -> Point:
         """Evaluate f at x."""
-        x = np.asarray(x, np.float64)
+        x = as_floats(x, "x")
         return self._point(x, self._image(x), drift_length(drift, len(x)))
 
     def values(self, rows: Matrix) -> Vector:
         """f at each row."""
-        rows = np.asarray(rows, np.float64)
+        rows = as_floats(rows, "rows")
         self._check(float(np.abs(rows).max(initial=0.0)))
         images = rows @ self.design.T
         return np.asarray(self._scale * self._losses(images).sum(axis=1))

@@ -15,7 +15,7 @@ from wolfhound.core import Ids, Matrix, Point, Vector
 from wolfhound.objectives._line import PlainLine
 from wolfhound.objectives._plain import PlainObjective, outside
 from wolfhound.rounding import SAFE, TINY, UNIT, drift_length, length
-from wolfhound.validate import flag, function, ids, number, require, vector
+from wolfhound.validate import as_floats, flag, function, ids, number, require, vector
 
 ValueAndGrad: TypeAlias = Callable[[Vector], tuple[float, ArrayLike]]
 
@@ -79,7 +79,7 @@ class Custom(PlainObjective):
         The drift is covered to second order: by `smoothness`, or by the gradient at
         another point that is as far from x as the drift.
         """
-        x = np.asarray(x, np.float64)
+        x = as_floats(x, "x")
         value, grad, lost = self._evaluate(x)
         if not _finite(value, grad):
             return outside(x)
@@ -105,7 +105,7 @@ class Custom(PlainObjective):
 
     def values(self, rows: Matrix) -> Vector:
         """f at each row, inf outside the domain."""
-        found = [self._evaluate(row) for row in np.asarray(rows, np.float64)]
+        found = [self._evaluate(row) for row in as_floats(rows, "rows")]
         return np.array([value if _finite(value, grad) else math.inf for value, grad, _ in found])
 
     def line(self, start: Point, direction: Vector) -> PlainLine:

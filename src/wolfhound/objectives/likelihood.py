@@ -13,7 +13,7 @@ from wolfhound.core import Ints, Matrix, Point, Vector
 from wolfhound.objectives._line import PlainLine
 from wolfhound.objectives._plain import PlainObjective, outside
 from wolfhound.rounding import ELEMENTWISE, SAFE, TINY, gamma, length
-from wolfhound.validate import real_array, require
+from wolfhound.validate import as_floats, real_array, require
 
 _COVERED = 1e-3
 _EM_STEPS = 10
@@ -45,7 +45,7 @@ class MixtureLikelihood(PlainObjective):
 
     def at(self, x: Vector, drift: Vector | float = 0.0) -> Point:
         """Evaluate f at x."""
-        x = np.asarray(x, np.float64)
+        x = as_floats(x, "x")
         d = len(x)
         if not x.min() >= TINY:
             return outside(x)
@@ -61,7 +61,7 @@ class MixtureLikelihood(PlainObjective):
 
     def values(self, rows: Matrix) -> Vector:
         """f at each row."""
-        rows = np.asarray(rows, np.float64)
+        rows = as_floats(rows, "rows")
         inside = rows.min(axis=1) >= TINY
         out = np.full(len(rows), math.inf)
         out[inside] = -np.log(rows[inside]).mean(axis=1)

@@ -15,7 +15,7 @@ from wolfhound.objectives._line import ParabolaLine
 from wolfhound.objectives._linear import LinearObjective
 from wolfhound.objectives._plain import PlainObjective
 from wolfhound.rounding import SAFE, TINY, drift_length, gamma, length
-from wolfhound.validate import require, require_moderate, vector
+from wolfhound.validate import as_floats, require, require_moderate, vector
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
@@ -58,7 +58,7 @@ class SquaredDistance(PlainObjective):
 
     def at(self, x: Vector, drift: Vector | float = 0.0) -> Point:
         """Evaluate f at x."""
-        x = np.asarray(x, np.float64)
+        x = as_floats(x, "x")
         grad = x - self.target
         d = len(x)
         value = 0.5 * float(grad @ grad)
@@ -75,7 +75,7 @@ class SquaredDistance(PlainObjective):
 
     def values(self, rows: Matrix) -> Vector:
         """f at each row."""
-        away = np.asarray(rows, np.float64) - self.target
+        away = as_floats(rows, "rows") - self.target
         return np.asarray(0.5 * np.einsum("ij,ij->i", away, away))
 
     def line(self, start: Point, direction: Vector) -> ParabolaLine:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from wolfhound._exact import require_exact
 from wolfhound.atoms import widen
 from wolfhound.core import Matrix, Vector
 from wolfhound.herding.kernels import Kernel, KernelRow
@@ -136,6 +137,7 @@ def median_distance(rows: Matrix, *, absolute: bool = False) -> float:
 def floats(rows: Matrix) -> Matrix:
     """Rows as float32 or float64, whatever real numbers they are."""
     table = array(rows, "rows", "an array of real numbers")
+    require_exact(table, "rows")
     return table.astype(widen(table.dtype, "rows"), copy=False)
 
 

@@ -18,7 +18,7 @@ from wolfhound.core import AtomsLike, Matrix, Vector
 from wolfhound.herding.draw import speak_of
 from wolfhound.pulse import pulse
 from wolfhound.threads import map_ordered, one_blas_thread
-from wolfhound.validate import count, kind, matrix, require, vector
+from wolfhound.validate import count, kind, matrix, require, singles, vector
 
 CHUNK = 1024
 """Rows whose features are made together: they stay in the cache until they are summed."""
@@ -89,8 +89,9 @@ class RandomFourier:
     centre: Vector | None = None
 
     def __post_init__(self) -> None:
-        d = matrix(self.frequencies, "frequencies").shape[0]
-        object.__setattr__(self, "frequencies", np.ascontiguousarray(self.frequencies, np.float32))
+        found = matrix(self.frequencies, "frequencies")
+        d = len(found)
+        object.__setattr__(self, "frequencies", singles(found, "frequencies"))
         if self.centre is not None:
             # Of float32, so that float32 rows can be shifted without a detour.
             centre = vector(self.centre, "centre", size=d).clip(-1e38, 1e38).astype(np.float32)

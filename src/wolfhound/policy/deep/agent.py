@@ -239,8 +239,7 @@ class Agent:
         obs = validate.real_array(obs, "observation", 1 if obs.ndim == 1 else 2)
         fits = obs.shape[-1] == width
         validate.require(fits, "observation", f"of {width} numbers each", f"shape {obs.shape}")
-        validate.require_finite(obs, "observation")
-        return to_tensor(obs.reshape(-1, width))
+        return to_tensor(validate.singles(obs, "observation").reshape(-1, width))
 
     def save(self, folder: str | os.PathLike[str], *, replay: bool = False) -> None:
         """Write the agent to a folder, whole or not at all.

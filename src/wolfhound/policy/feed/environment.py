@@ -19,7 +19,7 @@ from wolfhound.core import AtomsLike, Vector
 from wolfhound.data import words
 from wolfhound.policy.answers import Rows
 from wolfhound.threads import one_blas_thread
-from wolfhound.validate import count, kind, number, real_array, require, require_finite, rng, within
+from wolfhound.validate import count, kind, number, real_array, require, rng, singles, within
 
 ArrayT = TypeVar("ArrayT")
 
@@ -266,10 +266,9 @@ class BatchedFeed:
         """
         if self._obs is None or self._time >= self.feed.parameters.horizon:
             raise RuntimeError("`step` must come after `reset`, and not after the horizon.")
-        shown = real_array(actions, "actions", 2).astype(np.float32)
+        shown = singles(real_array(actions, "actions", 2), "actions")
         shape = (self.size, self.feed.dim)
         require(shown.shape == shape, "actions", f"an array of shape {shape}", f"shape {shown.shape}")
-        require_finite(shown, "actions")
         longest = float(np.linalg.norm(shown, axis=1).max())
         require(longest <= 1.0 + ROUNDING, "actions", "points of the hull of unit atoms", f"norm {longest:g}")
         self._obs, rewards = self.feed.step(self._obs, shown, self._rng)

@@ -16,7 +16,7 @@ import numpy as np
 from wolfhound.core import Matrix, Vector
 from wolfhound.policy.tabular.acmdp import ACMDP, Evaluation
 from wolfhound.policy.tabular.theory import scales
-from wolfhound.validate import number, require
+from wolfhound.validate import as_floats, number, require
 
 _TRIALS = 80  # doublings after which backtracking takes what it has
 
@@ -47,7 +47,7 @@ class PolicyMove:
     @classmethod
     def towards(cls, here: Evaluation, atoms: Matrix) -> PolicyMove:
         """Make the move to (S, d) atoms."""
-        rows = np.asarray(atoms, np.float64)
+        rows = as_floats(atoms, "atoms")
         delta = rows - here.policy
         gaps = np.einsum("ij,ij->i", here.gradients, delta)
         squares = np.einsum("ij,ij->i", delta, delta)
