@@ -14,10 +14,12 @@ exact best score; scores, ids and rows, too. *Shared*: eight threads on one orac
 digits, and bounds of forms. *Forged*: saved folders damaged or forged with right checksums,
 loaded and used. *Mixtures*: certificates over the continuum against the function they bound,
 with 60 digits; fits against finer ones; gaps of likelihood matrices in extended precision.
+*Promises*: indexes with a promise of tau, half of them with the least delta, asked for planted atoms: misses
+that are less likely than 1e-9.
 
 Threshold: 100,000 problems with at least 40 in every cell of objective x method x
 oracle x dtype, 20,000 targets, 1,000,000 bounds, 2,000 shared runs, 5,000 designs, 10,000
-folders, 5,000 certificates of mixtures: 0 violations, 0 deaths, 0 hangs.
+folders, 5,000 certificates of mixtures, 500,000 promises: 0 violations, 0 deaths, 0 hangs.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -53,6 +55,7 @@ ATTACKS = (
     Attack("designs", "designs", 5_000, 200, 6),
     Attack("forged", "folders", 10_000, 40, 2),
     Attack("mixtures", "certificates", 5_000, 40, 2),
+    Attack("promises", "promised", 500_000, 60, 4),
 )
 CELL = 40
 """Least number of problems in every cell."""

@@ -28,6 +28,7 @@ FIRST = 2 * (SEED % 6)
         ("shared", 2, "shared runs", 150),
         ("designs", 40, "designs", 30),
         ("mixtures", 6, "certificates", 30),
+        ("promises", 12, "promised", 5000),
     ],
 )
 def test_nothing_is_found(module: str, batches: int, counted: str, least: int) -> None:
