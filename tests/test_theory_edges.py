@@ -164,12 +164,13 @@ def told(made: Callable[[], Any]) -> str:
 
 
 def test_sizes_that_no_machine_holds_are_refused_by_name() -> None:
-    for wrong, name in [
+    table: list[tuple[Callable[[], Any], str]] = [
         (lambda: polynomial_dim(0, 2**62, 2**62), "degree"),
         (lambda: transforms.johnson_lindenstrauss(2**62, 2**62), "dim"),
         (lambda: transforms.polynomial_query([[1.0]], [[1.0]], np.ones(200)), "coefficients"),
         (lambda: theory.lattice_side(1.0, 10**400, c=0.5), "dim"),
-    ]:
+    ]
+    for wrong, name in table:
         with pytest.raises(ValueError, match=f"`{name}` must be"):
             wrong()
     assert transforms.norm_ranges(np.arange(5.0), 2**62)[0].tolist() == [0, 1, 2, 3, 4]

@@ -71,7 +71,7 @@ def draw_rows(rng: Rng) -> tuple[str, Array]:
     }
     name = str(rng.choice(sorted(kinds)))
     rows = np.concatenate([planted, kinds[name]()]) * 10.0 ** rng.uniform(-6.0, 6.0)
-    return name, rows.astype(rng.choice([np.float32, np.float64]))
+    return name, rows.astype(rng.choice(["float32", "float64"]))
 
 
 def draw_options(rng: Rng) -> dict[str, Any]:

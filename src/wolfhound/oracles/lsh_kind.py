@@ -76,19 +76,18 @@ def _estimate_promise(work: Workload, tau: float) -> Estimate:
 
     _, probed, values = min(map(cost, LENGTHS))
     reads = copies * (code_bytes(math.ceil(probed), d) + _PROMISE * values**2)
-    options = {"ratio": min(work.ratio, 1.0), "tau": tau, "delta": delta}
-    several = {"copies": copies} if copies > 1 else {}
-    shown = [f"{k}={v:.3g}" for k, v in options.items()] + [f"{k}={v}" for k, v in several.items()]
+    ratio = min(work.ratio, 1.0)
+    several = f", copies={copies}" if copies > 1 else ""
     drawing, filling = speeds.axes * _sampled(work), speeds.hashing * _products(work) + work.file_seconds(2)
     return Estimate(
-        recipe=f"LshIndex.build(atoms, {', '.join(shown)})",
-        make=partial(LshIndex.build, **options, **several),
+        recipe=f"LshIndex.build(atoms, ratio={ratio:.3g}, tau={tau:.3g}, delta={delta:.3g}{several})",
+        make=partial(LshIndex.build, ratio=ratio, tau=tau, delta=delta, copies=copies),
         build=drawing + copies * filling,
         query=speeds.hash.seconds(reads, work.batch) + work.fetch_seconds(copies * _RESCORED),
         reads=reads,
         scored=copies * (probed + values),
         nbytes=copies * (code_bytes(n, d) + 8.0 * (n + values**2) + values * (4.0 * d)),
-        ratio=options["ratio"],
+        ratio=ratio,
     )
 
 
