@@ -17,12 +17,13 @@ loaded and used. *Mixtures*: certificates over the continuum against the functio
 with 60 digits; fits against finer ones; gaps of likelihood matrices in extended precision.
 *Stale*: one entry of the atoms changed between a save and its use, at every door; files that
 shrink after they were opened. *Doors*: integers near and beyond 2^53 in every storage, solved
-exactly or refused; forged .h5 files.
+exactly or refused; forged .h5 files. *Promises*: indexes with a promise of tau, half of them
+with the least delta, asked for planted atoms: misses that are less likely than 1e-9.
 
 Threshold: 100,000 problems with at least 40 in every cell of objective x method x
 oracle x dtype, 20,000 targets, 1,000,000 bounds, 2,000 shared runs, 5,000 designs, 10,000
-folders, 5,000 certificates of mixtures, 5,000 changed atoms, 10,000 doors: 0 violations,
-0 deaths, 0 hangs.
+folders, 5,000 certificates of mixtures, 5,000 changed atoms, 10,000 doors, 500,000 promises:
+0 violations, 0 deaths, 0 hangs.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -60,6 +61,7 @@ ATTACKS = (
     Attack("mixtures", "certificates", 5_000, 40, 2),
     Attack("stale", "changed atoms", 5_000, 100, 2),
     Attack("doors", "doors", 10_000, 20, 1),
+    Attack("promises", "promised", 500_000, 60, 4),
 )
 CELL = 40
 """Least number of problems in every cell."""

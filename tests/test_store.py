@@ -436,6 +436,29 @@ def test_without_locks_saves_at_the_same_time_stay_whole(
     assert names(tmp_path) == {"manifest.json", f".manifest.json.{'0' * 16}.tmp", f"ids-{'0' * 16}.npy"}
 
 
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "run.html"),
+        (OSError(errno.EIO, "Input/output error", "atoms.npy"), "atoms.npy"),
+    ],
+)
+def test_an_error_of_writing_names_the_file(tmp_path: Path, error: OSError, name: str) -> None:
+    def fail(stream: BinaryIO) -> None:
+        raise error
+
+    with pytest.raises(OSError) as raised:
+        write_atomically(tmp_path / "run.html", fail)
+    assert Path(raised.value.filename).name == name
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_takes_no_file_is_named_by_the_file_that_was_wanted(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as raised:
+        write_atomically(tmp_path / "none" / "run.html", lambda stream: None)
+    assert str(raised.value).endswith(f"'{tmp_path / 'none' / 'run.html'}'")
+
+
 # ---------------------------------------------------------------- block by block
 
 

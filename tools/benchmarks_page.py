@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from stale_claims import HistoryError, find_ages
+
 Row: TypeAlias = Mapping[str, Any]
 
 _MOST_ROWS = 70
@@ -311,12 +313,13 @@ def _write_table(heads: Sequence[str], body: Iterable[Sequence[str]]) -> str:
 # ---------------------------------------------------------------- a claim, whole
 
 
-def write_claim(result: Mapping[str, Any]) -> str:
-    """Return the section of one claim."""
+def write_claim(result: Mapping[str, Any], flag: str = "") -> str:
+    """Return the section of one claim; a flag says what became of its code since."""
     name = result["claim"]
     says, _, protocol = result["statement"].partition("\n")
     title = says.removeprefix("Claim: ").rstrip(".")
     parts = [f"## {title[:1].upper()}{title[1:]} {{#{name}}}\n", _write_facts(result)]
+    parts += [f"**Older than its code:** {flag}.\n"] * bool(flag)
     parts += [write_pivot(pivot, result["rows"]) for pivot in PIVOTS.get(name, ())]
     if protocol.strip():
         parts.append(_fold("How it is measured, and the thresholds", f"```text\n{protocol.strip()}\n```"))
@@ -375,8 +378,12 @@ def write_claims(benchmarks: Path) -> str:
     found = {
         path.stem: json.loads(path.read_text()) for path in sorted((benchmarks / "results").glob("*.json"))
     }
+    try:
+        flags = {age.claim: age.flag for age in find_ages(benchmarks.parent)}
+    except HistoryError:  # a copy of the sources: what has changed since is not known
+        flags = {}
     order = [*(name for name in PIVOTS if name in found), *(name for name in found if name not in PIVOTS)]
-    return "\n".join(write_claim(found[name]) for name in order)
+    return "\n".join(write_claim(found[name], flags.get(name, "")) for name in order)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,9 @@ Names are loaded when first used: numba costs 0.3 s to import.
 """
 
 # SPDX-License-Identifier: Apache-2.0
-import importlib
-from typing import TYPE_CHECKING
-
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # as of `typing`, which takes as long to import as all else here
 if TYPE_CHECKING:
     from wolfhound.atoms import ArrayAtoms as ArrayAtoms
     from wolfhound.atoms import ConcatAtoms as ConcatAtoms
@@ -175,6 +173,8 @@ if not TYPE_CHECKING:  # a typed __getattr__ would let mypy accept any name
         """Load a public name when it is first used (PEP 562)."""
         if name not in _MODULE_OF:
             raise AttributeError(f"module 'wolfhound' has no attribute {name!r}")
+        import importlib  # noqa: PLC0415
+
         value = getattr(importlib.import_module(_MODULE_OF[name]), name)
         globals()[name] = value
         return value

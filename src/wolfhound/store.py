@@ -296,6 +296,11 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], o
         with open_flushing(aside) as stream:
             write(stream)
         os.replace(aside, target)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        if error.errno is None or error.filename not in {None, str(aside)}:
+            raise
+        raise OSError(error.errno, error.strerror, str(target)) from None  # a full disk names no file
     except BaseException:
         aside.unlink(missing_ok=True)
         raise

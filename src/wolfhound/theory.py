@@ -4,6 +4,8 @@ Pure functions of numbers, after Shrivastava, Song and Xu's analysis of
 Frank-Wolfe with (c, tau)-MaxIP, corrected where its formulas are wrong: c in
 (0, 1] is the share of the gap that an answer is promised to have, tau the inner
 product on the unit sphere that the best atom is promised to have.
+
+Arguments are finite. Counts are whole numbers of any size; what float64 cannot hold is inf.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -11,9 +13,10 @@ from __future__ import annotations
 
 import enum
 import math
+from fractions import Fraction
 from statistics import NormalDist
 
-from wolfhound.validate import count, kind, number, require, within
+from wolfhound.validate import count, kind, require, within
 
 
 class Regime(enum.Enum):
@@ -39,7 +42,7 @@ def distance_ratio(c: float, tau: float, *, here: float = 0.0) -> float:
     (2.345, 1.581)
     """
     _require_share(c)
-    within(tau, "tau", f"(0, {1.0 - number(here, 'here')})")
+    within(tau, "tau", f"(0, {1.0 - within(here, 'here', '(-inf, 1)')})")
     return math.sqrt((1.0 - here - c * tau) / (1.0 - here - tau))
 
 
@@ -97,10 +100,9 @@ def space_time(cbar: float, rho_u: float) -> float:
     >>> [round(space_time(cbar, rho_u), 3) for rho_u in (0.0, 0.1, 0.3, 0.6)]
     [0.331, 0.1, 0.016, 0.0]
     """
-    number(cbar, "cbar", low=1.0)
-    number(rho_u, "rho_u", low=0.0)
-    left = math.sqrt(2.0 * cbar**2 - 1.0) - (cbar**2 - 1.0) * math.sqrt(rho_u)
-    return (max(left, 0.0) / cbar**2) ** 2
+    x = within(cbar, "cbar", "[1, inf)") ** -2  # the equation, divided by cbar^2, which may overflow
+    left = math.sqrt(x * (2.0 - x)) - (1.0 - x) * math.sqrt(within(rho_u, "rho_u", "[0, inf)"))
+    return max(left, 0.0) ** 2
 
 
 def candidates(n: int, exponent: float) -> float:
@@ -112,7 +114,8 @@ def candidates(n: int, exponent: float) -> float:
     (41, 3983)
     """
     logarithm = math.log(count(n, "n", low=1))
-    return math.exp(number(exponent, "exponent") * logarithm + math.sqrt(logarithm))
+    power = within(exponent, "exponent", "(-inf, inf)") * logarithm + math.sqrt(logarithm)
+    return math.exp(power) if power < _HIGHEST else math.inf
 
 
 def break_even(n: int, c: float) -> float:
@@ -147,14 +150,16 @@ def probed_share(tau: float, codes: int, *, delta: float = 0.1) -> float:
     """
     within(tau, "tau", "(0, 1]")
     normal = NormalDist()
-    # exp(-0.577) / codes of a normal distribution lie above the mean largest of them.
-    top = normal.inv_cdf(1.0 - 0.5615 / count(codes, "codes", low=2))
+    # exp(-0.577) / codes of a normal distribution lie above the mean largest of them. By the lower
+    # tail: 1 - p is 1 for a p that is small.
+    top = -normal.inv_cdf(0.5615 / _size(codes, "codes", low=2))
     spread = tau * tau * _GUMBEL / (1.0 + top * top) + 1.0 - tau * tau
-    missed = normal.inv_cdf(1.0 - within(delta, "delta", "(0, 1)"))
-    return 1.0 - normal.cdf(math.sqrt(2.0) * top * tau - missed * math.sqrt(spread))
+    missed = -normal.inv_cdf(within(delta, "delta", "(0, 1)"))
+    return 0.5 * math.erfc(top * tau - missed * math.sqrt(0.5 * spread))
 
 
 _GUMBEL = math.pi**2 / 6.0
+_HIGHEST = 709.0  # exp of more overflows
 
 
 def centred_tau(c: float, tau: float) -> float:
@@ -190,7 +195,9 @@ def gap_after(t: int, *, c: float, curvature: float, first: float, error: float 
     """
     _require_share(c)
     _require_sizes(curvature=curvature, first=first, error=error)
-    return error / c + 2.0 * (curvature / c + first) / (c * count(t, "t") + 2.0)
+    share = Fraction(c)
+    first_gap = Fraction(curvature) / share + Fraction(first)
+    return _float(Fraction(error) / share + 2 * first_gap / (share * count(t, "t") + 2))
 
 
 def gap_after_clipped(t: int, *, c: float, curvature: float, first: float) -> float:
@@ -208,12 +215,15 @@ def gap_after_clipped(t: int, *, c: float, curvature: float, first: float) -> fl
     """
     _require_share(c)
     _require_sizes(curvature=curvature, first=first)
-    clipped = math.ceil(2.0 / c - 2.0)
-    kept = (1.0 - c) ** min(count(t, "t"), clipped)
-    gap = kept * first + curvature * (1.0 - kept) / (2.0 * c)
+    clipped = math.ceil(2 / Fraction(c)) - 2
+    whole = min(count(t, "t"), clipped)
+    # 1 - (1-c)^whole without the rounding of 1 - c, which is 1 for a small c
+    lost = -math.expm1(float(whole * Fraction(math.log1p(-c)))) if whole else 0.0
+    gap = Fraction(1.0 - lost) * Fraction(first) + Fraction(curvature) * Fraction(lost) / (2 * Fraction(c))
     if t <= clipped:
-        return gap
-    return (clipped * (clipped + 1) * gap + 2.0 * (t - clipped) * curvature / c**2) / (t * (t + 1))
+        return _float(gap)
+    later = 2 * (t - clipped) * Fraction(curvature) / Fraction(c) ** 2
+    return _float((clipped * (clipped + 1) * gap + later) / (t * (t + 1)))
 
 
 def steps(eps: float, *, c: float, curvature: float, first: float, error: float = 0.0) -> int:
@@ -228,9 +238,11 @@ def steps(eps: float, *, c: float, curvature: float, first: float, error: float 
     """
     _require_share(c)
     _require_sizes(eps=eps, curvature=curvature, first=first, error=error)
-    left = eps - error / c
-    require(left > 0.0, "eps", f"> error / c = {error / c:g}", eps)
-    return max(0, math.ceil(2.0 / c * ((curvature / c + first) / left - 1.0)))
+    share = Fraction(c)
+    floor = Fraction(error) / share
+    require(eps > floor, "eps", f"> error / c = {_float(floor):g}", eps)
+    first_gap = Fraction(curvature) / share + Fraction(first)
+    return max(0, math.ceil(2 / share * (first_gap / (Fraction(eps) - floor) - 1)))
 
 
 def herding_gap_after(t: int, *, c: float, diameter: float) -> float:
@@ -246,7 +258,7 @@ def herding_gap_after(t: int, *, c: float, diameter: float) -> float:
     """
     within(c, "c", "(0.5, 1]")
     _require_sizes(diameter=diameter)
-    return diameter**2 / (2.0 * (2.0 * c - 1.0) * count(t, "t", low=1))
+    return _float(Fraction(diameter) ** 2 / (2 * (2 * Fraction(c) - 1) * count(t, "t", low=1)))
 
 
 def lift_norms(grad_norm: float, *, smoothness: float, diameter: float, radius: float) -> tuple[float, float]:
@@ -267,23 +279,25 @@ def lift_norms(grad_norm: float, *, smoothness: float, diameter: float, radius: 
     return (grad_norm + smoothness * diameter) * atoms, atoms
 
 
-def copies(queries: int, delta: float) -> int:
+def copies(queries: int, delta: float, *, cells: int = 1, dim: int = 1) -> int:
     """Copies kappa, each right with probability 0.9, that a run needs.
 
-    ``kappa = ceil(log10(queries / delta))``: with probability 1 - delta one copy at
+    ``kappa = ceil(log10(queries cells^dim / delta))``: with probability 1 - delta one copy at
     least is right for each of the queries, a set fixed before the hashes are
     drawn. A run asks T, of policies T per state. Where queries depend on earlier
-    answers, all ceil(D_X / side)^dim cells of a lattice count; verified answers
+    answers, all cells^dim of a lattice count, ``cells = ceil(D_X / side)`` a side; verified answers
     need no copies.
 
     Examples
     --------
-    >>> lattice = math.ceil(2.0 / lattice_side(1e-3, 100, c=0.9)) ** 100
-    >>> copies(1000, 0.01), copies(lattice, 0.01)
+    >>> cells = math.ceil(2.0 / lattice_side(1e-3, 100, c=0.9))
+    >>> copies(1000, 0.01), copies(1, 0.01, cells=cells, dim=100)
     (5, 430)
     """
     within(delta, "delta", "(0, 1)")
-    return max(1, math.ceil(math.log10(count(queries, "queries", low=1)) - math.log10(delta)))
+    fixed = math.log10(count(queries, "queries", low=1)) - math.log10(delta)
+    lattice = count(dim, "dim") * Fraction(math.log10(count(cells, "cells", low=1)))
+    return max(1, math.ceil(lattice + Fraction(fixed)))
 
 
 def copies_printed(n: int, d: int, error: float, diameter: float, delta: float) -> int:
@@ -294,14 +308,15 @@ def copies_printed(n: int, d: int, error: float, diameter: float, delta: float) 
 
     Examples
     --------
-    >>> copies_printed(10**6, 100, 1e-3, 2.0, 0.01), copies(10**6 * 200_000**100, 0.01)
+    >>> copies_printed(10**6, 100, 1e-3, 2.0, 0.01), copies(10**6, 0.01, cells=200_000, dim=100)
     (3063, 539)
     """
-    number(error, "error", low=0.0, strict=True)
-    number(diameter, "diameter", low=0.0, strict=True)
-    within(delta, "delta", "(0, 1)")
-    events = count(n, "n", low=1) * count(d, "d", low=1)
-    return math.ceil(d * (math.log(events * diameter / error) - math.log(delta)))
+    lengths = within(diameter, "diameter", "(0, inf)"), within(error, "error", "(0, inf)")
+    events = math.log(count(n, "n", low=1) * count(d, "d", low=1))
+    logarithm = (
+        events + math.log(lengths[0]) - math.log(lengths[1]) - math.log(within(delta, "delta", "(0, 1)"))
+    )
+    return max(1, math.ceil(d * Fraction(logarithm)))
 
 
 def additive_error(eps: float, *, c: float) -> float:
@@ -315,7 +330,7 @@ def additive_error(eps: float, *, c: float) -> float:
     0.0625
     """
     _require_share(c)
-    return 0.5 * c * number(eps, "eps", low=0.0)
+    return 0.5 * c * within(eps, "eps", "[0, inf)")
 
 
 def lattice_side(error: float, dim: int, *, c: float, on_sphere: bool = False) -> float:
@@ -331,11 +346,11 @@ def lattice_side(error: float, dim: int, *, c: float, on_sphere: bool = False) -
     0.000105263
     """
     _require_share(c)
-    radius = number(error, "error", low=0.0) / (1.0 + c)
+    radius = within(error, "error", "[0, inf)") / (1.0 + c)
     if on_sphere:
-        require(radius**2 <= 2.0, "error", "at most sqrt(2) (1 + c)", error)
-        radius *= math.sqrt(1.0 - 0.25 * radius**2)
-    return 2.0 * radius / math.sqrt(count(dim, "dim", low=1))
+        require(radius * radius <= 2.0, "error", "at most sqrt(2) (1 + c)", error)
+        radius *= math.sqrt(1.0 - 0.25 * radius * radius)
+    return 2.0 * (radius / math.sqrt(_size(dim, "dim", low=1)))
 
 
 def simhash_collision(cosine: float) -> float:
@@ -366,7 +381,7 @@ def cross_polytope_collision(cosine: float, dim: int) -> float:
     (1.0, 0.1)
     """
     within(cosine, "cosine", "(-1, 1]")
-    return math.pow(count(dim, "dim", low=2), -(1.0 - cosine) / (1.0 + cosine))
+    return math.pow(_size(dim, "dim", low=2), -(1.0 - cosine) / (1.0 + cosine))
 
 
 def _require_share(c: float) -> None:
@@ -375,4 +390,21 @@ def _require_share(c: float) -> None:
 
 def _require_sizes(**values: float) -> None:
     for name, value in values.items():
-        number(value, name, low=0.0)
+        within(value, name, "[0, inf)")
+
+
+def _size(value: int, name: str, *, low: int) -> float:
+    """Return a count that is used as a number; beyond what float64 can hold it is refused."""
+    most = 10**300
+    require(
+        count(value, name, low=low) <= most, name, "an integer <= 1e300", f"one of {len(str(value))} digits"
+    )
+    return float(value)
+
+
+def _float(value: Fraction) -> float:
+    """Return what float64 can hold, or inf: quotients of extreme numbers are taken exactly."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

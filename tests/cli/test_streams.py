@@ -111,6 +111,18 @@ def test_files_are_written_though_nobody_reads_the_rest(folder: Path, command: s
     assert all(Path(name).stat().st_size > 0 for name in ("w.csv", "w.png"))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("made", ["--plot w.png", "--report w.html"])
+def test_a_full_disk_is_an_error_that_names_the_file(folder: Path, made: str) -> None:
+    """No file may grow beyond a kilobyte, whatever writes it."""
+    path = folder.resolve() / made.split()[1]
+    path.write_text("old")
+    done = shell(f"ulimit -f 1; $W {RUN} {made}")
+    assert (done.returncode, done.stderr) == (2, f"error: [Errno 27] File too large: '{path}'\n")
+    assert path.read_text() == "old"
+    assert [each.name for each in folder.iterdir() if each.name.endswith(".tmp")] == []
+
+
 # ---------------------------------------------------------------- Ctrl-C
 
 AT_IMPORT = """
@@ -126,6 +138,21 @@ class Finder:
                     pass
             except KeyboardInterrupt:
                 raise ImportError("an import that gives Ctrl-C another name")
+
+sys.meta_path.insert(0, Finder)
+"""
+
+AFTER_IMPORTS = """
+import os, signal, sys
+
+class Finder:
+    left = int(os.environ["CTRL_C_AFTER"])
+
+    def find_spec(name, path=None, target=None):
+        Finder.left -= "wolfhound.cli" in sys.modules  # Python and the script have Ctrl-C of their own
+        if Finder.left < 0:
+            sys.meta_path.remove(Finder)
+            os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Finder)
 """
@@ -156,6 +183,18 @@ def test_ctrl_c_in_an_import(folder: Path, module: str) -> None:
     (first / "sitecustomize.py").write_text(AT_IMPORT)
     path = f"{first}:{HERE['PYTHONPATH']}"
     done = shell("$W index build atoms.npy -o made --kind pq", PYTHONPATH=path, CTRL_C_AT=module)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [*range(12), 15, 20, 30, 50, 80, 130, 210, 340])
+def test_ctrl_c_after_any_number_of_imports(folder: Path, count: int) -> None:
+    """From the first import of the command on, in whatever loads the next."""
+    first = folder / "first"
+    first.mkdir()
+    (first / "sitecustomize.py").write_text(AFTER_IMPORTS)
+    path = f"{first}:{HERE['PYTHONPATH']}"
+    done = shell(f"$W {RUN}", PYTHONPATH=path, CTRL_C_AFTER=str(count))
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 

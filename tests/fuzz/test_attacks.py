@@ -30,6 +30,7 @@ FIRST = 2 * (SEED % 6)
         ("mixtures", 6, "certificates", 30),
         ("stale", 14, "changed atoms", 100),
         ("doors", 2, "doors", 200),
+        ("promises", 12, "promised", 5000),
     ],
 )
 def test_nothing_is_found(module: str, batches: int, counted: str, least: int) -> None:

@@ -5,18 +5,25 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import binom
 
+from tests.fuzz import promises as attack
 from wolfhound import store, theory
 from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Matrix, Vector
+from wolfhound.oracles import _planted
 from wolfhound.oracles._hash_kernels import count_above
-from wolfhound.oracles._planted import AimedHash, count_typical, find_cuts
+from wolfhound.oracles._planted import AimedHash, count_typical, find_cuts, find_least_delta, split_delta
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, SimHash, draw_hash
 from wolfhound.oracles.lsh import LshIndex
+from wolfhound.oracles.promises import Ladder
+from wolfhound.planning.plan import plan
 
 
 def sphere(n: int, d: int, seed: int = 0) -> Matrix:
@@ -172,3 +179,88 @@ def test_cuts_of_other_ranges_are_refused(tmp_path: Path) -> None:
     store.save(tmp_path / "two", "index", arrays, params, fingerprint(as_atoms(rows)))
     with pytest.raises(store.StoreError, match="cuts"):
         LshIndex.load(tmp_path / "two", rows)
+
+
+# ---------------------------------------------------------------- the least delta
+
+
+def test_the_least_delta_is_what_pairs_without_a_miss_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many pairs all of which reach a cut would be rarer than 5 % if more than that missed it."""
+    for pairs in (100, 4096):
+        monkeypatch.setattr(_planted, "PAIRS", pairs)
+        assert binom.pmf(0, pairs, find_least_delta()) == pytest.approx(0.05)
+        assert find_least_delta(3) == pytest.approx(find_least_delta() ** 3)
+
+
+@pytest.mark.parametrize("tau", [0.5, Ladder(zeta=1.0, low=0.3)])
+@pytest.mark.parametrize("tables", [1, 2])
+def test_a_delta_below_what_is_measured_is_refused(tau: float | Ladder, tables: int) -> None:
+    least = find_least_delta(tables)
+    rows = sphere(300, 6)
+    assert LshIndex.build(rows, tau=tau, delta=least, tables=tables).promise.delta == least
+    for delta in (math.nextafter(least, 0.0), 1e-9, 1e-300):
+        with pytest.raises(ValueError, match=r"`delta` must be >= .* planted pairs back; .* copies="):
+            LshIndex.build(rows, tau=tau, delta=delta, tables=tables)
+
+
+def test_the_error_names_the_least_and_the_remedy() -> None:
+    with pytest.raises(ValueError) as error:
+        LshIndex.build(sphere(300, 6), tau=0.5, delta=1e-6)
+    assert str(error.value) == (
+        "`delta` must be >= 0.000732, the least that 4,096 planted pairs back; for less, build with "
+        "copies=2, delta=0.001: independent copies all miss with delta^copies. Got 1e-06."
+    )
+    assert LshIndex.build(sphere(300, 6), tau=0.5, delta=0.001, copies=2).promise.delta == 0.001
+    assert LshIndex.build(sphere(300, 6), delta=1e-6).promise.taus == ()  # nothing is promised
+
+
+@given(st.floats(5e-324, 1.0, exclude_max=True), st.integers(1, 5))
+def test_the_copies_that_are_proposed_keep_delta_and_are_backed(delta: float, tables: int) -> None:
+    copies, each = split_delta(delta, tables)
+    assert each >= find_least_delta(tables)
+    assert copies * math.log(each) <= math.log(delta) + 1e-12
+    assert copies == 1 or delta ** (1.0 / (copies - 1)) < find_least_delta(tables) * 1.01
+
+
+@given(st.floats(find_least_delta(), 0.999), st.integers(0, 2**32))
+def test_a_cut_is_the_highest_that_the_bound_of_clopper_and_pearson_allows(missing: float, seed: int) -> None:
+    shown = np.random.default_rng(seed).standard_normal(_planted.PAIRS)
+    rank = int((shown < _planted._quantile(shown, missing)).sum())
+    assert binom.cdf(rank, len(shown), missing) <= 0.05 * (1.0 + 1e-9)
+    assert binom.cdf(rank + 1, len(shown), missing) > 0.05 * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("family", [CrossPolytope(), SimHash()])
+@pytest.mark.parametrize(("d", "options"), [(2, {"copies": 3}), (3, {"tables": 2}), (16, {"copies": 2})])
+def test_every_table_keeps_the_least_delta(family: Family, d: int, options: dict[str, Any]) -> None:
+    """In few dimensions a cut that was measured on one is missed far more often by another."""
+    missed = total = 0
+    share = find_least_delta()
+    for seed in range(10):
+        rng = np.random.default_rng([seed, d])
+        delta = share ** options.get("tables", 1)
+        rows = sphere(1000, d, seed)
+        index = LshIndex.build(rows, tau=0.6, delta=delta, family=family, seed=seed, **options)
+        asked, queries = attack.plant_queries(rng, index, rows)
+        for table in index._tables.all:
+            missed += attack.count_hidden(table.bucketing, index.promise.cuts[0], asked, queries)
+            total += len(queries)
+    assert total >= 20_000
+    assert binom.sf(missed - 1, total, share) > 1e-6
+
+
+def test_a_promise_that_was_saved_with_too_small_a_delta_is_refused(tmp_path: Path) -> None:
+    rows = sphere(300, 8)
+    LshIndex.build(rows, tau=0.5).save(tmp_path / "one")
+    stored = store.load(tmp_path / "one", "index")
+    arrays = {name: np.asarray(array) for name, array in stored.arrays.items()}
+    params = {**stored.params, "delta": 1e-6}
+    store.save(tmp_path / "two", "index", arrays, params, fingerprint(as_atoms(rows)))
+    with pytest.raises(store.StoreError, match=r"`delta` must be >= 0\.000732"):
+        LshIndex.load(tmp_path / "two", rows)
+
+
+def test_a_plan_with_a_small_delta_proposes_copies() -> None:
+    aim = plan(n=10**6, d=64, tau=0.5, ratio=0.8, delta=1e-6).aim
+    assert aim is not None
+    assert aim.recipe == "LshIndex.build(atoms, ratio=0.8, tau=0.5, delta=0.001, copies=2)"

@@ -300,7 +300,7 @@ def test_a_plan_splits_eps_in_halves(c: float, eps: float, diameter: float, size
     assert plan.gap_error / c == pytest.approx(eps / 2)
     after = theory.gap_after(plan.steps, c=c, curvature=3.0, first=2.0, error=plan.gap_error)
     assert after <= eps * (1 + 1e-9)
-    assert plan.error == min(1.0, plan.gap_error / (diameter * size))
+    assert plan.error == pytest.approx(min(1.0, plan.gap_error / (diameter * size)), rel=1e-12)
     assert (1 + c) * 0.5 * plan.side * math.sqrt(7.0) == pytest.approx(plan.error)
     QuantizedQueries(Scan(np.ones((1, 7))), side=max(plan.side, 2.0**-50))
 

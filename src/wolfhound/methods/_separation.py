@@ -119,7 +119,7 @@ class Fixed:
         """T, inf if something that it depends on is unknown."""
         if not (self._atol > 0.0 and curvature < math.inf and first < math.inf):
             return math.inf
-        return theory.steps(self._atol, c=self._ratio, curvature=curvature, first=first)
+        return theory.steps(min(self._atol, 1e300), c=self._ratio, curvature=curvature, first=first)
 
 
 Wanted: TypeAlias = Halved | Fixed

@@ -13,16 +13,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 import numpy as np
+from scipy.special import bdtr
 
 from wolfhound.core import Ints, Matrix, Singles, Vector
 from wolfhound.oracles import _hash_kernels as kernels
 from wolfhound.oracles._order_kernels import Promises
 from wolfhound.oracles.hashes import Family, Hash, draw_hash
+from wolfhound.validate import require
 
 PAIRS = 4096
-"""Planted pairs."""
+"""Planted pairs of a table."""
+
+CONFIDENCE = 0.95
+"""Probability, over the planted pairs, that a cut is missed no more often than is promised."""
 
 QUERIES = 64
 """Queries whose atoms above a cut are counted."""
@@ -32,9 +38,6 @@ LENGTHS = (16, 48, 144, 432)
 
 ORDERED = 0.02
 """What it costs to order a bucket, in atoms scored."""
-
-_CONFIDENCE = 1.65
-"""Deviations by which the measured share must exceed the promised one: 95 %."""
 
 _MARGIN = 1e-5
 """By which norms may be rounded."""
@@ -92,6 +95,40 @@ class AimedHash:
         return np.maximum(out, 1)  # some answer there is
 
 
+def find_least_delta(tables: int = 1) -> float:
+    """Return the least delta of a promise that the planted pairs back.
+
+    Where none of the pairs misses a cut, no more than ``1 - (1 - CONFIDENCE)^(1/PAIRS)`` of all
+    do, with `CONFIDENCE`: the bound of Clopper and Pearson. Independent tables all miss with
+    the product.
+    """
+    return float(-math.expm1(math.log1p(-CONFIDENCE) / PAIRS)) ** tables
+
+
+def split_delta(delta: float, tables: int = 1) -> tuple[int, float]:
+    """Return the fewest copies that all miss no more often than delta, and the delta that each promises."""
+    least, copies, each = find_least_delta(tables), 1, delta
+    while each < least:
+        copies += 1
+        each = _round(delta ** (1.0 / copies), ROUND_FLOOR)
+    return copies, each
+
+
+def check_backed(delta: float, tables: int) -> None:
+    """Refuse a delta that is below what the planted pairs of a table can tell."""
+    least, (copies, each) = find_least_delta(tables), split_delta(delta, tables)
+    rule = (
+        f">= {_round(least, ROUND_CEILING):g}, the least that {PAIRS:,} planted pairs back; for less, "
+        f"build with copies={copies}, delta={each:g}: independent copies all miss with delta^copies"
+    )
+    require(delta >= least, "delta", rule, f"{delta:g}")
+
+
+def _round(value: float, rounding: str) -> float:
+    """Three digits of a number, so that what is printed is true as well."""
+    return float(Context(prec=3, rounding=rounding).create_decimal_from_float(value))
+
+
 def choose_length(
     family: Family, sample: Matrix, n: int, taus: Sequence[float], *, tables: int, delta: float
 ) -> int:
@@ -124,18 +161,18 @@ def find_cuts(
     Parameters
     ----------
     hashing
-        One of the tables; the others have the same cuts.
+        A table. Others of the same kind have cuts of their own: in few dimensions they differ.
     radius
         The largest norm of a centred and scaled atom.
     taus
         ``<q, s> / (|q| radius)`` of the atom that is to be found.
     delta, tables
-        How often it may be missed by all of so many tables.
+        How often it may be missed by all of so many tables, each with cuts like these.
     rng
         Of the pairs.
     """
     shown, most = _plant(hashing, rng)
-    share = 1.0 - delta ** (1.0 / tables)
+    missing = delta ** (1.0 / tables)
     known: dict[float, float] = {}
     out = np.empty((len(taus), len(hashing.norms)))
     for i, tau in enumerate(taus):
@@ -144,7 +181,7 @@ def find_cuts(
             longest, least = norm * (1.0 + _MARGIN), tau * radius
             cosine = min(1.0, least / longest) if longest > 0.0 else 1.0
             if cosine not in known:
-                known[cosine] = _quantile(shown(cosine), share)
+                known[cosine] = _quantile(shown(cosine), missing)
             out[i, r] = known[cosine] if longest >= least else most  # none of them can be at tau
     return np.minimum.accumulate(out)  # a lower rung looks at least as far
 
@@ -173,11 +210,15 @@ def _project(rows: Vector, block: Singles) -> Singles:
     return np.asarray(rows.astype(np.float32) @ block.T)
 
 
-def _quantile(shown: Vector, share: float) -> float:
-    """What a share of the pairs reach, and a little less."""
+def _quantile(shown: Vector, missing: float) -> float:
+    """The highest of what pairs showed that no more than this share of all pairs miss, with `CONFIDENCE`.
+
+    Below the one of rank r lie more than a share p of all with the probability that of so many
+    pairs at most r miss what a share p misses: a sum of binomials.
+    """
     size = len(shown)
-    missed = (1.0 - share) * size - _CONFIDENCE * math.sqrt(size * share * (1.0 - share))
-    return float(np.sort(shown)[max(0, math.floor(missed))])
+    unlikely = bdtr(np.arange(size), size, missing) <= 1.0 - CONFIDENCE
+    return float(np.sort(shown)[max(0, int(unlikely.sum()) - 1)])
 
 
 def count_typical(aimed: AimedHash, sizes: Ints, sample: Singles, rng: np.random.Generator) -> Ints:

@@ -18,6 +18,7 @@ from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Matrix, Vector
 from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.oracles import _saved as saved
+from wolfhound.oracles._planted import check_backed
 from wolfhound.oracles._question import Question, check_question, check_thresholds
 from wolfhound.oracles.buckets import Bucketing, Buckets, BucketTable, ProbingIndex, Round, default_budget
 from wolfhound.oracles.growth import Ancestry, delete_rows, follow_budget, insert_rows, wants_rebuild
@@ -45,7 +46,7 @@ class LshIndex(ProbingIndex):
     - Without, built for some tau: the first atom with
       ``<q, s - m> >= ratio tau |q| R`` will do, R = max|s - m|. If there is an atom at
       tau, such an atom is found with probability 1 - delta; with copies, 1 -
-      delta^copies.
+      delta^copies. With a ratio of 1, up to the error of the codes by which atoms are chosen.
     - Without either: `budget` atoms are probed.
 
     Made by `build` or `load`.
@@ -100,7 +101,8 @@ class LshIndex(ProbingIndex):
         ratio, tau, delta
             What is promised without thresholds, see the class; a `Ladder` instead
             of one tau promises ``ratio / (1 + zeta)`` of the best score. The atoms to
-            be probed are measured on planted pairs. None: nothing is promised.
+            be probed are measured on planted pairs, which tell of no delta below 0.00074 for
+            one table: take copies for less. None: nothing is promised.
         family
             `CrossPolytope` (default) or `SimHash`.
         tables
@@ -125,6 +127,8 @@ class LshIndex(ProbingIndex):
         """
         rows = as_atoms(atoms)
         promise = Promise.check(ratio, tau, delta)
+        if promise.taus:
+            check_backed(promise.delta, count(tables, "tables", low=1))
         if axes is not None:
             require(not promise.taus, "axes", "None where tau is given: pairs are no longer alike", axes)
             count(axes, "axes", low=1)
@@ -316,6 +320,7 @@ class LshIndex(ProbingIndex):
         with stored.reading():
             tables, promise = HashTables.of(stored, rows.shape), Promise.of(stored.params)
             if promise.taus:
+                check_backed(promise.delta, tables.each)
                 tables.aim(np.array(promise.cuts))  # refuses what does not fit the tables
             origin = Ancestry.of(stored.params, tables.all[0].buckets)
         budget, proof = saved.read_probing(stored, tables.all[0].buckets.codes, rows)

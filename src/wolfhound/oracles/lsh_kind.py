@@ -9,7 +9,7 @@ from typing import Any
 
 from wolfhound import theory
 from wolfhound.machine import Speed, fit_line
-from wolfhound.oracles._planted import LENGTHS, ORDERED
+from wolfhound.oracles._planted import LENGTHS, ORDERED, split_delta
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8.scan import code_bytes
 from wolfhound.oracles.lsh import NAME, LshIndex
@@ -65,26 +65,29 @@ def _estimate(work: Workload) -> Estimate:
 
 
 def _estimate_promise(work: Workload, tau: float) -> Estimate:
-    """The codes of all atoms above a cut, at the length of buckets that suits tau."""
+    """The codes of all atoms above a cut, at the length of buckets that suits tau, in every copy."""
     n, d, speeds = work.n, work.d, work.speeds
+    copies, delta = split_delta(work.delta)
 
     def cost(length: int) -> tuple[float, float, float]:
         values = 2 * max(1, round(math.sqrt(n / length) / 2.0))
-        probed = n * theory.probed_share(tau, values, delta=work.delta)
+        probed = n * theory.probed_share(tau, values, delta=delta)
         return probed + ORDERED * values**2, probed, values
 
     _, probed, values = min(map(cost, LENGTHS))
-    reads = code_bytes(math.ceil(probed), d) + _PROMISE * values**2
-    options = {"ratio": min(work.ratio, 1.0), "tau": tau, "delta": work.delta}
+    reads = copies * (code_bytes(math.ceil(probed), d) + _PROMISE * values**2)
+    ratio = min(work.ratio, 1.0)
+    several = f", copies={copies}" if copies > 1 else ""
+    drawing, filling = speeds.axes * _sampled(work), speeds.hashing * _products(work) + work.file_seconds(2)
     return Estimate(
-        recipe="LshIndex.build(atoms, " + ", ".join(f"{k}={v:.3g}" for k, v in options.items()) + ")",
-        make=partial(LshIndex.build, ratio=options["ratio"], tau=tau, delta=work.delta),
-        build=speeds.axes * _sampled(work) + speeds.hashing * _products(work) + work.file_seconds(2),
-        query=speeds.hash.seconds(reads, work.batch) + work.fetch_seconds(_RESCORED),
+        recipe=f"LshIndex.build(atoms, ratio={ratio:.3g}, tau={tau:.3g}, delta={delta:.3g}{several})",
+        make=partial(LshIndex.build, ratio=ratio, tau=tau, delta=delta, copies=copies),
+        build=drawing + copies * filling,
+        query=speeds.hash.seconds(reads, work.batch) + work.fetch_seconds(copies * _RESCORED),
         reads=reads,
-        scored=probed + values,
-        nbytes=code_bytes(n, d) + 8.0 * (n + values**2) + values * (4.0 * d),
-        ratio=options["ratio"],
+        scored=copies * (probed + values),
+        nbytes=copies * (code_bytes(n, d) + 8.0 * (n + values**2) + values * (4.0 * d)),
+        ratio=ratio,
     )
 
 

@@ -151,14 +151,11 @@ def draw_tables(
         made, hashing = HashTables(filled, copies), filled[0].bucketing
         if not taus:
             return made, promise
-        cuts = planted.find_cuts(
-            hashing,
-            min(made.radius * hashing.unit, FAR * math.sqrt(atoms.shape[1])),
-            taus,
-            delta=delta,
-            tables=tables,
-            rng=rng,
-        )
+        radius = min(made.radius * hashing.unit, FAR * math.sqrt(atoms.shape[1]))
+        options: dict[str, Any] = {"delta": delta, "tables": tables, "rng": rng}
+        # What one table shows is not what another does: the lowest cut holds for all of them.
+        each = [planted.find_cuts(table.bucketing, radius, taus, **options) for table in filled]
+        cuts = np.min(each, axis=0)
         sizes = np.diff(filled[0].buckets.offsets)
         found = planted.count_typical(planted.AimedHash(hashing, cuts), sizes, hashing.scale(sample), rng)
     return made, replace(promise, cuts=tuple(map(tuple, cuts.tolist())), budgets=tuple(found.tolist()))

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from wolfhound import theory
-from wolfhound.validate import count, number
+from wolfhound.validate import count, require, within
 
-_WIDTH = 2.0
+_WIDTH = 2
 """D_X: queries of norm 1 lie in [-1, 1]^d."""
 
 
@@ -90,18 +91,19 @@ def plan_adaptive(
     >>> plan_adaptive(n=10**6, d=100, c=0.9, eps=1 / 450, delta=0.01, **kept)
     AdaptivePlan(6,443 steps, ... copies: 3,063 as printed in the paper, 539 by its union bound, 430 ...)
     """
-    scale = number(diameter, "diameter", low=0.0, strict=True) * number(size, "size", low=0.0, strict=True)
-    number(eps, "eps", low=0.0, strict=True)
-    gap_error = theory.additive_error(eps, c=c)
-    error = min(1.0, gap_error / scale)  # more is no restriction
+    scale = Fraction(within(diameter, "diameter", "(0, inf)")) * Fraction(within(size, "size", "(0, inf)"))
+    gap_error = theory.additive_error(within(eps, "eps", "(0, inf)"), c=c)
+    error = float(min(Fraction(1), Fraction(gap_error) / scale))  # more is no restriction
     side = theory.lattice_side(error, count(d, "d", low=1), c=c)
-    events = count(n, "n", low=1) * math.ceil(d * _WIDTH / error) ** d
+    require(
+        side > 0.0, "eps", "large enough for cells of `diameter` * `size` that float64 can tell from 0", eps
+    )
     return AdaptivePlan(
         gap_error=gap_error,
         error=error,
         side=side,
         steps=theory.steps(eps, c=c, curvature=curvature, first=first, error=gap_error),
         printed=theory.copies_printed(n, d, error, _WIDTH, delta),
-        union=theory.copies(events, delta),
-        lattice=theory.copies(math.ceil(_WIDTH / side) ** d, delta),
+        union=theory.copies(n, delta, cells=math.ceil(d * _WIDTH / Fraction(error)), dim=d),
+        lattice=theory.copies(1, delta, cells=math.ceil(_WIDTH / Fraction(side)), dim=d),
     )

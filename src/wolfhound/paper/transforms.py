@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,20 @@ from wolfhound.core import AtomsLike, Ids, Ints, Matrix, Vector
 from wolfhound.pulse import pulse
 from wolfhound.rounding import gamma
 from wolfhound.threads import map_ordered
-from wolfhound.validate import count, number, real_array, require, require_finite, rng, vector, within
+from wolfhound.validate import (
+    count,
+    number,
+    real_array,
+    require,
+    require_finite,
+    require_moderate,
+    rng,
+    vector,
+    within,
+)
+
+_DEGREE = 100
+"""Of a polynomial, at most."""
 
 
 def shift_query(x: ArrayLike, grad: ArrayLike) -> Vector:
@@ -122,6 +136,7 @@ def norm_ranges(norms: Vector, ranges: int) -> tuple[Ids, Vector]:
     """
     lengths, groups = vector(norms, "norms"), count(ranges, "ranges", low=1)
     require(len(lengths) > 0, "norms", "non-empty", "none")
+    groups = min(groups, len(lengths))
     last = -(-np.arange(1, groups + 1) * len(lengths) // groups) - 1
     upper = np.unique(np.sort(lengths)[last])
     return np.searchsorted(upper, lengths).astype(np.int64), upper
@@ -135,7 +150,7 @@ def polynomial_dim(k1: int, k2: int, degree: int) -> int:
     >>> polynomial_dim(0, 3, 3)
     35
     """
-    return count(k1, "k1") + math.comb(count(k2, "k2") + 1 + count(degree, "degree"), degree)
+    return count(k1, "k1") + math.comb(count(k2, "k2") + 1 + _degree(degree, "degree"), degree)
 
 
 def polynomial_query(a1: ArrayLike, a2: ArrayLike, coefficients: ArrayLike) -> Vector:
@@ -157,20 +172,23 @@ def polynomial_query(a1: ArrayLike, a2: ArrayLike, coefficients: ArrayLike) -> V
     left, right = _pair(a1, a2, "a1", "a2", columns=False)
     p = vector(coefficients, "coefficients")
     require(len(p) > 0, "coefficients", "non-empty", "none")
+    _degree(len(p) - 1, "coefficients")
     columns = np.hstack([-2.0 * right, np.ones((len(right), 1))])
     at, parts = _dots(right, right), [left]
-    for g, (places, weights) in enumerate(_monomials(columns.shape[1], len(p) - 1)):
-        taylor = polyval(at, np.array([math.comb(i, g) * p[i] for i in range(g, len(p))]))
-        parts.append(taylor * (weights * _products(columns, places)))
-    return np.hstack(parts)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for g, (places, weights) in enumerate(_monomials(columns.shape[1], len(p) - 1)):
+            taylor = polyval(at, np.array([math.comb(i, g) * p[i] for i in range(g, len(p))]))
+            parts.append(taylor * (weights * _products(columns, places)))
+    return _require_held(np.hstack(parts), "a2")
 
 
 def polynomial_atom(b1: ArrayLike, b2: ArrayLike, degree: int) -> Vector:
     """psi = [b1, the monomials of (b2, |b2|^2) up to D = `degree`]; see `polynomial_query`."""
     left, right = _pair(b1, b2, "b1", "b2", columns=False)
     columns = np.hstack([right, _dots(right, right)])
-    table = _monomials(columns.shape[1], count(degree, "degree"))
-    return np.hstack([left, *(_products(columns, places) for places, _ in table)])
+    table = _monomials(columns.shape[1], _degree(degree, "degree"))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _require_held(np.hstack([left, *(_products(columns, places) for places, _ in table)]), "b2")
 
 
 @functools.lru_cache(maxsize=8)
@@ -202,13 +220,14 @@ def squared_min_ip_query(x: ArrayLike, direction: ArrayLike, alpha: float) -> Ve
     pair: see `regularized_min_ip`.
     """
     points, slopes = _pair(x, direction, "x", "direction")
-    weight = vector([number(alpha, "alpha")], "alpha")
+    weight = _weight(alpha)
     return np.hstack([2.0 * weight * points - slopes, np.broadcast_to(-weight, (len(points), 1))])
 
 
 def squared_min_ip_atom(y: ArrayLike) -> Vector:
     """[y, |y|^2]: (m, d) atoms to (m, d+1); see `squared_min_ip_query`."""
     rows = _rows(y, "y")
+    require_moderate(rows, "y")
     return np.hstack([rows, _dots(rows, rows)])
 
 
@@ -228,11 +247,14 @@ def regularized_min_ip(
     table = as_atoms(atoms)
     point = vector(x, "x", size=table.shape[1])
     slope = vector(direction, "direction", size=table.shape[1])
-    weight = vector([number(alpha, "alpha")], "alpha")
+    weight = _weight(alpha)
+    require_moderate(point, "x")
+    require_moderate(slope, "direction")
 
     def least(task: tuple[int, Matrix]) -> tuple[int, int, float]:
         first, block = task
         check_finite(block, first)
+        require_moderate(block, "atoms")
         away = block - point
         values = np.einsum("ij,j->i", away, slope) + weight * np.sqrt(_dots(away, away)[:, 0])
         place = int(values.argmin())
@@ -259,12 +281,14 @@ def projection_dim(n: int, eps: float, *, delta: float = 0.01) -> int:
     within(eps, "eps", "(0, 1)")
     within(delta, "delta", "(0, 1)")
     logarithms = 4.0 * math.log(count(n, "n", low=1)) - 2.0 * math.log(delta)
-    return math.ceil(logarithms / (eps**2 / 2.0 - eps**3 / 3.0))
+    exact = Fraction(eps)  # whose cube may be below float64
+    return math.ceil(Fraction(logarithms) / (exact**2 / 2 - exact**3 / 3))
 
 
 def johnson_lindenstrauss(d: int, dim: int, seed: int | np.random.Generator = 0) -> Vector:
     """(d, dim) independent N(0, 1/dim): ``rows @ matrix`` keeps distances, see `projection_dim`."""
     shape = count(d, "d", low=1), count(dim, "dim", low=1)
+    require(math.prod(shape) < 2**59, "dim", "so small that d * dim < 2^59", dim)
     return rng(seed).standard_normal(shape) / math.sqrt(dim)
 
 
@@ -280,7 +304,30 @@ def _pair(a: Any, b: Any, first: str, second: str, *, columns: bool = True) -> t
     one, other = _rows(a, first), _rows(b, second)
     alike = one.shape == other.shape if columns else len(one) == len(other)
     require(alike, second, f"like `{first}`, of shape {one.shape}", f"shape {other.shape}")
+    require_moderate(one, first)
+    require_moderate(other, second)
     return one, other
+
+
+def _weight(alpha: float) -> Vector:
+    """Return alpha as a vector of one."""
+    weight = vector([number(alpha, "alpha")], "alpha")
+    require_moderate(weight, "alpha")
+    return weight
+
+
+def _degree(value: int, name: str) -> int:
+    """Return a degree whose factorial float64 can hold."""
+    require(count(value, name) <= _DEGREE, name, f"of a degree <= {_DEGREE}", value)
+    return value
+
+
+def _require_held(out: Vector, name: str) -> Vector:
+    """Return polynomials, all of which float64 can hold."""
+    require(
+        bool(np.isfinite(out).all()), name, "so small that no power overflows; scale the problem", "others"
+    )
+    return out
 
 
 def _dots(a: Vector, b: Vector) -> Vector:

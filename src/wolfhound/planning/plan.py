@@ -19,7 +19,7 @@ from wolfhound.planning.report import PASSES, RATIOS, Plan
 from wolfhound.planning.sample import Facts, isotropic_tau, sample_facts
 from wolfhound.planning.sharing import share, solve_seconds
 from wolfhound.planning.theorems import Copies, Demand, Exponents
-from wolfhound.validate import count, flag, number, require, within
+from wolfhound.validate import LARGEST, count, flag, number, require, within
 
 _LEAST = 3  # atoms below which the theorem has no break-even
 
@@ -195,14 +195,14 @@ def _size(atoms: AtomsLike | None, n: int | None, d: int | None) -> tuple[Atoms 
         return known, n, d, d * known.dtype.itemsize
     if n is None or d is None:
         raise ValueError("`atoms` must be given, or both `n` and `d`.")
-    n, d = count(n, "n", low=_LEAST), count(d, "d", low=1)
+    n, d = _count(n, "n", low=_LEAST), _count(d, "d", low=1)
     return None, n, d, 4 * d
 
 
 def _demand(
     facts: Facts | None, counts: dict[str, int | None], atol: float | None, solve: dict[str, float | None]
 ) -> Demand:
-    asked = {name: count(value, name, low=1) for name, value in counts.items() if value is not None}
+    asked = {name: _count(value, name, low=1) for name, value in counts.items() if value is not None}
     for name in list(asked)[1:]:
         raise ValueError(f"`{name}` must not be given with `{next(iter(asked))}`. Got {asked[name]}.")
     given = {name: _positive(value, name) for name, value in solve.items() if value is not None}
@@ -213,9 +213,19 @@ def _demand(
     for name, many in asked.items():
         raise ValueError(f"`{name}` must not be given with `atol`, which decides how many. Got {many}.")
     diameter = given.get("diameter", 1.0 if facts is None else 2.0 * facts.radius)
-    curvature = given.get("smoothness", 1.0) * diameter**2
+    curvature = given.get("smoothness", 1.0) * diameter * diameter
+    blamed = next((name for name in ("smoothness", "diameter") if name in given), "atoms")
+    rule = "such that smoothness * diameter^2 is between 1e-150 and 1e150; scale the problem"
+    require(1e-150 <= curvature <= LARGEST, blamed, rule, f"{curvature:g} of it")
     first = given.get("first", 0.5 * curvature)
     return Demand(atol=_positive(atol, "atol"), curvature=curvature, first=first)
+
+
+def _count(value: int, name: str, *, low: int) -> int:
+    """Return a number of things, of which no machine holds 2^62."""
+    out = count(value, name, low=low)
+    require(out <= 2**62, name, "an integer <= 2^62", f"one of {out.bit_length()} bits")
+    return out
 
 
 def _positive(value: float, name: str) -> float:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple, final
 
 from wolfhound import theory
 from wolfhound.theory import Regime
+from wolfhound.validate import require
 
 SPACES = (0.0, 0.1, 0.2, 0.5, 1.0)
 """rho_u at which the curve of space and time is shown: space n^(1 + rho_u)."""
@@ -20,7 +22,7 @@ PROVED, UNPROVED = 2, 4
 """Queries of a target in `minimize_many`, with an exact oracle and with one that proves nothing but
 finds the best; benchmarks/claim_plan.py measures them."""
 
-_DOMAIN = 2.0  # diameter of the unit sphere, on which queries lie
+_DOMAIN = 2  # diameter of the unit sphere, on which queries lie
 
 
 class Exponent(NamedTuple):
@@ -142,14 +144,15 @@ class Demand:
         """Queries with answers of this gap ratio; inf if they are of no use."""
         if ratio <= 0.0:
             return math.inf
+        share = Fraction(ratio)
         if self.picks is not None:
-            return float(math.ceil(self.picks / (2.0 * ratio - 1.0))) if ratio > 0.5 else math.inf
+            return _ceil(self.picks / (2 * share - 1)) if ratio > 0.5 else math.inf
         if self.targets is not None:
-            return float(math.ceil(self.targets * (PROVED if ratio == 1.0 else UNPROVED / (ratio * ratio))))
+            return _ceil(self.targets * (Fraction(PROVED) if ratio == 1.0 else UNPROVED / share**2))
         if self.atol is None:
-            return float(math.ceil(self.queries / (ratio * ratio)))
+            return _ceil(self.queries / share**2)
         steps = theory.steps(self.atol, c=ratio, curvature=self.curvature, first=self.first)
-        return float(max(1, steps))
+        return _ceil(Fraction(max(1, steps)))
 
     @property
     def last_tau(self) -> float | None:
@@ -192,11 +195,20 @@ class Copies:
         if demand.atol is None:
             return cls(fixed=fixed)
         # In the units of the index: a gap is at most |q| D, and |q| at most beta D.
-        error = theory.additive_error(demand.atol, c=ratio) / demand.curvature
-        cells = math.ceil(_DOMAIN / theory.lattice_side(error, d, c=ratio))
+        error = min(1.0, theory.additive_error(demand.atol, c=ratio) / demand.curvature)
+        side = theory.lattice_side(error, d, c=ratio)
+        require(side > 0.0, "atol", "large enough for a lattice that float64 can tell from 0", demand.atol)
         return cls(
             fixed=fixed,
-            lattice=theory.copies(cells**d, delta),
-            union=theory.copies(n * math.ceil(d * _DOMAIN / error) ** d, delta),
+            lattice=theory.copies(1, delta, cells=math.ceil(_DOMAIN / Fraction(side)), dim=d),
+            union=theory.copies(n, delta, cells=math.ceil(d * _DOMAIN / Fraction(error)), dim=d),
             printed=theory.copies_printed(n, d, error, _DOMAIN, delta),
         )
+
+
+def _ceil(value: Fraction) -> float:
+    """Return the next whole number; inf where float64 has none."""
+    try:
+        return float(math.ceil(value))
+    except OverflowError:
+        return math.inf

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -117,9 +118,11 @@ def policy_steps(
     within(least, "least", "(0, 1]")
     for name, value in (("span", span), ("largest", largest), ("curvature", curvature), ("error", error)):
         require(number(value, name, low=0.0) < math.inf, name, "finite", value)
-    left = c * number(eps, "eps", low=0.0) - error * math.sqrt(count(states, "states", low=1))
-    require(left > 0.0, "eps", "> error sqrt(states) / c", eps)
-    return math.ceil(2.0 * max(largest, curvature) * span / (least * left**2))
+    most = within(eps, "eps", "[0, inf)")
+    root = Fraction(math.isqrt(count(states, "states", low=1) << 106), 1 << 53)  # of any number of states
+    left = Fraction(c) * Fraction(most) - Fraction(error) * root
+    require(left > 0, "eps", "> error sqrt(states) / c", eps)
+    return math.ceil(2 * Fraction(max(largest, curvature)) * Fraction(span) / (Fraction(least) * left**2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -200,5 +203,5 @@ def policy_plan(acmdp: ACMDP, *, c: float, eps: float, delta: float) -> PolicyPl
         side=side,
         steps=steps,
         copies=theory.copies(steps * acmdp.states, delta),
-        lattice=theory.copies(math.ceil(_WIDTH / side) ** acmdp.dim, delta),
+        lattice=theory.copies(1, delta, cells=math.ceil(_WIDTH / side), dim=acmdp.dim),
     )
