@@ -133,8 +133,13 @@ class Point:
 
     Attributes
     ----------
-    value_error, grad_error : float
-        Proved bounds on the rounding of `value` and (2-norm) of `grad`.
+    value_error : float
+        Proved bound on the rounding of `value`.
+    grad_error, sag : float
+        Where f is convex, ``value - value_error - sag + <grad, y - x> - grad_error |y - x|`` is
+        proved to be at most f(y) for all y; else `grad_error` bounds the rounding of `grad`
+        (2-norm). `sag` is how far the tangent lies below f at x, where rounding blurs f's own:
+        it is then one of a function below f.
     excess : float
         At least 2 (f(x) - min f over R^d) for quadratic f, else inf.
     cache : array, optional
@@ -146,6 +151,7 @@ class Point:
     grad: Vector
     value_error: float = 0.0
     grad_error: float = 0.0
+    sag: float = 0.0
     excess: float = math.inf
     cache: Vector | None = None
 
@@ -357,7 +363,7 @@ class Progress(Protocol):
 
     @property
     def slack(self) -> float:
-        """Rounding part of the last certificate; inf before the first."""
+        """Proved bound on the rounding in f and in the certificate at this point; inf before there is one."""
 
     @property
     def kind(self) -> str:
