@@ -137,9 +137,11 @@ class Point:
         Proved bound on the rounding of `value`.
     grad_error, sag : float
         Where f is convex, ``value - value_error - sag + <grad, y - x> - grad_error |y - x|`` is
-        proved to be at most f(y) for all y; else `grad_error` bounds the rounding of `grad`
-        (2-norm). `sag` is how far the tangent lies below f at x, where rounding blurs f's own:
-        it is then one of a function below f.
+        proved to be at most f(y) for all y (`sag`: it is the tangent of a function below f, or at
+        a point beside x); else `grad_error` bounds the rounding of `grad` (2-norm).
+    turn : float
+        Proved bound (2-norm) on how far the gradient turns between x, as rounded on the way to `grad`,
+        and the hull point that it stands for: no gap can be told more exactly than this allows.
     excess : float
         At least 2 (f(x) - min f over R^d) for quadratic f, else inf.
     cache : array, optional
@@ -152,6 +154,7 @@ class Point:
     value_error: float = 0.0
     grad_error: float = 0.0
     sag: float = 0.0
+    turn: float = 0.0
     excess: float = math.inf
     cache: Vector | None = None
 

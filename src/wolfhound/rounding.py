@@ -53,8 +53,8 @@ WORN = 8.0
 """How many times the rounding of its certificate a gap may be that rounding alone keeps open."""
 
 
-WORTH = 1e-6
-"""Largest such gap beside what is at stake; where rounding is larger, the answer is not good."""
+WORTH = 1e-4
+"""Largest such gap beside what is at stake: enough for functions in float32, and no more."""
 
 _NOTHING = 2.0**-960
 """Gaps up to this are underflow."""

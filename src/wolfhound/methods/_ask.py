@@ -116,6 +116,7 @@ class Asker:
         self._still: Point | None = None
         self._last: Point | None = None
         self._certified: Point | None = None
+        self._blur = math.inf
         self.passes = 0.0 if start is None else start.passes
         self.scored = 0 if start is None else start.scored
         self.ratio = math.nan
@@ -201,6 +202,7 @@ class Asker:
             rounding += 2.0 * point.grad_error * radius
         self.slack = 2.0 * (point.value_error + rounding) + point.sag + 4.0 * UNIT * abs(point.value)
         self._certified, self._rounding = point, max(self._rounding, self.slack)
+        self._blur = self.slack + 2.0 * point.turn * radius
         if self.objective.convex:
             cut = cutgap(max(gap + rounding, 0.0), point.excess)
             proved = point.value - point.value_error - point.sag - cut
@@ -209,6 +211,10 @@ class Asker:
                 self.lower, self._proof = proved, point.x
         elif gap + rounding <= max(self.goal, 2.0 * self.slack):
             self._still = point
+
+    def blur(self, point: Point) -> float:
+        """Proved rounding of f, its gradient and its certificate at a point; inf where there is no certificate."""
+        return self._blur if point is self._certified else math.inf
 
     def stationary(self, point: Point) -> bool:
         """Whether f is not convex, and no atom was proved to promise more than the goal here."""
@@ -254,7 +260,7 @@ class Asker:
             passes=self.passes,
             scored=self.scored,
             ratio=self.ratio,
-            slack=self.slack if point is self._certified else math.inf,
+            slack=self.blur(point),
             kind=kind,
             hit=hit,
             end=end,

@@ -134,7 +134,7 @@ class FullyCorrective:
                 pool.add(hits.ids[0, found], hits.rows, hits.slots[0, found])
             yield show(steps, point, kind="pass", hit=int(hits.ids[0, 0]))
             flat = progress.flat(point, _left(ask, point, hits))
-            if flat >= FLAT or (flat and is_rounding(point.upper - ask.lower, ask.slack)):
+            if flat >= FLAT or (flat and is_rounding(point.upper - ask.lower, ask.blur(point))):
                 return
             self._trim(pool, inner, point)
 

@@ -30,9 +30,10 @@ class LinearObjective(PlainObjective, abc.ABC):
     Error analysis. The computed image has |z - A x| <= e = gamma_d |A|_F |x| in
     the 2-norm. With u the slope of f in z, and B (c `_bend`) its Lipschitz
     constant, f(x) differs from f computed from z by at most |u| e + B e^2 / 2,
-    and the slope by B e; but the tangent at z is as good a lower bound as the one at
-    A x, and lies at most |u| e below it at x, so that B e counts only where a gap is cut
-    by `excess`. Evaluating a loss (>= 0) or its slope, with the rounding
+    and the slope by B e; but the tangent at z is as good a lower bound as the one at A x, and
+    lies at most |u| e below it at x. Where a gap is cut by N, which bounds |P u|^2 (P projects on
+    the range of A), a move w in that range has |z + w - A x| >= |w| - e: that costs at most
+    sqrt(N) e more. Evaluating a loss (>= 0) or its slope, with the rounding
     of z - b, costs fewer than `ELEMENTWISE` units relative to each; sums gamma_m.
 
     Parameters
@@ -156,15 +157,16 @@ class LinearObjective(PlainObjective, abc.ABC):
         steepest = self._scale * math.sqrt(m) * self._steepest
         rise = min(size + 0.5 * bend * reach, steepest) if blunt is self else steepest
         grad_error = SAFE * (self._size * (lost * size + m * TINY) + d * m * TINY)
-        turn = SAFE * self._size * min(bend * error, 2.0 * steepest)
-        excess = self._excess(z, error, grad, grad_error + turn)
+        bent = SAFE * self._size * min(bend * error, 2.0 * steepest)
+        excess = self._excess(z, error, grad, grad_error + bent)
         return Point(
             x=x,
             value=value,
             grad=grad,
             value_error=SAFE * (lost * value + reach * rise + m * TINY),
-            grad_error=grad_error if math.isinf(excess) else grad_error + turn,
-            sag=sag,
+            grad_error=grad_error,
+            sag=sag + (0.0 if math.isinf(excess) else SAFE * error * math.sqrt(excess)),
+            turn=SAFE * self._size * min(blunt._scale * blunt._bend * reach, 2.0 * steepest),
             excess=excess,
             cache=image,
         )
