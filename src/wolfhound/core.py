@@ -279,7 +279,12 @@ class StepSize(Protocol):
 
 
 class Status(enum.Enum):
-    """Why a run ended; the value is the sentence shown to the user."""
+    """Why a run ended; the value is the sentence shown to the user.
+
+    ROUNDING is a claim, too: at the point that is returned no step improves f any more, and the gap is at
+    most 8 times the proved rounding of f, its gradient and the certificate there, and at most 1e-4 of
+    what is at stake, how much f varies or its size. Otherwise it is STALLED.
+    """
 
     GAP_REACHED = "the proved gap is at most the goal"
     ROUNDING = "the gap is as small as rounding allows; the goal is smaller"

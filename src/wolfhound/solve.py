@@ -28,7 +28,20 @@ from wolfhound._given import (
 )
 from wolfhound.atoms import Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.checkpoint import Keeper
-from wolfhound.core import INNER, Atoms, AtomsLike, Method, Objective, Oracle, Progress, Start, State, Status
+from wolfhound.core import (
+    INNER,
+    Atoms,
+    AtomsLike,
+    Ids,
+    Method,
+    Objective,
+    Oracle,
+    Progress,
+    Start,
+    State,
+    Status,
+    Vector,
+)
 from wolfhound.few import solve_few
 from wolfhound.methods._begin import find_scale, try_starts
 from wolfhound.methods.fully_corrective import FullyCorrective
@@ -99,7 +112,7 @@ def drive(
     *,
     goal: float,
     limits: Limits,
-    stake: float = math.inf,
+    stake: float = 0.0,
     callback: Callable[[P], bool | None] | None = None,
     began: float | None = None,
     keep: Callable[[Outcome[P]], None] | None = None,
@@ -117,8 +130,8 @@ def drive(
     limits
         When to give up.
     stake
-        How much f varies: a gap that rounding keeps open counts as a success only if it is small
-        beside this, or beside f.
+        How much f varies, 0 if not at all: a gap that rounding keeps open is a success only if it is
+        small beside this, or beside f.
     callback
         Called with every state; True stops the run.
     began
@@ -326,23 +339,26 @@ def minimize(
             return _result(few._asdict() | {"status": Status.GAP_REACHED}, source, names, what)
         begun = method.begin(objective, drawn, chance.generator)
         scale = find_scale(objective, begun)
-        goal = max(atol, rtol * scale if rtol > 0.0 else 0.0)
-    # Where all atoms are the same to f, nothing is at stake: what is left is rounding.
-    stake = scale if scale > 0.0 else math.inf
-    starts = [begun]
-    if warm is not None:
-        ids, weights, t = warm
-        starts = [replace(begun, ids=ids, weights=weights, rows=finite_rows(oracle.atoms, ids), t=t), begun]
-    starts[0] = keeper.restart(starts[0])
-    states = try_starts(method, objective, oracle, starts, goal=goal, stake=stake, rng=chance.generator)
+        goal = max(atol, rtol * scale)
+    first, *others = _starts(begun, warm, oracle.atoms)
+    starts = (keeper.restart(first), *others)
+    states = try_starts(method, objective, oracle, starts, goal=goal, stake=scale, rng=chance.generator)
 
     def finish(run: Outcome[State]) -> Result:
         return _result(_describe(run, goal), source, names, what)
 
     limits, began = limits.after(keeper.steps, keeper.seconds), began - keeper.seconds
     keep = keeper.keep(finish)
-    run = drive(states, goal=goal, limits=limits, stake=stake, callback=callback, began=began, keep=keep)
+    run = drive(states, goal=goal, limits=limits, stake=scale, callback=callback, began=began, keep=keep)
     return keeper.end(run, finish)
+
+
+def _starts(begun: Start, warm: tuple[Ids, Vector, int] | None, atoms: Atoms) -> list[Start]:
+    """A cold start, after the warm one if there is one."""
+    if warm is None:
+        return [begun]
+    ids, weights, t = warm
+    return [replace(begun, ids=ids, weights=weights, rows=finite_rows(atoms, ids), t=t), begun]
 
 
 def _name(method: Method) -> str:

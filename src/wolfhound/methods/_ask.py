@@ -213,7 +213,7 @@ class Asker:
             self._still = point
 
     def blur(self, point: Point) -> float:
-        """Proved rounding of f, its gradient and its certificate at a point; inf where there is no certificate."""
+        """Proved rounding of f, its gradient and its certificate at a point; inf if that has none."""
         return self._blur if point is self._certified else math.inf
 
     def stationary(self, point: Point) -> bool:

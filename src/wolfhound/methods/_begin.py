@@ -1,4 +1,4 @@
-"""Where a method begins: at the best atom of the pool, a random mixture, or a warm start; and on what scale."""
+"""Where a method begins: at the best atom of the pool, a random mixture or a warm start; on what scale."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -102,6 +102,14 @@ def find_scale(objective: Objective, start: Start) -> float:
     return scale
 
 
+def _follow(start: Start, last: State | None) -> Start:
+    """Take over counters and proof of the run that has ended here."""
+    if last is None:
+        return start
+    counters = {"t": last.t, "passes": last.passes, "scored": last.scored}
+    return replace(start, lower=last.lower, proof=last.proof, **counters)
+
+
 def try_starts(
     method: Method,
     objective: Objective,
@@ -122,18 +130,17 @@ def try_starts(
     starts
         Tried in turn; those before the last only if f is finite there.
     stake
-        See `wolfhound.rounding.is_rounding`.
+        See `wolfhound.rounding.ends_in_rounding`.
     """
     last: State | None = None
-    for left, start in zip(range(len(starts) - 1, -1, -1), starts, strict=True):
-        if left and not np.isfinite(objective.values((start.weights @ start.rows)[None])).all():
+    for start in starts:
+        x = start.weights @ start.rows.astype(np.float64)
+        if start is not starts[-1] and not np.isfinite(objective.values(x[None])).all():
             continue
-        if last is not None:
-            known = {"lower": last.lower, "proof": last.proof}
-            start = replace(start, t=last.t, passes=last.passes, scored=last.scored, **known)
         best: State | None = None
-        for last in method.states(objective, oracle, start, goal=goal, rng=rng):
-            best = last if best is None or (last.kind != INNER and last.value <= best.value) else best
-            yield last
+        for state in method.states(objective, oracle, _follow(start, last), goal=goal, rng=rng):
+            best = state if best is None or (state.kind != INNER and state.value <= best.value) else best
+            last = state
+            yield state
         if best is None or last is None or ends_in_rounding(best, last.lower, stake):
             return
