@@ -106,8 +106,8 @@ def _follow(start: Start, last: State | None) -> Start:
     """Take over counters and proof of the run that has ended here."""
     if last is None:
         return start
-    counters = {"t": last.t, "passes": last.passes, "scored": last.scored}
-    return replace(start, lower=last.lower, proof=last.proof, **counters)
+    known = replace(start, lower=last.lower, proof=last.proof)
+    return replace(known, t=last.t, passes=last.passes, scored=last.scored)
 
 
 def try_starts(
@@ -132,15 +132,18 @@ def try_starts(
     stake
         See `wolfhound.rounding.ends_in_rounding`.
     """
+    best: State | None = None
     last: State | None = None
     for start in starts:
         x = start.weights @ start.rows.astype(np.float64)
         if start is not starts[-1] and not np.isfinite(objective.values(x[None])).all():
             continue
-        best: State | None = None
+        proved = -math.inf if last is None else last.lower
         for state in method.states(objective, oracle, _follow(start, last), goal=goal, rng=rng):
             best = state if best is None or (state.kind != INNER and state.value <= best.value) else best
-            last = state
-            yield state
+            # What was proved stays so, also before the method has proved it again.
+            held = min(proved, best.value)
+            last = replace(state, lower=held) if held > state.lower else state
+            yield last
         if best is None or last is None or ends_in_rounding(best, last.lower, stake):
             return
