@@ -58,7 +58,8 @@ def state(t: int, value: float, lower: float = 0.0, **more: Any) -> State:
 
 def run(states: Iterator[State] | list[State], *, goal: float = 0.0, **more: Any) -> Outcome[State]:
     callback = more.pop("callback", None)
-    return drive(iter(states), goal=goal, limits=Limits(**more), callback=callback)
+    stake = more.pop("stake", 0.0)
+    return drive(iter(states), goal=goal, limits=Limits(**more), stake=stake, callback=callback)
 
 
 def falling(values: int = 5, **more: Any) -> list[State]:
@@ -84,6 +85,8 @@ def interrupted(error: BaseException) -> Iterator[State]:
         (falling(), {}, Status.STALLED, 5),
         (falling(slack=0.125), {}, Status.ROUNDING, 5),
         (falling(slack=0.12), {}, Status.STALLED, 5),
+        (falling(slack=0.125), {"stake": 1e4}, Status.ROUNDING, 5),
+        (falling(slack=0.125), {"stake": 0.9e4}, Status.STALLED, 5),
         ([state(0, 1.0, slack=0.1), state(1, 9.0, slack=9.0)], {}, Status.STALLED, 2),
         ([state(0, 1.0, slack=0.2), state(1, 9.0, slack=0.1)], {}, Status.ROUNDING, 2),
         ([state(0, 1.0), state(1, 1.0, end=Status.FINISHED)], {}, Status.FINISHED, 2),

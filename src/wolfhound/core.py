@@ -133,8 +133,15 @@ class Point:
 
     Attributes
     ----------
-    value_error, grad_error : float
-        Proved bounds on the rounding of `value` and (2-norm) of `grad`.
+    value_error : float
+        Proved bound on the rounding of `value`.
+    grad_error, sag : float
+        Where f is convex, ``value - value_error - sag + <grad, y - x> - grad_error |y - x|`` is
+        proved to be at most f(y) for all y (`sag`: it is the tangent of a function below f, or at
+        a point beside x); else `grad_error` bounds the rounding of `grad` (2-norm).
+    turn : float
+        Proved bound (2-norm) on how far the gradient turns between x, as rounded on the way to `grad`,
+        and the hull point that it stands for: no gap can be told more exactly than this allows.
     excess : float
         At least 2 (f(x) - min f over R^d) for quadratic f, else inf.
     cache : array, optional
@@ -146,6 +153,8 @@ class Point:
     grad: Vector
     value_error: float = 0.0
     grad_error: float = 0.0
+    sag: float = 0.0
+    turn: float = 0.0
     excess: float = math.inf
     cache: Vector | None = None
 
@@ -253,7 +262,12 @@ class StepSize(Protocol):
 
 
 class Status(enum.Enum):
-    """Why a run ended; the value is the sentence shown to the user."""
+    """Why a run ended; the value is the sentence shown to the user.
+
+    ROUNDING is a claim, too: at the point that is returned no step improves f any more, and the gap is at
+    most 8 times the proved rounding of f, its gradient and the certificate there, and at most 1e-4 of
+    what is at stake, how much f varies or its size. Otherwise it is STALLED.
+    """
 
     GAP_REACHED = "the proved gap is at most the goal"
     ROUNDING = "the gap is as small as rounding allows; the goal is smaller"
@@ -340,7 +354,7 @@ class Progress(Protocol):
 
     @property
     def slack(self) -> float:
-        """Rounding part of the last certificate; inf before the first."""
+        """Proved bound on the rounding in f and in the certificate at this point; inf before there is one."""
 
     @property
     def kind(self) -> str:

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from wolfhound.core import Matrix, Vector
+from wolfhound.core import Matrix, Progress, Vector
 
 UNIT = 2.0**-53
 """Unit roundoff of float64."""
@@ -47,6 +47,50 @@ def norm(vector: Matrix) -> float:
         return top
     scaled = vector / top
     return top * math.sqrt(float(np.vdot(scaled, scaled)))
+
+
+WORN = 8.0
+"""How many times the rounding of its certificate a gap may be that rounding alone keeps open."""
+
+
+WORTH = 1e-4
+"""Largest such gap beside what is at stake: enough for functions in float32, and no more."""
+
+_NOTHING = 2.0**-960
+"""Gaps up to this are underflow."""
+
+
+def is_rounding(gap: float, slack: float, stake: float = math.inf) -> bool:
+    """Whether a proved gap is as small as rounding allows: the claim of `Status.ROUNDING`.
+
+    Parameters
+    ----------
+    gap
+        Proved, where no step improves f any more.
+    slack
+        Proved bound on the rounding in it, of f and of the certificate at the same point; inf if
+        unknown.
+    stake
+        How much f varies, or its size. A bound on rounding may be loose: a gap that is not
+        small beside this is no success, whatever its reason.
+
+    Examples
+    --------
+    >>> is_rounding(7e-16, 1e-16), is_rounding(1e-9, 1e-16), is_rounding(1.0, np.inf)
+    (True, False, False)
+    >>> is_rounding(0.5, 0.1, stake=2.0)
+    False
+    """
+    return gap <= WORN * slack < math.inf and gap <= max(WORTH * stake, _NOTHING)
+
+
+def ends_in_rounding(best: Progress, lower: float, stake: float) -> bool:
+    """Whether a run that no step improves any more, with this best state, ends in `Status.ROUNDING`.
+
+    A stake of 0 says that all atoms are the same to f: what is left is rounding.
+    """
+    stake = max(stake, abs(best.value)) if stake > 0.0 else math.inf
+    return is_rounding(best.value - lower, best.slack, stake)
 
 
 # ---------------------------------------------------------------- bounds that are proved

@@ -28,11 +28,26 @@ from wolfhound._given import (
 )
 from wolfhound.atoms import Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.checkpoint import Keeper
-from wolfhound.core import INNER, Atoms, AtomsLike, Method, Objective, Oracle, Progress, Start, State, Status
+from wolfhound.core import (
+    INNER,
+    Atoms,
+    AtomsLike,
+    Ids,
+    Method,
+    Objective,
+    Oracle,
+    Progress,
+    Start,
+    State,
+    Status,
+    Vector,
+)
+from wolfhound.methods._begin import find_scale, try_starts
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan
 from wolfhound.pulse import Cut, on_pulse
 from wolfhound.result import Result, Trace, TraceRow
+from wolfhound.rounding import ends_in_rounding
 from wolfhound.stopwatch import time_solving
 from wolfhound.threads import one_blas_thread
 
@@ -40,9 +55,6 @@ P = TypeVar("P", bound=Progress)
 
 POOL = 1300
 """Least number of random atoms read before the first step."""
-
-SAMPLE = 64
-"""Atoms whose values of f give the scale of rtol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +109,7 @@ def drive(
     *,
     goal: float,
     limits: Limits,
+    stake: float = 0.0,
     callback: Callable[[P], bool | None] | None = None,
     began: float | None = None,
     keep: Callable[[Outcome[P]], None] | None = None,
@@ -113,6 +126,9 @@ def drive(
         Wanted absolute gap.
     limits
         When to give up.
+    stake
+        How much f varies, 0 if not at all: a gap that rounding keeps open is a success only if it is
+        small beside this, or beside f.
     callback
         Called with every state; True stops the run.
     began
@@ -120,7 +136,7 @@ def drive(
     keep
         Called between states with what was seen so far, INTERRUPTED.
     """
-    log: _Log[P] = _Log(time.perf_counter() if began is None else began, limits)
+    log: _Log[P] = _Log(time.perf_counter() if began is None else began, limits, stake)
     status = None
     try:
         with one_blas_thread(), on_pulse(log.watch):
@@ -150,8 +166,9 @@ def _next(states: Iterator[P], log: _Log[P]) -> P | Status | None:
 class _Log(Generic[P]):
     """The states so far, and when to stop."""
 
-    def __init__(self, began: float, limits: Limits) -> None:
+    def __init__(self, began: float, limits: Limits, stake: float) -> None:
         self.rows: list[TraceRow] = []
+        self._stake = stake
         self._began, self._limits, self._stopped = began, limits, False
         self._last: P | None = None
         self._best: P | None = None
@@ -194,8 +211,8 @@ class _Log(Generic[P]):
             raise RuntimeError("the method yielded no state")
         if status is None:
             # Rounding at the last point says nothing of a better one before.
-            gap = self._best.value - self._last.lower
-            status = Status.ROUNDING if gap <= 8.0 * self._best.slack < math.inf else Status.STALLED
+            rounding = ends_in_rounding(self._best, self._last.lower, self._stake)
+            status = Status.ROUNDING if rounding else Status.STALLED
         # A point is known to be stationary where that was proved, not where f is least.
         best = self._last if status is Status.STATIONARY else self._best
         seconds = time.perf_counter() - self._began
@@ -246,7 +263,8 @@ def minimize(
     names : n strings, optional
         The result carries those of its active atoms.
     start : Result or (ids, weights), optional
-        Warm start. Its lower bound is not taken over.
+        Warm start. Its lower bound is not taken over. Where the run ends there without a proof, or f is
+        not finite there, it goes on from a cold start: the better of both is returned.
     callback
         Called with every `State`; returning True stops.
     checkpoint : path, optional
@@ -311,19 +329,27 @@ def minimize(
     with one_blas_thread():
         drawn = _pool(oracle.atoms, banned, least, chance)
         begun = method.begin(objective, drawn, chance.generator)
-        goal = max(atol, rtol * _scale(objective, begun) if rtol > 0.0 else 0.0)
-    if warm is not None:
-        ids, weights, t = warm
-        begun = replace(begun, ids=ids, weights=weights, rows=finite_rows(oracle.atoms, ids), t=t)
+        scale = find_scale(objective, begun)
+        goal = max(atol, rtol * scale)
+    first, *others = _starts(begun, warm, oracle.atoms)
+    starts = (keeper.restart(first), *others)
+    states = try_starts(method, objective, oracle, starts, goal=goal, stake=scale, rng=chance.generator)
 
     def finish(run: Outcome[State]) -> Result:
         return _result(_describe(run, goal), source, names, what)
 
-    states = method.states(objective, oracle, keeper.restart(begun), goal=goal, rng=chance.generator)
     limits, began = limits.after(keeper.steps, keeper.seconds), began - keeper.seconds
     keep = keeper.keep(finish)
-    run = drive(states, goal=goal, limits=limits, callback=callback, began=began, keep=keep)
+    run = drive(states, goal=goal, limits=limits, stake=scale, callback=callback, began=began, keep=keep)
     return keeper.end(run, finish)
+
+
+def _starts(begun: Start, warm: tuple[Ids, Vector, int] | None, atoms: Atoms) -> list[Start]:
+    """A cold start, after the warm one if there is one."""
+    if warm is None:
+        return [begun]
+    ids, weights, t = warm
+    return [replace(begun, ids=ids, weights=weights, rows=finite_rows(atoms, ids), t=t), begun]
 
 
 def _name(method: Method) -> str:
@@ -346,20 +372,6 @@ def _pool(atoms: Atoms, exclude: NDArray[np.int64], least: int, chance: Chance) 
     validate.require(len(ids) > 0, "exclude", "fewer than all atoms", f"{len(exclude)} of {n}")
     rows = finite_rows(atoms, ids)
     return Start(ids=ids[:0], weights=np.empty(0), rows=rows[:0], pool_ids=ids, pool=rows, exclude=exclude)
-
-
-def _scale(objective: Objective, start: Start) -> float:
-    """What rtol is relative to: no pass, and never from a warm start."""
-    point = objective.at(start.weights @ start.rows.astype(np.float64))
-    scale = 0.0
-    if math.isfinite(point.value):
-        gaps = point.grad @ point.x - start.pool.astype(np.float64) @ point.grad
-        scale = float(gaps.max())
-    values = objective.values(start.pool[:SAMPLE])
-    values = values[np.isfinite(values)]
-    if len(values):
-        scale = max(scale, float(np.median(values) - values.min()))
-    return max(scale, 0.0)
 
 
 def _describe(run: Outcome[State], goal: float) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def logistic(rng: Rng, rows: Array) -> Problem:
 def huber(rng: Rng, rows: Array) -> Problem:
     """Mean Huber loss."""
     design, response = _regression(rng, rows)
-    delta = float(10.0 ** rng.uniform(-3.0, 3.0))
+    delta = float(10.0 ** rng.uniform(*pick(rng, (-3.0, 3.0), (-12.0, -3.0))))
     return Problem(
         "Huber",
         Huber(design, response, delta=delta),

@@ -59,7 +59,8 @@ def shape(rng: Rng, n: int, d: int) -> tuple[str, Array]:
         "clustered": lambda: rows[some] + 1e-9 * rows,
         "almost equal": lambda: rows[:1] + 2.0**-50 * rng.integers(-4, 5, (n, d)),
         "all the same": lambda: np.repeat(rows[:1], n, axis=0),
-        "far away": lambda: rows + 1e6,
+        "far away": lambda: rows + 10.0 ** rng.uniform(4.0, 8.0),
+        "mixed units": lambda: rows * 10.0 ** rng.uniform(-8.0, 8.0, d),
         "thin": lambda: rows * np.logspace(0.0, -12.0, d),
         "heavy tails": lambda: rng.standard_cauchy((n, d)),
         "corners": lambda: np.eye(d)[rng.integers(0, d, n)],
@@ -80,6 +81,8 @@ def likelihoods(rng: Rng, n: int, d: int) -> tuple[str, Array]:
         "faint": lambda: 10.0 ** -rng.uniform(0.0, 30.0, (n, d)),
         "sparse": lambda: rng.random((n, d)) * (rng.random((n, d)) < 0.5),
         "one spike": lambda: _spiked(rng, n, d),
+        "zeros and ones": lambda: (rng.random((n, d)) < 0.5).astype(np.float64),
+        "mixed units": lambda: rng.random((n, d)) * 10.0 ** rng.uniform(-8.0, 8.0, d),
         "same": lambda: np.repeat(rng.random((1, d)), n, axis=0),
     }
     name = "one spike" if n == MANY else str(rng.choice(sorted(kinds)))
@@ -190,6 +193,21 @@ def draw_banned(rng: Rng, rows: Array) -> Array:
     column = rows[:, int(rng.integers(rows.shape[1]))]
     best = np.flatnonzero(column >= np.quantile(column, rng.uniform(0.5, 1.0), method="nearest"))
     return best[: n - 1]
+
+
+def draw_start(rng: Rng, rows: Array, banned: Array, values: Array) -> tuple[Array, Array] | None:
+    """Return a warm start: none, the worst atom, any atom, or a mixture of some, with weights of 0, too."""
+    allowed = np.setdiff1d(np.arange(len(rows)), banned)
+    if len(allowed) == 0 or rng.random() < 0.5:
+        return None
+    some = rng.permutation(allowed)[: int(rng.integers(1, 5))]
+    weights = rng.dirichlet(np.full(len(some), 0.3)) * (rng.random(len(some)) < 0.7)
+    kinds: dict[str, Callable[[], tuple[Array, Array]]] = {
+        "worst": lambda: (allowed[np.argmax(values[allowed])][None], np.ones(1)),
+        "any": lambda: (some[:1], np.ones(1)),
+        "mixture": lambda: (some, weights / weights.sum() if weights.sum() > 0.0 else np.eye(len(some))[0]),
+    }
+    return kinds[str(rng.choice(sorted(kinds)))]()
 
 
 def draw_queries(rng: Rng, rows: Array, m: int) -> Array:

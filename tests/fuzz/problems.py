@@ -1,7 +1,8 @@
 """Hostile problems, solved by every method on every oracle and judged exactly.
 
 ``lower <= min f <= f(weights) <= value``, weights on the simplex, ids in range and
-distinct, GAP_REACHED and ROUNDING where they are true. A batch is one set of atoms.
+distinct, GAP_REACHED and ROUNDING where they are true, warm starts no worse than cold ones. A batch
+is one set of atoms.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -21,7 +22,7 @@ from tests.fuzz import cells, exact, hostile
 from tests.fuzz.supervise import Findings
 from wolfhound import Result, Status, minimize
 from wolfhound.core import Method, Oracle
-from wolfhound.rounding import UNIT
+from wolfhound.rounding import UNIT, WORTH
 from wolfhound.store import StoreError
 
 RTOLS = (1e-2, 1e-4, 1e-6, 1e-9, 1e-13, 0.0)
@@ -55,6 +56,7 @@ class Call(NamedTuple):
     steps: float
     banned: hostile.Array
     seed: int
+    start: tuple[hostile.Array, hostile.Array] | None = None
 
     def __call__(self) -> Result:
         """Solve."""
@@ -66,6 +68,7 @@ class Call(NamedTuple):
             max_steps=self.steps,
             exclude=self.banned,
             seed=self.seed,
+            start=self.start,
         )
 
 
@@ -116,17 +119,27 @@ def draw_calls(
                 problem = kind(rng, rows.values)
             except CLEAR:  # a target or a design that is refused: extreme, or it would be found below
                 continue
+            banned = hostile.draw_banned(rng, rows.values)
+            start = hostile.draw_start(rng, rows.values, banned, _try_values(problem, rows.values))
             yield Call(
-                label=f"{label}, {problem.name}, {how}",
+                label=f"{label}, {problem.name}, {how}{'' if start is None else ', warm'}",
                 cell=cells.cell(problem.name, how, oracle[0], rows.values.dtype),
                 problem=problem,
                 method=make(rng),
                 oracle=oracle[1],
                 rtol=float(rng.choice(RTOLS)),
                 steps=math.inf if how == "FullyCorrective" else float(rng.choice(STEPS)),
-                banned=hostile.draw_banned(rng, rows.values),
+                banned=banned,
                 seed=int(rng.integers(1 << 31)),
+                start=start,
             )
+
+
+def _try_values(problem: cells.Problem, rows: hostile.Array) -> hostile.Array:
+    """Values of f at the rows, infinite where they cannot be computed."""
+    with contextlib.suppress(*CLEAR), np.errstate(all="ignore"):
+        return np.nan_to_num(problem.objective.values(rows), nan=np.inf)
+    return np.full(len(rows), np.inf)
 
 
 def refuse(found: Findings, label: str, error: Exception, values: hostile.Array) -> None:
@@ -175,7 +188,45 @@ def judge_result(result: Result, call: Call, values: hostile.Array) -> list[str]
         wrong.append(f"GAP_REACHED with a gap of {result.gap} and a goal of {result.goal}")
     if result.status is Status.ROUNDING and result.gap > OPEN * size_of(result, call, values):
         wrong.append(f"ROUNDING with a gap of {result.gap}, value {result.value}, goal {result.goal}")
-    return wrong
+    if result.status is Status.ROUNDING:
+        missed = float(Fraction(result.value) - best_known(call, values, here))
+        if missed > WORTH * stake_of(result, call, values) + UNDERFLOW:
+            wrong.append(f"ROUNDING {missed} above the minimum, value {result.value}, goal {result.goal}")
+    return wrong + judge_warm(result, call, values)
+
+
+def judge_warm(result: Result, call: Call, values: hostile.Array) -> list[str]:
+    """Return whether a warm start without limits has ended worse than a cold one."""
+    if (
+        call.start is None
+        or math.isfinite(call.steps)
+        or result.status in (Status.STATIONARY, Status.NOT_FOUND)
+    ):
+        return []
+    try:
+        cold = call._replace(start=None)()
+    except CLEAR:
+        return []
+    room = cold.goal + TRUSTED * size_of(cold, call, values)
+    if result.value <= cold.value + room and (result.success or not cold.success):
+        return []
+    return [f"warm {result.status.name} {result.value!r}, cold {cold.status.name} {cold.value!r}"]
+
+
+def stake_of(result: Result, call: Call, values: hostile.Array) -> float:
+    """How large f is, and how much it varies over the atoms, by values and by slopes; inf if not at all."""
+    kept, f = np.delete(np.arange(len(values)), call.banned)[:64], call.problem.objective
+    rows = values[kept].astype(np.float64)
+    with np.errstate(all="ignore"):
+        found = _try_values(call.problem, rows)
+        points = [f.at(row) for row in [*rows, rows.mean(axis=0)]]
+        slopes = [(p.grad @ p.x - rows @ p.grad).max() for p in points if math.isfinite(p.value)]
+        radius = np.abs(rows).sum(axis=1).max()
+        blurs = [TRUSTED * np.abs(p.grad).max() * radius for p in points if math.isfinite(p.value)]
+    found = found[np.isfinite(found)]
+    varies = [slope for slope, blur in zip(slopes, blurs, strict=True) if slope > blur]
+    varies += [np.ptp(found)] if len(found) and np.ptp(found) > TRUSTED * np.abs(found).max() else []
+    return max(abs(result.value), *map(float, varies)) if varies else math.inf
 
 
 def judge_weights(result: Result, banned: hostile.Array, n: int) -> list[str]:

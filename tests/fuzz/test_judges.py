@@ -43,6 +43,7 @@ def test_a_right_answer_is_right() -> None:
         (lambda r: {"value": r.value * (1.0 - 1e-12)}, "> value"),
         (lambda r: {"goal": -1.0}, "GAP_REACHED"),
         (lambda r: {"status": Status.ROUNDING, "lower": 0.0}, "ROUNDING"),
+        (lambda r: {"status": Status.ROUNDING, "value": r.value * 1.01}, "above the minimum"),
         (lambda r: {"ids": np.where(np.arange(len(r.ids)) == 0, -1, r.ids)}, "in range"),
         (lambda r: {"ids": r.ids[[0] * len(r.ids)]}, "distinct"),
         (lambda r: {"weights": 2.0 * r.weights}, "sum to 1"),
@@ -54,6 +55,13 @@ def test_a_wrong_answer_is_found(change: Any, words: str) -> None:
     assert len(result.ids) > 1
     wrong = problems.judge_result(replace(result, **change(result)), CALL, ROWS)
     assert words in " ".join(wrong)
+
+
+def test_a_warm_start_that_ends_worse_is_found() -> None:
+    warm = CALL._replace(start=(np.array([0]), np.ones(1)))
+    worse = replace(warm(), status=Status.STALLED, value=2.0 * warm().value)
+    assert problems.judge_warm(warm(), warm, ROWS) == []
+    assert "warm STALLED" in problems.judge_warm(worse, warm, ROWS)[0]
 
 
 def test_an_excluded_atom_is_found() -> None:

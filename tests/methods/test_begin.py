@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -9,7 +10,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from tests.conformance.method import at_atom, origin, pool_of, problems
-from wolfhound.core import Matrix, Vector
+from wolfhound import Custom, MixtureLikelihood, Status, minimize
+from wolfhound.core import Matrix, Objective, Vector
 from wolfhound.methods._begin import best_atom
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.objectives.quadratic import SquaredDistance
@@ -69,3 +71,42 @@ def test_begin_ignores_nan() -> None:
 def test_begin_needs_a_pool() -> None:
     with pytest.raises(ValueError, match="`start` must be a start with ids or a pool"):
         best_atom(SquaredDistance(np.zeros(3)), origin(3))
+
+
+def log_likelihood(x: Vector) -> tuple[float, Vector]:
+    """As `MixtureLikelihood`, but a function of the caller: no weights of its own to begin at."""
+    with np.errstate(all="ignore"):
+        return -float(np.log(x).mean()), -1.0 / (len(x) * x)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("width", [0.15, 0.3])
+@pytest.mark.parametrize("f", [MixtureLikelihood(), Custom(log_likelihood, convex=True)])
+def test_a_warm_start_at_the_edge_ends_no_worse_than_a_cold_one(
+    f: Objective, width: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    rows = np.exp(-0.5 * ((rng.standard_normal((20, 1)) - rng.standard_normal(5)) / width) ** 2)
+    cold = minimize(f, rows)
+    for worst in np.argsort(rows.min(axis=1))[[0, 1, 10]]:
+        warm = minimize(f, rows, start=([int(worst)], [1.0]))
+        assert warm.success >= cold.success
+        assert warm.value <= cold.value + cold.goal + 1e-9 * abs(cold.value)
+
+
+def test_a_warm_start_outside_the_domain_is_a_cold_one() -> None:
+    rows = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [0.2, 0.2, 1.0]])
+    warm, cold = (minimize(MixtureLikelihood(), rows, start=s) for s in (([0, 1], [1.0, 0.0]), None))
+    assert warm.status is Status.GAP_REACHED
+    assert warm.value == cold.value
+
+
+def test_a_stalled_start_is_followed_by_the_next() -> None:
+    """Counters go on, and so does what was proved."""
+    rng = np.random.default_rng(0)
+    rows = np.exp(-0.5 * ((rng.standard_normal((20, 1)) - rng.standard_normal(5)) / 0.15) ** 2)
+    result = minimize(MixtureLikelihood(), rows, start=([int(rows.min(axis=1).argmin())], [1.0]))
+    assert result.status is Status.GAP_REACHED
+    assert np.all(np.diff(result.trace.passes) >= 0.0)
+    assert all(a <= b for a, b in itertools.pairwise(result.trace.lower[2:]))
+    assert list(result.trace.kind).count("start") == 2

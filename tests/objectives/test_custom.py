@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -25,6 +26,7 @@ from wolfhound import (
     minimize,
 )
 from wolfhound.core import Method, Vector
+from wolfhound.methods._ask import Contradiction
 
 X = np.array([1.0, -2.0, 3.0])
 
@@ -139,6 +141,43 @@ def test_a_value_below_the_lower_bound_is_an_error(
     f = Custom(value_and_grad, convex=True, **more)
     with pytest.raises(ValueError, match=r"below what its gradient elsewhere proves.*Custom.check"):
         minimize(f, rows, method=method, max_steps=1000, start=([0], [1.0]))
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        lambda away: 3.0 * away,
+        lambda away: -away,
+        lambda away: away * np.array([1.0, 1.0, 1.0, 1.0, -2.0]),
+        lambda away: away + np.array([2.0, -1.0, 0.5, 1.0, -2.0]),
+    ],
+)
+def test_the_numbers_of_a_contradiction_contradict(turn: Any) -> None:
+    said = [
+        _contradict(turn, method, seed)
+        for method in (FullyCorrective(), FrankWolfe(Away()))
+        for seed in range(20)
+    ]
+    pairs = re.findall(r"f is (\S+) at a point of the hull, below .*>= (\S+)\)", "\n".join(said))
+    assert len(pairs) == len([text for text in said if text]) >= 5
+    assert all(float(value) < float(bound) for value, bound in pairs)
+
+
+def _contradict(turn: Any, method: Method, seed: int) -> str:
+    """What a run with a wrong gradient says where it sees that."""
+    rng = np.random.default_rng(seed)
+    rows, target = rng.standard_normal((30, 5)), 3.0 * rng.standard_normal(5)
+    f = Custom(lambda x: (half_square(x - target)[0], turn(x - target)), convex=True)
+    try:
+        minimize(f, rows, method=method, max_steps=100)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_close_numbers_are_told_apart() -> None:
+    assert "f is 1.000000001 at" in Contradiction(1.000000001, 1.000000002, "min f").tell()
+    assert "f is 1 at" in Contradiction(1.0, 2.0, "min f").tell()
 
 
 def test_repr_says_trusted() -> None:

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import dataclasses
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from scipy.special import expit, huber
 from sklearn.metrics import log_loss
 
-from wolfhound import Huber, Logistic
+from tests.fuzz import exact
+from wolfhound import Huber, Logistic, minimize
 from wolfhound.core import Objective, Vector
 
 RNG = np.random.default_rng(0)
@@ -100,3 +103,47 @@ def test_wrong_lengths() -> None:
 
 def test_repr_is_short() -> None:
     assert repr(Huber(DESIGN, NOISE)) == "Huber(m=30, d=4)"
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-6, 1e-3, 1.0])
+@pytest.mark.parametrize("scale", [1.0, 1e7])
+def test_tangents_of_huber_are_below_it(delta: float, scale: float, seed: int) -> None:
+    """In rational numbers, however narrow the loss beside its residuals."""
+    rng = np.random.default_rng(seed)
+    design, x = scale * rng.standard_normal((6, 3)), rng.standard_normal(3)
+    # Some residuals are rounding, some are of the size of delta, some are large.
+    response = design @ x + np.array([0.0, 0.0, delta, -3.0 * delta, scale, -scale])
+    point = Huber(design, response, delta=delta).at(x)
+    for length in (1e-12, 1e-6, 1.0):
+        y = x + length * rng.standard_normal(3)
+        away = [Fraction(b) - Fraction(a) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+        rise = sum((Fraction(g) * a for g, a in zip(point.grad.tolist(), away, strict=True)), Fraction())
+        room = Fraction(
+            1.01 * point.grad_error * float(np.linalg.norm(y - x)) + point.value_error + point.sag
+        )
+        assert Fraction(point.value) + rise - room <= exact_huber(design, response, delta, y)
+    assert abs(Fraction(point.value) - exact_huber(design, response, delta, x)) <= Fraction(point.value_error)
+
+
+def exact_huber(design: Vector, response: Vector, delta: float, x: Vector) -> Fraction:
+    images = exact.images(design, exact.mix(x[None], np.ones(1)))
+    return exact.huber(images, response, delta).low
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("ratio", [1e-14, 1e-12, 1e-10, 1e-8])
+def test_a_narrow_huber_is_solved_as_the_linear_program_that_it_nearly_is(ratio: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, m, d, scale = 50, 3, 4, 1e7
+    rows = rng.standard_normal((n, d))
+    design, response = scale * rng.standard_normal((m, d)), scale * rng.standard_normal(m)
+    f = Huber(design, response, delta=ratio * scale)
+    result = minimize(f, rows)
+    images, aim, unit = design @ rows.T / scale, response / scale, np.eye(m)
+    bounds = np.block([[images, -unit], [-images, -unit]]), np.concatenate([aim, -aim])
+    costs, whole = np.repeat([0.0, 1.0], [n, m]), [np.repeat([1.0, 0.0], [n, m])]
+    shares = linprog(costs, *bounds, whole, [1.0]).x[:n]
+    known = f.at(shares / shares.sum() @ rows).value
+    assert result.success
+    assert result.value <= known + result.goal + 1e-9 * f.at(rows[0]).value

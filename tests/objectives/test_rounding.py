@@ -38,7 +38,7 @@ def _value_holds(point: Point, exact: Exact, x: np.ndarray[tuple[int], np.dtype[
 
 def _grad_holds(point: Point, exact: Exact) -> None:
     missed = exact(point.x.astype(np.longdouble))[1] - point.grad
-    assert np.sqrt((missed**2).sum()) <= point.grad_error
+    assert np.sqrt((missed**2).sum()) <= point.grad_error + point.turn
 
 
 def _check(objective: Objective, exact: Exact, x: Vector, drift: float, rng: np.random.Generator) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,17 +48,37 @@ def noise(point: Point) -> float:
     return point.value_error + 64.0 * UNIT * abs(point.value)
 
 
-def _crosses(here: Point, there: Point) -> bool:
-    """Whether f `there` lies clearly below its tangent `here`, which no convex f does."""
+class Contradiction(NamedTuple):
+    """A value of f, and a larger lower bound: text that says of what, before the number."""
+
+    value: float
+    bound: float
+    of: str
+
+    def tell(self) -> str:
+        """Say both numbers, with as many digits as tell them apart."""
+        value, bound = self.value, self.bound
+        digits = next((k for k in range(6, 17) if f"{value:.{k}g}" != f"{bound:.{k}g}"), 17)
+        return (
+            f"f is {value:.{digits}g} at a point of the hull, below what its gradient elsewhere proves "
+            f"({self.of} >= {bound:.{digits}g}): the gradient, `convex=True` or `floor` of f is wrong. "
+            "`Custom.check(x)` compares a gradient with differences."
+        )
+
+
+def _cross(here: Point, there: Point) -> Contradiction | None:
+    """Return by what f `there` lies clearly below its tangent `here`, which no convex f does."""
     if not (math.isfinite(here.value) and math.isfinite(there.value)):
-        return False
+        return None
     step = there.x - here.x
     rise = float(here.grad @ step)
     if not here.value + rise - there.value > _CROSSED * abs(rise):
-        return False  # nearly always, and the norms below take longer
+        return None  # nearly always, and the norms below take longer
     size = abs(here.value) + abs(there.value) + norm(here.grad) * (norm(here.x) + norm(there.x))
-    errors = here.value_error + there.value_error + here.grad_error * norm(step)
-    return here.value + rise - there.value > errors + _CROSSED * abs(rise) + _TRUSTED * size
+    errors = here.value_error + here.sag + there.value_error + here.grad_error * norm(step)
+    if not here.value + rise - there.value > errors + _CROSSED * abs(rise) + _TRUSTED * size:
+        return None
+    return Contradiction(there.value, here.value + rise, "f there")
 
 
 class Asker:
@@ -94,6 +115,8 @@ class Asker:
         self._rounding = 0.0
         self._still: Point | None = None
         self._last: Point | None = None
+        self._certified: Point | None = None
+        self._blur = math.inf
         self.passes = 0.0 if start is None else start.passes
         self.scored = 0 if start is None else start.scored
         self.ratio = math.nan
@@ -177,16 +200,21 @@ class Asker:
         rounding = 1.01 * gamma(len(point.x) + 4) * size * radius + (len(point.x) + 2) * TINY
         if point.grad_error > 0.0:
             rounding += 2.0 * point.grad_error * radius
-        self.slack = 2.0 * (point.value_error + rounding) + 4.0 * UNIT * abs(point.value)
-        self._rounding = max(self._rounding, self.slack)
+        self.slack = 2.0 * (point.value_error + rounding) + point.sag + 4.0 * UNIT * abs(point.value)
+        self._certified, self._rounding = point, max(self._rounding, self.slack)
+        self._blur = self.slack + 2.0 * point.turn * radius
         if self.objective.convex:
             cut = cutgap(max(gap + rounding, 0.0), point.excess)
-            proved = point.value - point.value_error - cut
+            proved = point.value - point.value_error - point.sag - cut
             proved = proved - 4.0 * UNIT * abs(proved) - TINY
             if proved > self.lower:
                 self.lower, self._proof = proved, point.x
         elif gap + rounding <= max(self.goal, 2.0 * self.slack):
             self._still = point
+
+    def blur(self, point: Point) -> float:
+        """Proved rounding of f, its gradient and its certificate at a point; inf if that has none."""
+        return self._blur if point is self._certified else math.inf
 
     def stationary(self, point: Point) -> bool:
         """Whether f is not convex, and no atom was proved to promise more than the goal here."""
@@ -196,16 +224,14 @@ class Asker:
         """Raise if f was found below a tangent or its own lower bound by more than rounding."""
         self.upper = min(self.upper, point.upper)
         rounding = 8.0 * self._rounding + _TRUSTED * max(abs(self.lower), abs(self.upper))
-        below = self.lower > self.upper + rounding
-        if self.objective.convex and self._last is not None and self._last is not point:
-            below = below or _crosses(self._last, point) or _crosses(point, self._last)
+        wrong = None
+        if self.lower > self.upper + rounding:
+            wrong = Contradiction(self.upper, self.lower, "min f")
+        elif self.objective.convex and self._last is not None and self._last is not point:
+            wrong = _cross(self._last, point) or _cross(point, self._last)
         self._last = point
-        if below:
-            raise ValueError(
-                f"f is {point.value:g} at a point of the hull, below what its gradient elsewhere proves "
-                f"(min f >= {self.lower:g}): the gradient, `convex=True` or `floor` of f is wrong. "
-                "`Custom.check(x)` compares a gradient with differences."
-            )
+        if wrong is not None:
+            raise ValueError(wrong.tell())
 
     def state(
         self,
@@ -234,7 +260,7 @@ class Asker:
             passes=self.passes,
             scored=self.scored,
             ratio=self.ratio,
-            slack=self.slack,
+            slack=self.blur(point),
             kind=kind,
             hit=hit,
             end=end,

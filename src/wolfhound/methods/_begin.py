@@ -1,17 +1,23 @@
-"""Where a method begins: at the best atom of the pool, or at a random mixture."""
+"""Where a method begins: at the best atom of the pool, a random mixture or a warm start; on what scale."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from wolfhound.core import Ints, Objective, Start, Vector
+from wolfhound.core import INNER, Ints, Method, Objective, Oracle, Start, State, Vector
+from wolfhound.rounding import ends_in_rounding, gamma, norm
 from wolfhound.validate import require, require_moderate
 
 _TRIED = 256
 """Pool atoms whose f is computed."""
+
+_SAMPLE = 64
+"""Atoms whose values of f give the scale of rtol."""
 
 
 def best_atom(objective: Objective, start: Start) -> Start:
@@ -78,3 +84,66 @@ def _at(start: Start, chosen: Ints, weights: Vector) -> Start:
     held = weights > 0.0
     chosen, weights = chosen[held], weights[held] / weights[held].sum()
     return replace(start, ids=start.pool_ids[chosen], weights=weights, rows=start.pool[chosen])
+
+
+def find_scale(objective: Objective, start: Start) -> float:
+    """What rtol is relative to: no pass, and never from a warm start; 0 where it is nothing but rounding."""
+    point = objective.at(start.weights @ start.rows.astype(np.float64))
+    scale = 0.0
+    if math.isfinite(point.value):
+        pool = start.pool.astype(np.float64)
+        gaps = point.grad @ point.x - pool @ point.grad
+        lost = gamma(2 * len(point.x)) * norm(point.grad) * float(np.abs(pool).sum(axis=1).max())
+        scale = float(gaps.max()) if gaps.max() > lost else 0.0
+    values = objective.values(start.pool[:_SAMPLE])
+    values = values[np.isfinite(values)]
+    if len(values):
+        scale = max(scale, float(np.median(values) - values.min()))
+    return scale
+
+
+def _follow(start: Start, last: State | None) -> Start:
+    """Take over counters and proof of the run that has ended here."""
+    if last is None:
+        return start
+    known = replace(start, lower=last.lower, proof=last.proof)
+    return replace(known, t=last.t, passes=last.passes, scored=last.scored)
+
+
+def try_starts(
+    method: Method,
+    objective: Objective,
+    oracle: Oracle,
+    starts: Sequence[Start],
+    *,
+    goal: float,
+    stake: float,
+    rng: np.random.Generator,
+) -> Iterator[State]:
+    """Yield a method's states from the first start, and from the next where they end without a proof.
+
+    At the edge of a domain slopes and curvature tell nothing of what lies inside: from a warm start
+    there a run may stall that a cold one solves. The next start goes on with counters and proof.
+
+    Parameters
+    ----------
+    starts
+        Tried in turn; those before the last only if f is finite there.
+    stake
+        See `wolfhound.rounding.ends_in_rounding`.
+    """
+    best: State | None = None
+    last: State | None = None
+    for start in starts:
+        x = start.weights @ start.rows.astype(np.float64)
+        if start is not starts[-1] and not np.isfinite(objective.values(x[None])).all():
+            continue
+        proved = -math.inf if last is None else last.lower
+        for state in method.states(objective, oracle, _follow(start, last), goal=goal, rng=rng):
+            best = state if best is None or (state.kind != INNER and state.value <= best.value) else best
+            # What was proved stays so, also before the method has proved it again.
+            held = min(proved, best.value)
+            last = replace(state, lower=held) if held > state.lower else state
+            yield last
+        if best is None or last is None or ends_in_rounding(best, last.lower, stake):
+            return

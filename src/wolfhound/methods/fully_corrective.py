@@ -16,13 +16,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from wolfhound.core import INNER, Hits, Ints, Objective, Oracle, Point, Start, State, Status, Vector
+from wolfhound.core import INNER, Hits, Ints, Objective, Oracle, Point, Start, State, Vector
 from wolfhound.methods._ask import Asker, noise
 from wolfhound.methods._begin import best_atom
 from wolfhound.methods._pool import AtomPool, best_of
 from wolfhound.oracles._hits import rescore
 from wolfhound.pulse import Cut
-from wolfhound.rounding import LEAST, UNIT, gamma
+from wolfhound.rounding import LEAST, gamma, is_rounding
 from wolfhound.validate import count, number
 
 FLAT = 3
@@ -30,9 +30,6 @@ FLAT = 3
 
 GAINED = 0.99
 """A pass makes progress if the gap falls below this share of the least so far, or f by the rest of it."""
-
-UNITS = 64.0
-"""Units in the last place by which the weights of an inner solve err."""
 
 EDGE = 1e-6
 """How much of an inner solve is taken back where rounding would cross the edge of the domain."""
@@ -137,10 +134,7 @@ class FullyCorrective:
                 pool.add(hits.ids[0, found], hits.rows, hits.slots[0, found])
             yield show(steps, point, kind="pass", hit=int(hits.ids[0, 0]))
             flat = progress.flat(point, _left(ask, point, hits))
-            if flat and hits.bounds[0] + point.grad @ point.x <= _grain(objective, pool, inner, point):
-                end = Status.ROUNDING if objective.convex else Status.STATIONARY
-                yield show(steps, point, kind="pass", end=end)
-            if flat >= FLAT:
+            if flat >= FLAT or (flat and is_rounding(point.upper - ask.lower, ask.blur(point))):
                 return
             self._trim(pool, inner, point)
 
@@ -228,18 +222,6 @@ def _back(objective: Objective, pool: AtomPool, inner: Inner, held: Spot) -> Spo
     weights = dense[where] / dense[where].sum()
     point = _evaluate(objective, pool, where, weights)
     return Spot(where, weights, point) if math.isfinite(point.value) else held
-
-
-def _grain(objective: Objective, pool: AtomPool, inner: Inner, point: Point) -> float:
-    """How far the gap changes when x moves by a few units in the last place, as measured."""
-    rows = pool.rows.astype(np.float64)
-    units = UNITS * UNIT * (inner.weights @ np.abs(rows[inner.positions]))
-    signs = np.where(np.random.default_rng(0).random(len(units)) < 0.5, -1.0, 1.0)
-    moved = objective.at(point.x + signs * units)
-    if not math.isfinite(moved.value):
-        return 0.0
-    turn = moved.grad - point.grad
-    return float(np.abs(rows @ turn - point.x @ turn).max())
 
 
 def _cover(objective: Objective, ask: Asker, pool: AtomPool) -> bool:

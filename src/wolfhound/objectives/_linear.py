@@ -30,7 +30,10 @@ class LinearObjective(PlainObjective, abc.ABC):
     Error analysis. The computed image has |z - A x| <= e = gamma_d |A|_F |x| in
     the 2-norm. With u the slope of f in z, and B (c `_bend`) its Lipschitz
     constant, f(x) differs from f computed from z by at most |u| e + B e^2 / 2,
-    and the slope by B e. Evaluating a loss (>= 0) or its slope, with the rounding
+    and the slope by B e; but the tangent at z is as good a lower bound as the one at A x, and
+    lies at most |u| e below it at x. Where a gap is cut by N, which bounds |P u|^2 (P projects on
+    the range of A), a move w in that range has |z + w - A x| >= |w| - e: that costs at most
+    sqrt(N) e more. Evaluating a loss (>= 0) or its slope, with the rounding
     of z - b, costs fewer than `ELEMENTWISE` units relative to each; sums gamma_m.
 
     Parameters
@@ -82,6 +85,10 @@ class LinearObjective(PlainObjective, abc.ABC):
     @abc.abstractmethod
     def _excess(self, z: Vector, error: float, grad: Vector, grad_error: float) -> float:
         """At least 2 (f(x) - min f), or inf."""
+
+    def _blunt(self, x: Vector) -> LinearObjective:
+        """Return what lies below f, close to it, and has slopes that rounding at x leaves sharp: mostly f."""
+        return self
 
     # ------------------------------------------------ Objective
 
@@ -140,22 +147,27 @@ class LinearObjective(PlainObjective, abc.ABC):
         m, d = self.design.shape
         z, error = image[:-1], float(image[-1])
         value = self._scale * float(self._losses(z).sum())
-        slope = self._scale * self._slopes(z)
+        blunt = self._blunt(x)
+        sag = 0.0 if blunt is self else max(value - blunt._scale * float(blunt._losses(z).sum()), 0.0)
+        slope = blunt._scale * blunt._slopes(z)
         grad = slope @ self.design
         lost, bend, size = gamma(m + ELEMENTWISE), self._scale * self._bend, length(slope)
         reach = error + SAFE * self._size * drift
         # Where the slopes are bounded, so is what a coarse image can change.
         steepest = self._scale * math.sqrt(m) * self._steepest
-        rise = min(size + 0.5 * bend * reach, steepest)
-        turn = min(bend * error, 2.0 * steepest)
-        grad_error = self._size * (turn + lost * size + m * TINY) + d * m * TINY
+        rise = min(size + 0.5 * bend * reach, steepest) if blunt is self else steepest
+        grad_error = SAFE * (self._size * (lost * size + m * TINY) + d * m * TINY)
+        bent = SAFE * self._size * min(bend * error, 2.0 * steepest)
+        excess = self._excess(z, error, grad, grad_error + bent)
         return Point(
             x=x,
             value=value,
             grad=grad,
             value_error=SAFE * (lost * value + reach * rise + m * TINY),
-            grad_error=SAFE * grad_error,
-            excess=self._excess(z, error, grad, SAFE * grad_error),
+            grad_error=grad_error,
+            sag=sag + (0.0 if math.isinf(excess) else SAFE * error * math.sqrt(excess)),
+            turn=SAFE * self._size * min(blunt._scale * blunt._bend * reach, 2.0 * steepest),
+            excess=excess,
             cache=image,
         )
 
@@ -165,6 +177,8 @@ class _ImageLine:
 
     def __init__(self, model: LinearObjective, start: Point, direction: Vector) -> None:
         self.start = start
+        # Values and slopes of one function, whose slopes are sharp.
+        self._blunt = model._blunt(start.x)
         self.sq_length = float(direction @ direction)
         self._model = model
         self._direction = direction
@@ -173,12 +187,11 @@ class _ImageLine:
 
     def value(self, s: float) -> float:
         """phi(s)."""
-        model = self._model
-        return model._scale * float(model._losses(self._move(s)).sum())
+        return self._blunt._scale * float(self._blunt._losses(self._move(s)).sum())
 
     def slope(self, s: float) -> float:
         """phi'(s)."""
-        return self._model._scale * float(self._model._slopes(self._move(s)) @ self._along[:-1])
+        return self._blunt._scale * float(self._blunt._slopes(self._move(s)) @ self._along[:-1])
 
     def at(self, s: float) -> Point:
         """Evaluate f at x + s d, from the moved image unless its error has grown."""

@@ -84,13 +84,15 @@ class Custom(PlainObjective):
         if not _finite(value, grad):
             return outside(x)
         away = drift_length(drift, len(x))
-        slope = length(grad) + self._bend(x, grad, drift, away) if away > 0.0 else 0.0
+        turn = self._bend(x, grad, drift, away) if away > 0.0 else 0.0
+        slope = length(grad) + turn if away > 0.0 else 0.0
         return Point(
             x=x,
             value=value,
             grad=grad,
             value_error=SAFE * slope * away + lost * abs(value),
             grad_error=lost * length(grad),
+            turn=turn,
         )
 
     def _bend(self, x: Vector, grad: Vector, drift: Vector | float, away: float) -> float:

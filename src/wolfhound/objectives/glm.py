@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 
@@ -11,10 +12,15 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import Matrix, Point, Vector
 from wolfhound.objectives._linear import LinearObjective
+from wolfhound.rounding import length
 from wolfhound.validate import number, require, require_moderate, vector
 
 _LEAST_CURVATURE = 1e-6
 _TAIL_CURVATURE = 0.01
+_SHARP = 2.0**-25
+"""Width of a loss, beside its residuals, whose slopes have as many right digits as its value."""
+_WIDEST = 2.0**512
+"""Most by which a width is multiplied: its share must not underflow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
@@ -29,7 +35,8 @@ class _MeanLoss(LinearObjective):
 
     def slope(self, point: Point) -> Vector:
         """Derivative with respect to A x."""
-        return self._scale * self._slopes(self._image_of(point)[:-1])
+        blunt = self._blunt(point.x)
+        return blunt._scale * blunt._slopes(self._image_of(point)[:-1])
 
     def pull(self, slope: Vector) -> Vector:
         """A'u for a slope u."""
@@ -97,6 +104,11 @@ class Huber(_MeanLoss):
     f(x) = 1/m sum_i h(<a_i, x> - b_i) with h(r) = r^2 / 2 if |r| <= delta, else
     delta (|r| - delta/2). The lift is z = A x.
 
+    A delta far below the residuals' rounding makes slopes that rounding turns about. With a
+    wider w, delta/w times the loss of width w lies below the loss, by at most delta w / 2: its
+    tangents are proofs, too, and sharp. Rounding blurs them by u r / w of a slope, r the size of
+    residuals; w = r sqrt(8 u) balances both at about 1e-8 delta r.
+
     Parameters
     ----------
     design : (m, d)
@@ -115,6 +127,8 @@ class Huber(_MeanLoss):
     _bend = 1.0
     response: Vector
     delta: float
+    _share: float
+    _reach: float
 
     def __init__(self, design: ArrayLike, response: ArrayLike, *, delta: float = 1.0) -> None:
         self._keep(design)
@@ -124,12 +138,31 @@ class Huber(_MeanLoss):
         require_moderate(width, "delta")
         object.__setattr__(self, "response", found)
         object.__setattr__(self, "delta", width)
+        object.__setattr__(self, "_share", 1.0)
+        object.__setattr__(self, "_reach", length(found))
 
     def curvature(self, point: Point) -> Vector:
         """1/m where the loss is quadratic, else 0.01 delta / (m |r|) instead of 0."""
+        blunt = self._blunt(point.x)
         size = np.abs(self._image_of(point)[:-1] - self.response)
-        tail = _TAIL_CURVATURE * (self.delta / np.maximum(size, self.delta))
-        return np.asarray(self._scale * np.where(size <= self.delta, 1.0, tail))
+        tail = _TAIL_CURVATURE * (blunt.delta / np.maximum(size, blunt.delta))
+        return np.asarray(blunt._scale * np.where(size <= blunt.delta, 1.0, tail))
+
+    def _blunt(self, x: Vector) -> Huber:
+        """A share of a wider loss, where the width is less than half the digits of residuals resolve."""
+        residual = (self._size * length(x) + self._reach) / math.sqrt(len(self.design))
+        if not self.delta < _SHARP * residual < _WIDEST * self.delta:
+            return self
+        # A power of two: the same at points of about the same size.
+        width = max(2.0 ** math.floor(math.log2(_SHARP * residual)), self.delta)
+        wide = copy.copy(self)
+        object.__setattr__(wide, "delta", width)
+        object.__setattr__(wide, "_share", self._share * self.delta / width)
+        return wide
+
+    @property
+    def _scale(self) -> float:
+        return self._share / len(self.design)
 
     @property
     def _steepest(self) -> float:

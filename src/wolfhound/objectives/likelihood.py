@@ -57,6 +57,7 @@ class MixtureLikelihood(PlainObjective):
             grad=grad,
             value_error=SAFE * (lost + _drift_error(x, drift) + TINY),
             grad_error=gamma(4) * length(grad),
+            turn=_drift_turn(x, grad, drift),
         )
 
     def values(self, rows: Matrix) -> Vector:
@@ -151,3 +152,9 @@ def _drift_error(x: Vector, drift: Vector | float) -> float:
     if shares.max() >= 1.0:
         return math.inf
     return float(-np.log1p(-shares).sum()) / len(x)
+
+
+def _drift_turn(x: Vector, grad: Vector, drift: Vector | float) -> float:
+    """Upper bound on |grad f(x') - grad f(x)| for all |x' - x| <= drift."""
+    shares = np.asarray(drift, np.float64) / x * (1.0 + gamma(4))
+    return math.inf if shares.max() >= 1.0 else SAFE * length(grad * (shares / (1.0 - shares)))

@@ -70,6 +70,7 @@ class SquaredDistance(PlainObjective):
             grad=grad,
             value_error=SAFE * rounding,
             grad_error=gamma(2) * size + TINY,
+            turn=away,
             excess=size * size * (1.0 + gamma(8)) + TINY,
         )
 
@@ -153,7 +154,8 @@ class LeastSquares(LinearObjective):
 
     def _excess(self, z: Vector, error: float, grad: Vector, grad_error: float) -> float:
         # |r|^2 - 2 min f cancels near the minimum; |X'g|^2 is loose if A is ill-conditioned.
-        square = (length(z - self.response) + error) ** 2 * (1.0 + gamma(8))
+        # Twice the error: what is outside the range of A may be that much less at z than at A x.
+        square = (length(z - self.response) + 2.0 * error) ** 2 * (1.0 + gamma(8))
         plain = max(square - 2.0 * self.floor, 0.0) + gamma(4) * square
         proved = self._factor.excess(grad, grad_error)
         return (min(plain, proved) if math.isfinite(proved) else plain) + TINY

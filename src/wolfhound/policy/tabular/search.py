@@ -18,7 +18,7 @@ from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import HullPoints, Subset
 from wolfhound.policy.tabular.acmdp import ACMDP, Evaluation
 from wolfhound.policy.tabular.steps import PolicyMove, PolicyStep
-from wolfhound.rounding import UNIT
+from wolfhound.rounding import UNIT, is_rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -333,7 +333,7 @@ class PolicySearch:
         proved = bool(answer.proved.all())
         reasons = (
             (Status.GAP_REACHED, gap <= self.goal),
-            (Status.ROUNDING, gap <= 8.0 * slack),
+            (Status.ROUNDING, is_rounding(gap, slack)),
             (Status.FINISHED, proved and answer.measure <= self.atol),
             (Status.NOT_FOUND, self._is_none(answer) and not proved),
         )
