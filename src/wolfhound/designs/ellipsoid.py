@@ -20,7 +20,7 @@ from wolfhound.designs.rank import AliasedTerms, list_aliases, scale_to_one
 from wolfhound.designs.result import Design
 from wolfhound.markup import Shown, Summary
 from wolfhound.oracles.forms import FormScan, survey
-from wolfhound.rounding import TINY, UNIT, gamma, length
+from wolfhound.rounding import TINY, UNIT, gamma, is_rounding, length
 
 _LARGEST = 1e70
 """Points are smaller, and columns wider than its inverse: the entries of the matrix must be numbers."""
@@ -260,4 +260,4 @@ def _judge(status: Status, proved: float, goal: float, slack: float) -> Status:
         return Status.GAP_REACHED
     if status not in (Status.GAP_REACHED, Status.ROUNDING, Status.STALLED):
         return status
-    return Status.ROUNDING if -math.log(max(proved, TINY)) <= 8.0 * slack < math.inf else Status.STALLED
+    return Status.ROUNDING if is_rounding(-math.log(max(proved, TINY)), slack) else Status.STALLED

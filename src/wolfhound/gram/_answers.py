@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Ints, Vector
 from wolfhound.jit import lean_kernel
+from wolfhound.rounding import WORN
 
 PROVED, ROUNDING, STALLED, OUT_OF_TIME, LIMITED, UNFOUND, LOST = range(7)
-
-CLOSE = 8.0
-"""A gap of at most so many times its proved rounding is as small as rounding allows."""
 
 
 class Rules(NamedTuple):
@@ -67,7 +65,7 @@ def judge(gap: Vector, goal: Vector, slack: Vector) -> NDArray[np.int8]:
 
     The one place where a target is said to be at the end of rounding: that is a claim, too.
     """
-    return np.where(gap <= goal, PROVED, np.where(gap <= CLOSE * slack, ROUNDING, STALLED)).astype(np.int8)
+    return np.where(gap <= goal, PROVED, np.where(gap <= WORN * slack, ROUNDING, STALLED)).astype(np.int8)
 
 
 @lean_kernel

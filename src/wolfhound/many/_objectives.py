@@ -19,14 +19,15 @@ import numpy as np
 
 from wolfhound.atoms import as_atoms, finite_rows
 from wolfhound.core import INNER, Atoms, Hits, Ids, Matrix, Objective, Oracle, Start, State, Status, Vector
-from wolfhound.gram._answers import CLOSE, judge
+from wolfhound.gram._answers import judge
 from wolfhound.many._given import Excluded
 from wolfhound.many._portion import ENDS, Portion, join_portions, make_unsolved
 from wolfhound.many.result import CODES, ManyResult
+from wolfhound.methods._begin import find_scale
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.objectives.quadratic import LeastSquares, SquaredDistance
 from wolfhound.pulse import Cut
-from wolfhound.rounding import TINY, gamma
+from wolfhound.rounding import TINY, ends_in_rounding, gamma
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import kind, require
 
@@ -34,9 +35,6 @@ T = TypeVar("T")
 
 TOGETHER = 32
 """Objectives that share passes; each keeps some thousand rows."""
-
-SAMPLE = 64
-"""Atoms whose values of f give the scale of rtol, as in `minimize`."""
 
 
 def is_list_of_objectives(targets: Any) -> bool:
@@ -289,8 +287,9 @@ def _minimise(objective: Objective, oracle: Oracle, banned: Ids, wanted: Objecti
     rows = finite_rows(oracle.atoms, ids)
     none = Start(ids=ids[:0], weights=np.empty(0), rows=rows[:0], pool_ids=ids, pool=rows, exclude=banned)
     start = method.begin(objective, none, np.random.default_rng(0))
-    goal = max(wanted.atol, wanted.rtol * _measure_scale(objective, start) if wanted.rtol > 0.0 else 0.0)
-    ended = run_method(method, objective, oracle, start, goal=goal, over=wanted.over)
+    scale = find_scale(objective, start)
+    goal = max(wanted.atol, wanted.rtol * scale)
+    ended = run_method(method, objective, oracle, start, goal=goal, stake=scale, over=wanted.over)
     return make_unsolved(1, Status.MAX_SECONDS) if ended is None else _as_portion(ended, goal)
 
 
@@ -309,9 +308,13 @@ def run_method(
     start: Start,
     *,
     goal: float,
+    stake: float,
     over: Callable[[], bool],
 ) -> Ended | None:
-    """Run a method to a gap of `goal`, or until time is over; None if it had no state by then."""
+    """Run a method to a gap of `goal`, or until time is over; None if it had no state by then.
+
+    The stake is that of `wolfhound.rounding.ends_in_rounding`.
+    """
     best: State | None = None
     last: State | None = None
     status = None
@@ -332,10 +335,8 @@ def run_method(
         status = Status.LOST
     if best is None or last is None:
         return None
-    if status is None or status is Status.ROUNDING:
-        # What a method takes for rounding is not proved to be.
-        rounding = best.value - last.lower <= CLOSE * best.slack < math.inf
-        status = Status.ROUNDING if rounding else Status.STALLED
+    if status is None:
+        status = Status.ROUNDING if ends_in_rounding(best, last.lower, stake) else Status.STALLED
     return Ended(best, last, status)
 
 
@@ -345,17 +346,6 @@ def _judge(best: State, state: State, goal: float, over: Callable[[], bool]) -> 
     if state.end is not None:
         return state.end
     return Status.MAX_SECONDS if over() else None
-
-
-def _measure_scale(objective: Objective, start: Start) -> float:
-    """What rtol is relative to, as in `minimize`."""
-    point = objective.at(start.weights @ start.rows.astype(np.float64))
-    scale = 0.0
-    if math.isfinite(point.value):
-        scale = float((point.grad @ point.x - start.pool.astype(np.float64) @ point.grad).max())
-    values = objective.values(start.pool[:SAMPLE])
-    values = values[np.isfinite(values)]
-    return max(scale, float(np.median(values) - values.min()) if len(values) else 0.0, 0.0)
 
 
 def sort_atoms(state: State) -> tuple[Ids, Vector]:

@@ -246,4 +246,5 @@ def _plan(one: OneTarget, over: Callable[[], bool]) -> Callable[[Oracle], Ended 
     """The run of a target."""
     objective = SquaredDistance(one.target)
     start = METHOD.begin(objective, one.start, np.random.default_rng(0))
-    return lambda oracle: run_method(METHOD, objective, oracle, start, goal=one.goal, over=over)
+    # Stake 0: how it ended is judged when both opinions are combined.
+    return lambda oracle: run_method(METHOD, objective, oracle, start, goal=one.goal, stake=0.0, over=over)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wolfhound._files import FileRows
 from wolfhound.core import Ints, Matrix, Status, Vector
-from wolfhound.rounding import SAFE, UNIT, gamma
+from wolfhound.rounding import SAFE, UNIT, gamma, is_rounding
 from wolfhound.threads import map_ordered
 
 BLOCK_ENTRIES = 1 << 23
@@ -159,6 +159,6 @@ def judge_end(gap: float, goal: float, slack: float, *, late: bool) -> Status:
     """Why a fit ended: rounding is named only where it is most of the gap, by the rule of `minimize`."""
     if gap <= goal:
         return Status.GAP_REACHED
-    if gap <= 8.0 * slack < math.inf:
+    if is_rounding(gap, slack):
         return Status.ROUNDING
     return Status.MAX_SECONDS if late else Status.STALLED
