@@ -15,12 +15,12 @@ from tests.many.judge import check_proofs
 from tests.many.test_asked import Watched
 from tests.many.test_many import same
 from wolfhound.core import Status
-from wolfhound.gram._answers import CLOSE, PROVED, ROUNDING, STALLED, judge
 from wolfhound.many import _portion, _second
 from wolfhound.many._objectives import widen_result
 from wolfhound.many.result import STATUSES
 from wolfhound.many.run import ManyState
 from wolfhound.many.solve import SMALL
+from wolfhound.rounding import PROVED, ROUNDING, STALLED, WORN, judge
 
 Array = NDArray[Any]
 
@@ -193,9 +193,9 @@ def test_numbers_that_underflow_are_judged_as_they_are_given(rtol: float) -> Non
     ("gap", "goal", "slack", "code"),
     [
         (1.0, 1.0, 0.0, PROVED),
-        (1.0, 0.5, 1.0 / CLOSE, ROUNDING),
+        (1.0, 0.5, 1.0 / WORN, ROUNDING),
         (1.0, 0.0, 1.0, ROUNDING),
-        (1.0, 0.5, 0.99 / CLOSE, STALLED),
+        (1.0, 0.5, 0.99 / WORN, STALLED),
         (np.inf, 0.0, 1.0, STALLED),
         (np.inf, np.inf, 1.0, PROVED),
     ],
