@@ -3,9 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-settings.register_profile("wolfhound", deadline=None, derandomize=True, database=None)
+# No clocks: on a busy machine examples are slow to draw, too.
+settings.register_profile(
+    "wolfhound", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("wolfhound")

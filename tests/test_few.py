@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import wolfhound as wh
 from tests.fuzz import exact
+from tests.patience import PATIENCE
 from wolfhound import few
 from wolfhound.core import Objective, Start, State, Status
 
@@ -97,7 +98,7 @@ def test_names_and_excluded_atoms() -> None:
     [
         {"method": wh.FullyCorrective()},
         {"max_steps": 1000},
-        {"max_seconds": 60.0},
+        {"max_seconds": PATIENCE},
         {"callback": lambda state: None},
         {"start": ([0], [1.0])},
     ],
