@@ -5,7 +5,7 @@ sets the variables by which libraries choose among their kernels; `v2` and `v3` 
 levels of x86-64. `busy` changes nothing but runs beside four busy processes. Tests that depend on none of
 this are left out by the table of ``tests/conftest.py``. What pytest says goes to build/any-machine.
 
-``python tools/any_machine.py --list`` shows all; ``python tools/any_machine.py --quick v2 v3`` is what CI runs.
+``python tools/any_machine.py --list`` shows all; CI runs ``python tools/any_machine.py --quick v2 v3``.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -61,7 +61,7 @@ def list_variants() -> dict[str, Variant]:
         "zen": Variant({"OPENBLAS_CORETYPE": "Zen"}, ("avx2", "fma")),
         "skylakex": Variant({"OPENBLAS_CORETYPE": "SkylakeX"}, ("avx512f",)),
         "sandybridge": Variant({"OPENBLAS_CORETYPE": "Sandybridge"}, ("avx",)),
-        "prescott": Variant({"OPENBLAS_CORETYPE": "Prescott"}),
+        "prescott": Variant({"OPENBLAS_CORETYPE": "Prescott"}, ("sse2",)),
         "numba-generic": Variant({"NUMBA_CPU_NAME": "generic"}),
         "numba-v2": Variant(numba_2, ("sse4_2",)),
         "numba-v3": Variant(numba_3, ("avx2", "fma")),
@@ -96,7 +96,8 @@ def others(libm: str, mkl: str, onednn: str, faiss: str, torch: str) -> dict[str
 def read_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
     """Return what the CPU can do; nothing if it is no x86."""
     text = path.read_text() if path.exists() else ""
-    return frozenset(found[1].split()) if (found := re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)) else frozenset()
+    found = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
+    return frozenset(found[1].split() if found else ())
 
 
 @contextlib.contextmanager
@@ -129,7 +130,9 @@ def run(name: str, variant: Variant, arguments: Sequence[str]) -> bool:
         seconds = _cpu_seconds() - before
     lines = log.read_text().splitlines() or [""]
     print(f"{'FAIL' if code else 'PASS'} {name}: {lines[-1].strip('= ')}, {seconds:.0f} CPU s", flush=True)
-    print(*(f"  {line}" for line in lines if line.startswith(("FAILED", "ERROR"))), sep="\n", end="")
+    for line in lines:
+        if line.startswith(("FAILED", "ERROR")):
+            print(f"  {line}", flush=True)
     return code == 0
 
 
@@ -145,7 +148,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="VARIANT", help="of --list; all by default")
     parser.add_argument("--list", action="store_true", help="show the variants and what they set")
-    parser.add_argument("--quick", action="store_true", help="leave out slow tests that are not of recorded numbers")
+    parser.add_argument(
+        "--quick", action="store_true", help="leave out slow tests that are not of recorded numbers"
+    )
     parser.add_argument("--workers", type=int, default=2, help="processes of pytest (default 2)")
     parser.add_argument("--tests", nargs="+", default=[], metavar="PATH", help="a part of the tests")
     options = parser.parse_args(argv)
