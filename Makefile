@@ -8,7 +8,7 @@ STAMP := $(VENV)/.stamp
 CODE := $(wildcard src tests benchmarks examples tools)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-browser test-install test-matrix dist lint format bench docs docs-serve clean
+.PHONY: help demo check test any-machine test-browser test-install test-matrix dist lint format bench docs docs-serve clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ check: lint  ## lint, then the quick tests: the inner loop of development
 
 test: lint  ## lint, then all tests and doctests; warnings are errors
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+any-machine: $(STAMP)  ## the numerical tests under other kernels, and beside busy processes; VARIANTS="v2 v3"
+	$(BIN)/python tools/any_machine.py $(VARIANTS)
 
 test-install: $(STAMP)  ## the path of a new user: the built wheel in an empty environment
 	$(BIN)/python tools/try_install.py

@@ -141,8 +141,8 @@ def test_moves(move: Move, kind: str, end: float, share: float, fresh: bool) -> 
     active.step(move, s, fresh=fresh)
     assert move.kind == kind
     assert np.isclose(s, share * end)
-    assert_allclose(active.x, x, atol=1e-15)
-    assert_allclose(active.weights @ active.rows, x, atol=1e-15)
+    assert_allclose(active.x, x, atol=1e-14)
+    assert_allclose(active.weights @ active.rows, x, atol=1e-14)
     assert active.weights.min() > 0.0
     assert_covered(active)
 

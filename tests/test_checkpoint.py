@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 
 import wolfhound as wh
+from tests.patience import PATIENCE
 from wolfhound.atoms import FileAtoms
 from wolfhound.checkpoint import CODEC, Checkpoint
 from wolfhound.core import Hits, State, Status
@@ -179,7 +180,7 @@ def test_limits_count_the_whole_run_and_seconds_the_call(tmp_path: Path) -> None
     assert steps.status is Status.MAX_STEPS
     spent = wh.minimize(F, ROWS, **options, max_seconds=0.0)
     assert spent.status is Status.MAX_SECONDS
-    assert wh.minimize(F, ROWS, **options, max_seconds=60.0).status is Status.GAP_REACHED
+    assert wh.minimize(F, ROWS, **options, max_seconds=PATIENCE).status is Status.GAP_REACHED
 
 
 def test_the_best_point_outlives_the_run_that_found_it(tmp_path: Path) -> None:

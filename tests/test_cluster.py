@@ -20,6 +20,7 @@ import pytest
 import ray
 from typer.testing import CliRunner
 
+from tests.patience import PATIENCE
 from wolfhound import Int8Scan, Scan, Sharded, SquaredDistance, Status, cluster, minimize
 from wolfhound.atoms import ConcatAtoms, fingerprint
 from wolfhound.cli._app import app
@@ -124,7 +125,7 @@ class Endless:
 
 def wait_for(path: Path) -> None:
     pause = threading.Event()
-    tries = iter(range(3000))
+    tries = iter(range(round(50 * PATIENCE)))
     while not path.exists() and next(tries, None) is not None:
         pause.wait(0.02)
     assert path.exists()
@@ -192,7 +193,7 @@ with cluster.shard(np.eye(3), shards=1, address=sys.argv[1]) as oracle:
 def test_a_running_cluster_is_joined_and_left(here: None) -> None:
     address = ray.get_runtime_context().gcs_address
     done = subprocess.run(
-        [sys.executable, "-c", JOIN, address], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", JOIN, address], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert (done.stdout, done.returncode) == ("[[1]] False\n", 0), done.stderr
     assert ray.cluster_resources()["CPU"] >= 1.0

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.patience import PATIENCE
+
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 MODULES = ("data", "downstream", "herd_rivals", "herd_targets", "isolated", "reference", "rig")
 
@@ -135,7 +137,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tool_gets_arrays_and_gives_arrays() -> None:
     given = {"x": np.arange(3.0), "y": np.array(2)}
     answer = module("isolated").call(
-        tool("answer = {'z': given['x'] * given['y'] * threads}"), given, threads=3, limit=60.0
+        tool("answer = {'z': given['x'] * given['y'] * threads}"), given, threads=3, limit=PATIENCE
     )
     np.testing.assert_array_equal(answer["z"], [0.0, 6.0, 12.0])
 
@@ -144,8 +146,8 @@ def test_a_tool_gets_arrays_and_gives_arrays() -> None:
 @pytest.mark.parametrize(
     ("script", "limit", "words"),
     [
-        ("raise ValueError('no /such/folder here')", 60.0, "its script failed: ValueError: no ... here"),
-        ("time.sleep(60)", 0.01, "not finished within 0.01 s"),
+        ("raise ValueError('no /such/folder here')", PATIENCE, "its script failed: ValueError: no ... here"),
+        (f"time.sleep({PATIENCE})", 0.01, "not finished within 0.01 s"),
     ],
 )
 def test_a_tool_that_fails_says_why_without_folders(script: str, limit: float, words: str) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[1]
 
 GO_ON = """
@@ -41,7 +43,12 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(folder: Path, *arguments: str) -> str:
     """What a command prints."""
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -83,7 +90,9 @@ def test_without_it_the_names_are_not_known(installed: Path, monkeypatch: pytest
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     line = "-m wolfhound index build atoms.npy -o index --kind copy"
     command = [sys.executable, *line.split()]
-    done = subprocess.run(command, cwd=installed, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, cwd=installed, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 2
     assert "clusters" in done.stderr
     assert not (installed / "index").exists()

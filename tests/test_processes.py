@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.patience import PATIENCE
 from tests.test_threads import ROWS, SHARED
 from wolfhound.atoms import FileAtoms
 
@@ -42,7 +43,7 @@ def run_script(folder: Path, script: str, **environment: str) -> list[str]:
         env=os.environ | {"WOLFHOUND_NUM_THREADS": "2"} | environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
     assert (run.returncode, run.stderr) == (0, "")
@@ -132,5 +133,5 @@ def test_processes_may_fill_the_cache_of_compiled_code_together(tmp_path: Path) 
         )
 
     for each in [start() for _ in range(3)]:
-        assert each.communicate(timeout=300)[0].startswith("12.0 ")
-    assert start().communicate(timeout=300)[0] == "12.0 0\n"  # nothing is compiled again
+        assert each.communicate(timeout=PATIENCE)[0].startswith("12.0 ")
+    assert start().communicate(timeout=PATIENCE)[0] == "12.0 0\n"  # nothing is compiled again

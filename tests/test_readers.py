@@ -352,7 +352,11 @@ def outcome(route: Callable[[], Any]) -> object:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1, max_size=4))
 def test_both_routes_read_the_same(tmp_path: Path, cells: list[list[str]]) -> None:
     path = str(text_file(tmp_path / "x.csv", "x,y\n1,2\n" + "".join(",".join(row) + "\n" for row in cells)))

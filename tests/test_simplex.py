@@ -346,7 +346,7 @@ def test_solve_takes_a_linear_term_outside_the_range_of_the_matrix() -> None:
     ],
 )
 def test_solve_small(gram: Vector, linear: Vector, weights: list[float]) -> None:
-    np.testing.assert_allclose(solve(np.asarray(gram), np.asarray(linear)), weights, atol=1e-15)
+    np.testing.assert_allclose(solve(np.asarray(gram), np.asarray(linear)), weights, atol=1e-14)
 
 
 def test_solve_does_not_write_to_its_arguments() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from tests.patience import PATIENCE
 from wolfhound import BlendedPairwise, FrankWolfe, FullyCorrective, SquaredDistance, minimize
 from wolfhound.core import Matrix, Method, Oracle
 from wolfhound.oracles.clusters import ClusterIndex
@@ -56,7 +57,7 @@ def test_a_slow_task_keeps_its_place() -> None:
     later = threading.Event()
 
     def first() -> int:
-        later.wait(timeout=60)
+        later.wait(timeout=PATIENCE)
         return 1
 
     def second() -> int:
@@ -152,15 +153,15 @@ def test_blas_is_held_until_the_last_thread_leaves() -> None:
 
         def other() -> set[int]:
             with one_blas_thread():
-                inside.wait(timeout=60)
-                leave.wait(timeout=60)
+                inside.wait(timeout=PATIENCE)
+                leave.wait(timeout=PATIENCE)
                 # Those of OpenMP are set for each thread, and tell what was set last.
                 return blas_threads("pthreads")
 
         with ThreadPoolExecutor(1) as pool:
             with one_blas_thread():
                 held = pool.submit(other)
-                inside.wait(timeout=60)
+                inside.wait(timeout=PATIENCE)
             leave.set()
             assert held.result() <= {1}
         assert blas_threads() == before

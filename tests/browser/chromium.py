@@ -17,8 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-PATIENCE = 30.0
 
 _FLAGS = (
     "--headless=new",

@@ -13,13 +13,13 @@ import pytest
 
 from tests.browser.chromium import Tab
 from tests.browser.conftest import find_faults
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 LOOKED_AT = ("index", "tutorial", "herding", "oracles", "paper", "benchmarks", "comparison", "api/minimize")
 READY = "document.querySelector('.md-search-result__meta').textContent.includes('Type to start')"
 AT_REST = "Promise.allSettled(document.getAnimations().map((each) => each.finished)).then(() => true)"
 RESULTS = "document.querySelectorAll('.md-search-result__item').length"
-PATIENCE = 30.0
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.patience import PATIENCE
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle
 from wolfhound.rounding import TINY, gamma
@@ -240,7 +241,7 @@ def _check_shared(make: Make, see: See, exact: bool) -> None:
     start = threading.Barrier(len(walks))
 
     def run(walk: Matrix) -> list[Hits]:
-        start.wait(timeout=60)
+        start.wait(timeout=PATIENCE)
         hits = [oracle.query(query[None], k=3) for query in walk]
         hits.append(oracle.query(walk[:6], k=3, thresholds=np.zeros(6)))
         return hits

@@ -282,7 +282,7 @@ def _judge_one(template: Template, folder: Path, label: str, found: Findings) ->
     found.violations.extend(f"{label}: {text}" for text in wrong)
 
 
-def run(cases: int, seed: int = 0, *, seconds: float = 60.0, workers: int = 2) -> Findings:
+def run(cases: int, seed: int = 0, *, limit: float = 600.0, workers: int = 2) -> Findings:
     """Judge at least so many folders in processes of their own.
 
     Parameters
@@ -291,10 +291,10 @@ def run(cases: int, seed: int = 0, *, seconds: float = 60.0, workers: int = 2) -
         Folders.
     seed
         Of all that is random.
-    seconds
-        That a folder may take.
+    limit
+        CPU seconds that a folder may take.
     workers
         Processes.
     """
     batches = range(-(-cases // BATCH))
-    return supervise.run("forged", seed, batches, deadline=seconds, workers=workers)
+    return supervise.run("forged", seed, batches, limit=limit, workers=workers)

@@ -1,26 +1,31 @@
 """Runs attacks in worker processes: a death or a hang is a finding, not an accident.
 
 A worker (`worker.py`) prints one JSON line when it begins a case and one when it
-has judged some. One that dies or says nothing until the deadline is replaced by
-another, which goes on with the next batch.
+has judged some. One that dies or hangs is replaced by another, which goes on with the
+next batch. A hang is judged by CPU time (`tests/patience.py`): a busy machine is none.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from tests.patience import PATIENCE, POLL, Watch, cpu_seconds
+
 ROOT = Path(__file__).parents[2]
+
+STARTING = 600.0
+"""CPU seconds until the first case: all is imported, and what its module needs at once compiled."""
 
 
 @dataclass
@@ -44,7 +49,7 @@ class Findings:
         self.violations.extend(other.violations)
 
 
-def run(module: str, seed: int, batches: range, *, deadline: float = 120.0, workers: int = 2) -> Findings:
+def run(module: str, seed: int, batches: range, *, limit: float = 600.0, workers: int = 2) -> Findings:
     """Run the batches of a module's attack in several processes.
 
     Parameters
@@ -56,8 +61,8 @@ def run(module: str, seed: int, batches: range, *, deadline: float = 120.0, work
         Of all cases.
     batches
         Which.
-    deadline
-        Seconds that a case may take.
+    limit
+        CPU seconds that a case may take; kernels that it compiles count.
     workers
         Processes.
     """
@@ -65,7 +70,7 @@ def run(module: str, seed: int, batches: range, *, deadline: float = 120.0, work
 
     def attend(first: int) -> None:
         while first < batches.stop:
-            part, first = _attend(module, seed, (first, batches.stop, workers), deadline)
+            part, first = _attend(module, seed, (first, batches.stop, workers), limit)
             with lock:
                 found.take(part)
 
@@ -77,7 +82,7 @@ def run(module: str, seed: int, batches: range, *, deadline: float = 120.0, work
     return found
 
 
-def _attend(module: str, seed: int, batches: tuple[int, int, int], deadline: float) -> tuple[Findings, int]:
+def _attend(module: str, seed: int, batches: tuple[int, int, int], limit: float) -> tuple[Findings, int]:
     """Watch one worker; return what it found and the batch that comes next."""
     command = [sys.executable, "-m", "tests.fuzz.worker", module, str(seed), *map(str, batches)]
     environment = os.environ | {"WOLFHOUND_NUM_THREADS": os.environ.get("WOLFHOUND_NUM_THREADS", "1")}
@@ -87,9 +92,11 @@ def _attend(module: str, seed: int, batches: tuple[int, int, int], deadline: flo
     ) as process:
         lines = _reader(process.stdout)
         errors = _reader(process.stderr)
-        while (line := _next(lines, deadline)) is not None:
+        watch = Watch(lambda: cpu_seconds(process.pid), max(limit, STARTING))
+        while (line := _next(lines, watch)) is not None:
             if line == "":
                 break
+            watch.allowed = limit
             said = json.loads(line)
             case = said.get("case", case)
             if "counts" in said:
@@ -121,16 +128,19 @@ def _reader(stream: IO[str] | None) -> queue.Queue[str]:
     return lines
 
 
-def _next(lines: queue.Queue[str], deadline: float) -> str | None:
-    try:
-        return lines.get(timeout=deadline)
-    except queue.Empty:
-        return None
+def _next(lines: queue.Queue[str], watch: Watch) -> str | None:
+    """Wait for the next line; None if the process hangs."""
+    watch.heard()
+    while not watch.hangs():
+        with contextlib.suppress(queue.Empty):
+            return lines.get(timeout=POLL)
+    return None
 
 
 def _last(lines: queue.Queue[str]) -> str:
-    """The last words of a process."""
-    said, until = "", time.monotonic() + 5.0
-    while time.monotonic() < until and (line := _next(lines, 1.0)):
-        said = line.strip() or said
+    """The last words of a process that has ended."""
+    said = ""
+    with contextlib.suppress(queue.Empty):  # a child of it that lives on holds the stream
+        while line := lines.get(timeout=PATIENCE):
+            said = line.strip() or said
     return said

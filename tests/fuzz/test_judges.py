@@ -160,7 +160,7 @@ def judge(seed: int, batch: int) -> Iterator[str | supervise.Findings]:
 
 @pytest.mark.slow
 def test_deaths_and_hangs_are_findings() -> None:
-    found = supervise.run("test_judges", 0, range(6), deadline=6.0, workers=1)
+    found = supervise.run("test_judges", 0, range(6), limit=2.0, workers=1)
     assert found.counts == {"done": 4, "deaths": 1, "hangs": 1}
     assert any("death" in text and "case 1" in text for text in found.violations)
     assert any("hang" in text and "case 3" in text for text in found.violations)

@@ -236,7 +236,7 @@ def test_on_the_simplex_each_corner_is_picked_once(n: int) -> None:
     assert_allclose(run.weights, 1 / n, rtol=1e-12)
     assert run.distance <= 1e-15
     values = [half_square(x, run.mean) for x in diary.points[1 : n + 1]]
-    assert_allclose(values, [0.5 / t - 0.5 / n for t in range(1, n + 1)], atol=1e-15)
+    assert_allclose(values, [0.5 / t - 0.5 / n for t in range(1, n + 1)], atol=1e-14)
 
 
 @pytest.mark.parametrize("size", [4, 6, 10])

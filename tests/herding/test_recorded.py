@@ -1,17 +1,25 @@
-"""The same seed gives the same rows, weights and MMD as when they were recorded."""
+"""The same seed gives the same rows, weights and MMD as when they were recorded.
+
+On another machine sums are rounded in another way. Squared MMDs are differences of sums of kernel
+values, so squares are compared, to some roundings of such a value; weights, which minimise one, by
+the squared MMD between them. Picks are compared exactly: `test_no_pick_is_a_tie` shows that more
+than rounding does not change them.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from wolfhound import Gaussian, Laplace, Linear, LineSearch, OpenLoop, Scan, Stein, herd, herd_in_features
-from wolfhound.herding import with_scores
+from wolfhound.atoms import as_atoms
+from wolfhound.core import Matrix
+from wolfhound.herding import Kernel, with_scores
 from wolfhound.herding.result import HerdResult
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "recorded.json").read_text())
@@ -82,6 +90,49 @@ FEATURES: dict[str, tuple[Any, int, dict[str, Any]]] = {
 }
 
 
+ROUNDINGS = 16.0
+"""Of the largest kernel value, that a squared MMD may be off: other machines showed at most 1.5."""
+
+
+class Space(NamedTuple):
+    """Where an MMD is measured, and the rounding of a kernel value there."""
+
+    rows: Matrix
+    kernel: Kernel
+    eps: float
+
+    @property
+    def rounding(self) -> float:
+        """What a squared MMD may be off."""
+        return ROUNDINGS * self.eps * float(self.kernel.diagonal(self.rows).max())
+
+    def square(self, ids: Any, weights: Any) -> float:
+        """Squared norm of a sum of embedded rows."""
+        rows, shares = self.rows[ids].astype(np.float64), np.asarray(weights)
+        return float(shares @ self.kernel.gram(rows, rows) @ shares)
+
+
+def as_rows(atoms: Any) -> Matrix:
+    known = as_atoms(atoms)
+    return known.take(np.arange(known.shape[0]))
+
+
+def in_kernel(result: HerdResult, atoms: Any) -> Space:
+    """Tiles of kernel values are float32 where the kernel allows that."""
+    rows, kernel = as_rows(atoms), result.kernel
+    assert kernel is not None
+    tile = kernel.against(rows[:2], single=True)(rows[:2])
+    return Space(rows, kernel, float(np.finfo(tile.dtype).eps))
+
+
+def in_features(rows: Matrix, features: Any = None, **_: Any) -> Space:
+    """Features have the precision of their map; without one they are the rows, which are exact."""
+    if features is None:
+        return Space(rows, Linear(), float(np.finfo(np.float64).eps))
+    found = features(rows) if callable(features) else features
+    return Space(found, Linear(), float(np.finfo(found.dtype).eps))
+
+
 def numbers(result: HerdResult) -> dict[str, Any]:
     """What is recorded of a result."""
     return {
@@ -94,13 +145,24 @@ def numbers(result: HerdResult) -> dict[str, Any]:
     }
 
 
-def check(result: HerdResult, name: str) -> None:
-    """Compare with what was recorded: ids exactly, sums up to the rounding of another machine."""
+def squares(told: dict[str, Any]) -> list[float]:
+    """What is as exact as a squared MMD: half of one, and a mean of roots times their spread, too."""
+    mean, spread = told["random"]
+    return [told["mmd"] ** 2, mean**2, mean * spread, told["value"]]
+
+
+def check(result: HerdResult, name: str, space: Space, distinct: int = 1 << 40) -> None:
+    """Compare with what was recorded: ids exactly, the rest up to the rounding of another machine.
+
+    Where rows come again after so many distinct ones, which of two equal rows is picked hangs on rounding.
+    """
     found, wanted = numbers(result), RECORDED[name]
-    assert found["ids"] == wanted["ids"]
+    assert [each % distinct for each in found["ids"]] == [each % distinct for each in wanted["ids"]]
     assert found["cost"] == wanted["cost"]
-    for part in ("weights", "mmd", "random", "value"):
-        np.testing.assert_allclose(found[part], wanted[part], rtol=1e-6, atol=1e-8, err_msg=part)
+    np.testing.assert_allclose(squares(found), squares(wanted), rtol=1e-12, atol=space.rounding)
+    assert len(found["weights"]) == len(wanted["weights"])
+    apart = np.subtract(found["weights"], wanted["weights"])
+    assert space.square(found["ids"][: len(apart)], apart) <= space.rounding
 
 
 def ways(options: dict[str, Any]) -> dict[str, Any]:
@@ -112,33 +174,75 @@ def ways(options: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", KERNELS)
 def test_picks_in_a_kernel(name: str) -> None:
     rows, m, options = KERNELS[name]
-    check(herd(rows, m, **options), f"kernel: {name}")
+    result = herd(rows, m, **options)
+    check(result, f"kernel: {name}", in_kernel(result, rows))
 
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_picks_in_features(name: str) -> None:
     rows, m, options = FEATURES[name]
-    check(herd_in_features(rows, m, **options), f"features: {name}")
+    check(herd_in_features(rows, m, **options), f"features: {name}", in_features(rows, **options))
+
+
+LONGER = ["gaussian", "start, labels", "many, weighted", "laplace", "stein, weights"]
+LONGER_IN_FEATURES = ["scan", "line search", "start, exclude"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gaussian", "start, labels", "many, weighted", "laplace", "stein, weights"])
+@pytest.mark.parametrize("name", LONGER)
 def test_extended_picks(name: str, tmp_path: Path) -> None:
     rows, m, options = KERNELS[name]
     herd(rows, m, **options).save(tmp_path / "run")
-    loaded = HerdResult.load(tmp_path / "run")
-    check(loaded.extend(m + 15, atoms=rows, **ways(options)), f"extended: {name}")
+    result = HerdResult.load(tmp_path / "run").extend(m + 15, atoms=rows, **ways(options))
+    check(result, f"extended: {name}", in_kernel(result, rows))
 
 
-@pytest.mark.parametrize("name", ["scan", "line search", "start, exclude"])
+@pytest.mark.parametrize("name", LONGER_IN_FEATURES)
 def test_extended_picks_in_features(name: str) -> None:
     rows, m, options = FEATURES[name]
-    check(herd_in_features(rows, m, **options).extend(m + 15), f"extended features: {name}")
+    result = herd_in_features(rows, m, **options).extend(m + 15)
+    check(result, f"extended features: {name}", in_features(rows, **options))
 
 
 def test_picks_of_files(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", SMALL)
     np.savetxt(tmp_path / "rows.csv", SMALL, delimiter=",", header="a,b,c,d,e", comments="", fmt="%.17g")
-    check(herd(tmp_path / "rows.npy", 40), "kernel: gaussian")
-    check(herd(tmp_path / "rows.csv", 40), "kernel: gaussian")
-    check(herd([tmp_path / "rows.npy", tmp_path / "rows.csv"], 40), "file: both")
+    once, twice = [tmp_path / "rows.npy"], [tmp_path / "rows.npy", tmp_path / "rows.csv"]
+    for paths, name in ((once, "kernel: gaussian"), (twice[1:], "kernel: gaussian"), (twice, "file: both")):
+        result = herd(paths, 40)
+        check(result, name, in_kernel(result, np.concatenate([SMALL] * len(paths))), len(SMALL))
+
+
+# ---------------------------------------------------------------- no ties
+
+
+SHAKEN = float(np.finfo(np.float32).eps)
+"""Share of a number that another machine can be off, where kernel values or features are float32."""
+
+
+def shake(rows: Any, share: float) -> Any:
+    """Move every number by a share of it; scores move with their rows."""
+    table = as_rows(rows)
+    noise = np.random.default_rng(5).standard_normal(table.shape)
+    moved = (table * (1.0 + share * noise)).astype(table.dtype)
+    return with_scores(moved[:, :5], moved[:, 5:]) if rows is SCORED else moved
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
+def test_no_pick_is_a_tie(name: str) -> None:
+    rows, m, options = KERNELS[name]
+    found = herd(shake(rows, 8.0 * SHAKEN), m, **options)
+    assert found.ids.tolist() == RECORDED[f"kernel: {name}"]["ids"]
+    more = {key: found.extend(m + 15).ids.tolist() for key in [f"extended: {name}"] if key in RECORDED}
+    assert more == {key: RECORDED[key]["ids"] for key in more}
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_no_pick_in_features_is_a_tie(name: str) -> None:
+    rows, m, options = FEATURES[name]
+    found = herd_in_features(shake(rows, SHAKEN), m, **options)
+    assert found.ids.tolist() == RECORDED[f"features: {name}"]["ids"]
+    keys = [f"extended features: {name}"]
+    more = {key: found.extend(m + 15).ids.tolist() for key in keys if key in RECORDED}
+    assert more == {key: RECORDED[key]["ids"] for key in more}

@@ -205,6 +205,19 @@ def test_only_new_atoms_are_scored_after_a_pass(
     assert pool_gap(objective, pool, inner) <= 1.01e-9
 
 
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("loss", [partial(logistic, m=5), partial(huber, m=5), quartic])
+def test_a_point_stays_with_its_weights(loss: Callable[..., Objective], seed: int) -> None:
+    """Where f hardly bends, steps go far beyond the minima of models, one after the other."""
+    rng = np.random.default_rng(seed)
+    rows = 10.0 * rng.standard_normal((100, 5))
+    objective, pool = loss(rows), AtomPool(np.arange(100), rows)
+    inner = begin(NewtonInner, objective, pool, np.bincount([0], minlength=100) * 1.0)
+    for _ in inner.improve(stop=-math.inf, tol=1e-12, budget=1e6):
+        mixed = inner.weights @ rows[inner.positions]
+        np.testing.assert_allclose(inner.point.x, mixed, atol=1e-12 * np.abs(rows).max())
+
+
 class Slopes:
     """A line of which only slopes matter; phi = s^2 / 2 - fall s."""
 

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tests.patience import PATIENCE
 from wolfhound import (
     ClusterIndex,
     Int8Scan,
@@ -216,12 +217,12 @@ def test_who_leaves_stops_the_work(threads: ThreadPoolExecutor, error: BaseExcep
     oracle = Sharded.over([slow, EXACT(normal(5, 2))], threads)
 
     def leave(rows: int) -> None:
-        slow.begun.wait(60)
+        slow.begun.wait(PATIENCE)
         raise error
 
     with pytest.raises(type(error)), on_pulse(leave):
         oracle.query(np.ones((1, 2)))
-    assert slow.left.wait(60)
+    assert slow.left.wait(PATIENCE)
 
 
 def test_pulses_say_what_was_swept(threads: ThreadPoolExecutor) -> None:

@@ -41,7 +41,8 @@ class Targets(NamedTuple):
 
     def read(self, start: int, stop: int) -> Vector:
         """(stop - start, d) float64; those that cannot be solved are zeros."""
-        out = np.array(self.rows[start:stop], np.float64)
+        # BLAS adds rows of another order in memory otherwise: the same targets, the same bits.
+        out = np.array(self.rows[start:stop], np.float64, order="C")
         out[~self.good[start:stop]] = 0.0
         return out
 

@@ -297,24 +297,31 @@ class NewtonInner:
         labels, weights = self._corral.labels, self._corral.weights / self._corral.weights.sum()
         active, lifted = places[labels], model.rows(labels)
         real = active >= 0
-        x = weights[real] @ self._pool.rows[active[real]].astype(np.float64)
-        x += weights[~real].sum() * self._virtual_x
-        line = self._objective.line(self._point, x - self._point.x)
+        line = self._objective.line(self._point, self._mix(active, weights) - self._point.x)
         reach = step_length(line, self._end(labels, weights), gap)
         if reach < 1.0:
             self._blend(reach, active[real], weights[real], lifted[real], float(weights[~real].sum()))
             self._point = line.at(reach)
             return
-        self._point = line.at(reach)
-        if reach > 1.0:
+        if reach == 1.0:
+            self._point = line.at(1.0)
+        else:
             weights = self._before(labels) + reach * (weights - self._before(labels))
             weights = np.maximum(weights, 0.0) / np.maximum(weights, 0.0).sum()
             self._corral.weights[:] = weights
+            # Beyond 1 a line multiplies what rounding has put between x and its weights: mix anew.
+            self._point = self._objective.at(self._mix(active, weights))
         change = self._curved.change(self._point, weights @ lifted - self._z)
         self._stale = abs(change - 1.0) > CHORD
         self._known = model.gram_of(labels)
         self._active, self._weights, self._lifted = active, weights, lifted
         self._corral.labels[:] = np.arange(len(labels))
+
+    def _mix(self, active: Ints, weights: Vector) -> Vector:
+        """The point of these weights, by pool position or virtual."""
+        real = active >= 0
+        x = weights[real] @ self._pool.rows[active[real]].astype(np.float64)
+        return np.asarray(x + weights[~real].sum() * self._virtual_x)
 
     def _before(self, labels: Ints) -> Vector:
         """Weights that the labels of a model had before it."""
