@@ -15,12 +15,13 @@ from tests.many.judge import check_proofs
 from tests.many.test_asked import Watched
 from tests.many.test_many import same
 from wolfhound.core import Status
+from wolfhound.gram._answers import PROVED, ROUNDING, STALLED, judge
 from wolfhound.many import _portion, _second
 from wolfhound.many._objectives import widen_result
 from wolfhound.many.result import STATUSES
 from wolfhound.many.run import ManyState
 from wolfhound.many.solve import SMALL
-from wolfhound.rounding import PROVED, ROUNDING, STALLED, WORN, judge
+from wolfhound.rounding import WORN
 
 Array = NDArray[Any]
 
