@@ -329,18 +329,18 @@ def minimize(
     with one_blas_thread():
         drawn = _pool(oracle.atoms, banned, least, chance)
         begun = method.begin(objective, drawn, chance.generator)
-        scale = find_scale(objective, begun)
+        first, *others = _starts(begun, warm, oracle.atoms)
+        scale, stake = find_scale(objective, (first, *others))
         goal = max(atol, rtol * scale)
-    first, *others = _starts(begun, warm, oracle.atoms)
     starts = (keeper.restart(first), *others)
-    states = try_starts(method, objective, oracle, starts, goal=goal, stake=scale, rng=chance.generator)
+    states = try_starts(method, objective, oracle, starts, goal=goal, stake=stake, rng=chance.generator)
 
     def finish(run: Outcome[State]) -> Result:
         return _result(_describe(run, goal), source, names, what)
 
     limits, began = limits.after(keeper.steps, keeper.seconds), began - keeper.seconds
     keep = keeper.keep(finish)
-    run = drive(states, goal=goal, limits=limits, stake=scale, callback=callback, began=began, keep=keep)
+    run = drive(states, goal=goal, limits=limits, stake=stake, callback=callback, began=began, keep=keep)
     return keeper.end(run, finish)
 
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from tests.conformance.method import at_atom, origin, pool_of, problems
-from wolfhound import Custom, MixtureLikelihood, Status, minimize
+from wolfhound import Custom, Logistic, MixtureLikelihood, Status, minimize
 from wolfhound.core import Matrix, Objective, Vector
 from wolfhound.methods._begin import best_atom
 from wolfhound.methods.frank_wolfe import FrankWolfe
@@ -110,3 +110,12 @@ def test_a_stalled_start_is_followed_by_the_next() -> None:
     assert np.all(np.diff(result.trace.passes) >= 0.0)
     assert all(a <= b for a, b in itertools.pairwise(result.trace.lower[2:]))
     assert list(result.trace.kind).count("start") == 2
+
+
+def test_a_bad_warm_start_is_seen_where_the_cold_atoms_are_all_the_same() -> None:
+    """f is 0 at most atoms, but not at the warm start, whose rounding is as large as f."""
+    rows = 1e35 * np.eye(3)[[0, 0, 0, 0, 1]]
+    f = Logistic(np.eye(3)[:2] * 100.0, [1.0, -1.0])
+    warm, cold = (minimize(f, rows, rtol=1e-13, start=s) for s in (([4], [1.0]), None))
+    assert warm.value <= cold.value + 1e-4
+    assert cold.value < 1e30

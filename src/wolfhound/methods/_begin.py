@@ -86,20 +86,27 @@ def _at(start: Start, chosen: Ints, weights: Vector) -> Start:
     return replace(start, ids=start.pool_ids[chosen], weights=weights, rows=start.pool[chosen])
 
 
-def find_scale(objective: Objective, start: Start) -> float:
-    """What rtol is relative to: no pass, and never from a warm start; 0 where it is nothing but rounding."""
-    point = objective.at(start.weights @ start.rows.astype(np.float64))
+def find_scale(objective: Objective, starts: Sequence[Start]) -> tuple[float, float]:
+    """Return what rtol is relative to, and how much f varies over all that was seen; 0 if only by rounding.
+
+    The first is of the last start, which is cold, so that a warm one changes no goal; neither takes a pass.
+    """
+    begun = starts[-1]
+    point = objective.at(begun.weights @ begun.rows.astype(np.float64))
     scale = 0.0
     if math.isfinite(point.value):
-        pool = start.pool.astype(np.float64)
+        pool = begun.pool.astype(np.float64)
         gaps = point.grad @ point.x - pool @ point.grad
         lost = gamma(2 * len(point.x)) * norm(point.grad) * float(np.abs(pool).sum(axis=1).max())
         scale = float(gaps.max()) if gaps.max() > lost else 0.0
-    values = objective.values(start.pool[:_SAMPLE])
+    values = objective.values(begun.pool[:_SAMPLE])
     values = values[np.isfinite(values)]
     if len(values):
         scale = max(scale, float(np.median(values) - values.min()))
-    return scale
+    others = [objective.values((each.weights @ each.rows.astype(np.float64))[None]) for each in starts[:-1]]
+    seen = np.concatenate([values, *others])
+    seen = seen[np.isfinite(seen)]
+    return scale, max(scale, float(np.ptp(seen)) if len(seen) else 0.0)
 
 
 def _follow(start: Start, last: State | None) -> Start:
