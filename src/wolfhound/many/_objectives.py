@@ -287,9 +287,9 @@ def _minimise(objective: Objective, oracle: Oracle, banned: Ids, wanted: Objecti
     rows = finite_rows(oracle.atoms, ids)
     none = Start(ids=ids[:0], weights=np.empty(0), rows=rows[:0], pool_ids=ids, pool=rows, exclude=banned)
     start = method.begin(objective, none, np.random.default_rng(0))
-    scale = find_scale(objective, start)
+    scale, stake = find_scale(objective, (start,))
     goal = max(wanted.atol, wanted.rtol * scale)
-    ended = run_method(method, objective, oracle, start, goal=goal, stake=scale, over=wanted.over)
+    ended = run_method(method, objective, oracle, start, goal=goal, stake=stake, over=wanted.over)
     return make_unsolved(1, Status.MAX_SECONDS) if ended is None else _as_portion(ended, goal)
 
 
