@@ -212,7 +212,7 @@ def test_a_point_stays_with_its_weights(loss: Callable[..., Objective], seed: in
     rng = np.random.default_rng(seed)
     rows = 10.0 * rng.standard_normal((100, 5))
     objective, pool = loss(rows), AtomPool(np.arange(100), rows)
-    inner = begin(NewtonInner, objective, pool, np.bincount([0], minlength=100) * 1.0)
+    inner = begin(NewtonInner, objective, pool, np.eye(100)[0])
     for _ in inner.improve(stop=-math.inf, tol=1e-12, budget=1e6):
         mixed = inner.weights @ rows[inner.positions]
         np.testing.assert_allclose(inner.point.x, mixed, atol=1e-12 * np.abs(rows).max())
