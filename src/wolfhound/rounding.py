@@ -87,7 +87,7 @@ def is_rounding(gap: float, slack: float, stake: float = math.inf) -> bool:
 def ends_in_rounding(best: Progress, lower: float, stake: float) -> bool:
     """Whether a run that no step improves any more, with this best state, ends in `Status.ROUNDING`.
 
-    A stake of 0 says that all atoms are the same to f: what is left is rounding.
+    A stake of 0 says that all atoms are the same: what is left is rounding.
     """
     stake = max(stake, abs(best.value)) if stake > 0.0 else math.inf
     return is_rounding(best.value - lower, best.slack, stake)

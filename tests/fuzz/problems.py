@@ -226,7 +226,8 @@ def stake_of(result: Result, call: Call, values: hostile.Array) -> float:
     found = found[np.isfinite(found)]
     varies = [slope for slope, blur in zip(slopes, blurs, strict=True) if slope > blur]
     varies += [np.ptp(found)] if len(found) and np.ptp(found) > TRUSTED * np.abs(found).max() else []
-    return max(abs(result.value), *map(float, varies)) if varies else math.inf
+    one = bool((np.ptp(rows, axis=0) <= TRUSTED * np.abs(rows).max(axis=0)).all())
+    return math.inf if one or not varies else max(abs(result.value), *map(float, varies))
 
 
 def judge_weights(result: Result, banned: hostile.Array, n: int) -> list[str]:

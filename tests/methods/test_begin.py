@@ -119,3 +119,11 @@ def test_a_bad_warm_start_is_seen_where_the_cold_atoms_are_all_the_same() -> Non
     warm, cold = (minimize(f, rows, rtol=1e-13, start=s) for s in (([4], [1.0]), None))
     assert warm.value <= cold.value + 1e-4
     assert cold.value < 1e30
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_mixture_of_equal_atoms_varies_by_rounding_only(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = np.repeat(rng.standard_normal((1, 4)), 3, axis=0)
+    warm = minimize(SquaredDistance(rows[0]), rows, start=([0, 1, 2], rng.dirichlet(np.ones(3))))
+    assert warm.success

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from wolfhound.core import INNER, Ints, Method, Objective, Oracle, Start, State, Vector
-from wolfhound.rounding import ends_in_rounding, gamma, norm
+from wolfhound.rounding import UNIT, ends_in_rounding
 from wolfhound.validate import require, require_moderate
 
 _TRIED = 256
@@ -18,6 +18,9 @@ _TRIED = 256
 
 _SAMPLE = 64
 """Atoms whose values of f give the scale of rtol."""
+
+_SAME = 64.0 * UNIT
+"""Relative difference of atoms that are one point but for rounding."""
 
 
 def best_atom(objective: Objective, start: Start) -> Start:
@@ -87,26 +90,25 @@ def _at(start: Start, chosen: Ints, weights: Vector) -> Start:
 
 
 def find_scale(objective: Objective, starts: Sequence[Start]) -> tuple[float, float]:
-    """Return what rtol is relative to, and how much f varies over all that was seen; 0 if only by rounding.
+    """Return what rtol is relative to, and how much f varies over all that was seen; 0 if that is one point.
 
     The first is of the last start, which is cold, so that a warm one changes no goal; neither takes a pass.
     """
     begun = starts[-1]
-    point = objective.at(begun.weights @ begun.rows.astype(np.float64))
-    scale = 0.0
-    if math.isfinite(point.value):
-        pool = begun.pool.astype(np.float64)
-        gaps = point.grad @ point.x - pool @ point.grad
-        lost = gamma(2 * len(point.x)) * norm(point.grad) * float(np.abs(pool).sum(axis=1).max())
-        scale = float(gaps.max()) if gaps.max() > lost else 0.0
+    pool = begun.pool.astype(np.float64)
+    points = [objective.at(each.weights @ each.rows.astype(np.float64)) for each in reversed(starts)]
+    cold, scale = points[0], 0.0
+    if math.isfinite(cold.value):
+        scale = max(float((cold.grad @ cold.x - pool @ cold.grad).max()), 0.0)
     values = objective.values(begun.pool[:_SAMPLE])
     values = values[np.isfinite(values)]
     if len(values):
         scale = max(scale, float(np.median(values) - values.min()))
-    others = [objective.values((each.weights @ each.rows.astype(np.float64))[None]) for each in starts[:-1]]
-    seen = np.concatenate([values, *others])
-    seen = seen[np.isfinite(seen)]
-    return scale, max(scale, float(np.ptp(seen)) if len(seen) else 0.0)
+    rows = np.concatenate([pool, *(each.rows.astype(np.float64) for each in starts)])
+    if (np.ptp(rows, axis=0) <= _SAME * np.abs(rows).max(axis=0)).all():
+        return scale, 0.0
+    values = np.append(values, [point.value for point in points if math.isfinite(point.value)])
+    return scale, max(scale, float(np.ptp(values)) if len(values) else 0.0)
 
 
 def _follow(start: Start, last: State | None) -> Start:
