@@ -254,10 +254,14 @@ def test_integers_that_float64_merges_are_refused(run: Run) -> None:
     np.save("rows.npy", rows)
     pd.DataFrame(rows, columns=["a", "b"]).to_csv("rows.csv", index=False)
     pd.DataFrame(rows, columns=["a", "b"]).to_parquet("rows.parquet")
-    for file, column in {"rows.npy": "column 1", "rows.csv": "column b", "rows.parquet": "column b"}.items():
+    for file, column in {
+        "rows.npy": "column 1",
+        "rows.csv": "column b",
+        "rows.parquet": "column 'b'",
+    }.items():
         ran = run("dedup", file, "-o", "kept.npy")
         assert ran.code == 2
-        assert "ATOMS must be integers below 2^53" in words(ran.err)
+        assert "must be made of numbers that float64 holds exactly" in words(ran.err)
         assert column in words(ran.err)
         assert not Path("kept.npy").exists()
 

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 import wolfhound
 from tests.fuzz.wrong_commands import COMMANDS, IN_A_PROCESS, Wrong, contents, make_files
+from wolfhound.cli import _progress
 from wolfhound.cli._app import app
 
 
@@ -26,7 +28,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder, made the current one; nothing is calibrated."""
+    """The folder, made the current one; nothing is calibrated, and no progress told, however slow the machine."""
+    monkeypatch.setattr(_progress, "_LINE_INTERVAL", math.inf)
     monkeypatch.chdir(made)
     monkeypatch.setenv("WOLFHOUND_CALIBRATION", str(made / "none.json"))
     return made

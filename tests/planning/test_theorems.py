@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -115,7 +116,7 @@ def test_an_atol_without_numbers_is_relative() -> None:
 @given(queries=st.integers(1, 10**12), c=st.floats(0.01, 1.0))
 def test_queries_grow_with_the_inverse_square(queries: int, c: float) -> None:
     assert Demand(queries=queries).at(1.0) == queries
-    assert Demand(queries=queries).at(c) == math.ceil(queries / (c * c))
+    assert Demand(queries=queries).at(c) == math.ceil(queries / Fraction(c) ** 2)
 
 
 @pytest.mark.slow

@@ -138,7 +138,8 @@ def name_options(**names: str) -> Iterator[None]:
             text = text.replace(
                 f"`{name}`", f"`{option_name}`" if option_name.startswith("-") else option_name
             )
-        raise type(error)(text) from None
+        error.args = (text,)
+        raise error from None
 
 
 def open_atoms(path: str) -> Atoms:
