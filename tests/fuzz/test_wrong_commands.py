@@ -28,7 +28,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder, made the current one; nothing is calibrated, and no progress told, however slow the machine."""
+    """The folder, made the current one; nothing is calibrated, and no progress told."""
     monkeypatch.setattr(_progress, "_LINE_INTERVAL", math.inf)
     monkeypatch.chdir(made)
     monkeypatch.setenv("WOLFHOUND_CALIBRATION", str(made / "none.json"))
