@@ -8,7 +8,7 @@ STAMP := $(VENV)/.stamp
 CODE := $(wildcard src tests benchmarks examples tools)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test any-machine test-browser test-install test-matrix dist lint format bench docs docs-serve clean
+.PHONY: help demo test test-rest any-machine test-browser test-install test-matrix dist kernels style lint format bench docs docs-serve clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,11 +29,15 @@ $(STAMP): $(BASE)
 demo: $(BASE)  ## explain one word by a mixture of others, with proof
 	@$(BIN)/wolfhound demo
 
-check: lint  ## lint, then the quick tests: the inner loop of development
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
+TESTS := $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-test: lint  ## lint, then all tests and doctests; warnings are errors
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+test: $(STAMP)  ## the gate of every change: style, types of src, layers, and what can be tested in minutes
+	@$(MAKE) --no-print-directory -j2 style kernels
+	$(TESTS) -m "not rest" --hypothesis-profile=gate
+
+test-rest: lint  ## what the gate leaves out: all types, processes, claims, fresh seeds, more examples, other kernels
+	$(TESTS) -m "rest or hypothesis"
+	$(BIN)/python tools/any_machine.py --quick v2 v3
 
 any-machine: $(STAMP)  ## the numerical tests under other kernels, and beside busy processes; VARIANTS="v2 v3"
 	$(BIN)/python tools/any_machine.py $(VARIANTS)
@@ -56,11 +60,18 @@ test-browser: $(STAMP)  ## pages in headless Chromium; pictures in build/browser
 	  echo "Chromium must be on PATH. Install the package chromium (Debian, Fedora, Homebrew) or Google Chrome." >&2; exit 1; }
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m pytest -q tests/browser
 
-lint: $(STAMP)  ## style, types, layers
+# Compiled once, before the processes of the tests need them.
+kernels: $(STAMP)
+	@$(BIN)/python -c 'import wolfhound; print(wolfhound.warm_up(), "kernels compiled")'
+
+style: $(STAMP)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/mypy --strict
+	$(BIN)/mypy --strict src
 	$(BIN)/lint-imports
+
+lint: style  ## style, types, layers
+	$(BIN)/mypy --strict
 
 format: $(STAMP)  ## let ruff mend what it can
 	$(BIN)/ruff check --fix $(CODE)

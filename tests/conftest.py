@@ -13,6 +13,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 settings.register_profile(
     "wolfhound", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("gate", settings.get_profile("wolfhound"), max_examples=20)
 settings.load_profile("wolfhound")
 
 TESTS = Path(__file__).parent
@@ -23,8 +24,8 @@ PLAIN = frozenset(
     fuzz/test_forged.py fuzz/test_wrong_calls.py fuzz/test_wrong_commands.py
     oracles/test_persistence.py
     test_any_machine.py test_benchmarks.py test_cluster.py test_columns.py test_data.py test_datasets.py
-    test_docs.py test_examples.py test_files.py test_given.py test_herding_benchmarks.py test_identity.py
-    test_jit.py test_lying_files.py test_manifest.py test_package.py test_parquet.py test_patience.py
+    test_docs.py test_examples.py test_files.py test_gate.py test_given.py test_herding_benchmarks.py
+    test_identity.py test_jit.py test_lying_files.py test_manifest.py test_package.py test_parquet.py test_patience.py
     test_plot.py test_plugins.py test_processes.py test_readers.py test_registry.py test_release.py
     test_sentences.py test_site.py test_stopwatch.py test_store.py test_structure.py test_table_atoms.py
     test_tables.py test_validate.py test_vocabulary.py test_warming.py
@@ -32,12 +33,35 @@ PLAIN = frozenset(
 )
 """Folders and files of tests that no BLAS, vector width or compiled kernel can change."""
 
+REST = frozenset(
+    """
+    browser cli/test_bench.py cli/test_policy.py cli/test_streams.py
+    fuzz/test_attacks.py::test_nothing_is_found fuzz/test_judges.py::test_deaths_and_hangs_are_findings
+    many/test_large.py::test_a_memory_limit_is_kept many/test_resume.py::test_a_killed_run_goes_on
+    oracles/test_growth.py::test_a_save_of_an_edit_that_is_killed_leaves_the_old_or_the_new
+    oracles/test_persistence.py::test_a_save_that_is_killed_on_its_way_leaves_the_old_or_the_new
+    policy/test_baselines.py policy/test_compare.py policy/test_item_feed.py policy/test_logs.py
+    policy/test_recorded.py policy/test_rivals.py
+    test_any_machine.py test_benchmarks.py::test_tiny_claim_holds
+    test_cluster.py::test_a_changed_file_is_refused_and_ends_a_run_with_what_is_proved
+    test_cluster.py::test_a_running_cluster_is_joined_and_left
+    test_cluster.py::test_a_shard_that_dies_over_and_over_is_lost test_cluster.py::test_the_command_line
+    test_examples.py test_plugins.py::test_the_command_line_knows_what_a_plugin_adds
+    test_site.py::test_the_site_is_built_whole test_theory_edges.py
+    """.split()
+)
+"""Folders, files and tests that `make test` leaves to `make test-rest`: they take minutes (processes that are
+started or killed, training, tiny claims, fresh seeds), and what they look at is looked at by others, too."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `tools/any_machine.py` runs again: all that is not known to be plain, doctests included."""
+    """Mark by the tables above what runs when; what nobody lists is `numerical`, and in the gate."""
     for item in items:
         own = item.path.relative_to(TESTS) if item.path.is_relative_to(TESTS) else Path()
-        if not {own.as_posix(), *own.parts[:1]} & PLAIN:
+        places = {own.as_posix(), *own.parts[:1]}
+        if not places & PLAIN:
             item.add_marker(pytest.mark.numerical)
+        if {*places, f"{own.as_posix()}::{item.name.partition('[')[0]}"} & REST:
+            item.add_marker(pytest.mark.rest)
         if own.name == "test_recorded.py":
             item.add_marker(pytest.mark.recorded)

@@ -11,7 +11,7 @@ import any_machine
 import pytest
 from any_machine import Variant
 
-from tests.conftest import PLAIN, TESTS
+from tests.conftest import TESTS
 
 CORES = {"haswell", "zen", "skylakex", "sandybridge", "prescott"}
 
@@ -92,10 +92,6 @@ def test_compiled_kernels_of_two_machines_are_told_apart(monkeypatch: pytest.Mon
                 ).stdout
             )
     assert len(told) == 3
-
-
-def test_what_is_plain_is_there() -> None:
-    assert [name for name in sorted(PLAIN) if not (TESTS / name).exists()] == []
 
 
 @pytest.mark.slow
