@@ -138,6 +138,16 @@ def test_clear_forgets_all() -> None:
     check_factor(corral, points, np.ones(3))
 
 
+def test_weights_that_ran_away_exchange_nothing() -> None:
+    points = np.random.default_rng(0).standard_normal((3, 4))
+    model, corral = model_of(points, np.ones(4)), Corral(9, ALPHA)
+    join(corral, model, [0, 1])
+    corral.weights[:] = 1e200
+    cross, gram, linear = model.gram(np.array([2]), corral.labels)
+    with np.errstate(over="ignore"):
+        assert corral.exchange(2, cross[0], float(gram[0, 0]), float(linear[0])) is None
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_exchange_swaps_a_dependent_atom_without_moving_the_point(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -150,11 +150,9 @@ class Corral:
     def _here(self) -> float:
         """<b - Gw, w> from the factor."""
         factor = np.tril(self._factor[: self.size, : self.size])
-        moved = self.weights @ factor
-        return (
-            float(moved @ (self._carried[0, : self.size] - moved))
-            + self.alpha * float(self.weights.sum()) ** 2
-        )
+        moved, total = self.weights @ factor, float(self.weights.sum())
+        # A product, no power: where weights have run away it is inf, and the exchange gains nothing.
+        return float(moved @ (self._carried[0, : self.size] - moved)) + self.alpha * (total * total)
 
     def adopt(self, labels: Ints, weights: Vector, model: Model) -> Ints:
         """Hold these atoms with these weights, from an empty corral.

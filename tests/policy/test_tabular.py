@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -403,3 +404,8 @@ def test_backtracking_and_the_default_agree() -> None:
     acmdp = random_acmdp(10, 100, 5, curvature=2.0)
     one, other = (fwpo(acmdp, step=step, rtol=5e-3) for step in (None, Backtracking()))
     assert one.score == pytest.approx(other.score, abs=one.goal + other.goal)
+
+
+def test_gaps_of_any_size_are_told() -> None:
+    found = fwpo(random_acmdp(5, 100, 4), max_steps=2)
+    assert "root of squares 1e+200" in repr(replace(found, gaps=1e200 * np.eye(len(found.gaps))[0]))

@@ -16,6 +16,7 @@ from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Scalar
 from wolfhound.core import AtomsLike, Ids, Status, Vector
 from wolfhound.markup import Shown, Summary
 from wolfhound.result import TRACE, Trace
+from wolfhound.rounding import norm
 from wolfhound.validate import require
 
 if TYPE_CHECKING:
@@ -159,9 +160,7 @@ class TabularResult(Shown):
         """Return the largest gap of a state and the root of their squares, in words."""
         if not np.isfinite(self.gaps).all():
             return "not known"
-        return (
-            f"largest {self.gaps.max():.3g}, root of squares {float(np.sqrt(np.square(self.gaps).sum())):.3g}"
-        )
+        return f"largest {self.gaps.max():.3g}, root of squares {norm(self.gaps):.3g}"
 
     def summary(self) -> Summary:
         """Return J, what is proved, and the cost."""
