@@ -125,7 +125,7 @@ def improve(
     look = rows.look(x, u)
     here = best = Solved(x, look, rows.prove(look, int((x > 0.0).sum())), 1)
     last, floor, size, reads = u.copy(), FLOOR, POOL, 1
-    model: Model | None = None
+    model: LogModel | None = None
     for _ in range(STEPS):
         if best.gap <= tol or look.bad or floor > 1.0 or time.monotonic() > end:
             break
@@ -164,7 +164,7 @@ def _search(rows: LikelihoodRows, here: Solved, y: Vector, last: Vector, u: Vect
     return replace(here, gap=math.inf, reads=reads)
 
 
-class Model(NamedTuple):
+class LogModel(NamedTuple):
     """The quadratic model over a pool, all other components as one, in units of its curvature."""
 
     pool: Ints
@@ -190,7 +190,7 @@ class Model(NamedTuple):
         return found
 
 
-def _build(rows: LikelihoodRows, sample: Sample | None, here: Solved, u: Vector, size: int) -> Model:
+def _build(rows: LikelihoodRows, sample: Sample | None, here: Solved, u: Vector, size: int) -> LogModel:
     """The model at these weights, whose likelihoods are u."""
     pool = _choose_pool(here.x, here.look.slopes, size)
     rest = here.x.copy()
@@ -206,7 +206,7 @@ def _build(rows: LikelihoodRows, sample: Sample | None, here: Solved, u: Vector,
         # H_kk >= g_k^2, and g_k is near 1 for all that matter: smaller units would only amplify rounding.
         unit = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), 1.0))
         values, vectors = np.linalg.eigh(hessian * unit[:, None] * unit)
-    return Model(pool, rest, held, slopes, unit, values, vectors)
+    return LogModel(pool, rest, held, slopes, unit, values, vectors)
 
 
 def _choose_pool(x: Vector, slopes: Vector, size: int) -> Ints:
