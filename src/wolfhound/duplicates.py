@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wolfhound._files import lock
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, as_atoms, block_rows, check_finite
 from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Matrix, Vector
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.rounding import gamma
 from wolfhound.validate import number, require
 
@@ -30,7 +30,7 @@ _ROOM = 4.0
 
 _SAMPLE = 4096
 _SPAN = 8192
-"""Rows that are looked at between two pulses."""
+"""Rows that are looked at between two reports."""
 
 
 @final
@@ -138,7 +138,7 @@ def _find_equal(atoms: Atoms) -> Ids:
     hashes = np.empty(n, np.uint64)
     for first, block in atoms.blocks(block_rows(atoms)):
         check_finite(block, first)
-        pulse(len(block))
+        report_rows(len(block))
         hashes[first : first + len(block)] = hash_rows(block, factors)
     group, left = np.arange(n), np.argsort(hashes, kind="stable")
     while len(left):
@@ -189,7 +189,7 @@ def _find_near(atoms: Atoms, within: float) -> Ids:
     for start in range(0, n, _SPAN):
         span = start, min(start + _SPAN, n)
         lead(rows, span, grid, unit, unit * within, group)
-        pulse(span[1] - span[0])
+        report_rows(span[1] - span[0])
     return group
 
 
