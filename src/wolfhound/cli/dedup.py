@@ -20,8 +20,8 @@ from wolfhound.cli._progress import Meter, Reading, watch_reading
 from wolfhound.core import Atoms, Ids
 from wolfhound.duplicates import Duplicates, find_stored
 from wolfhound.editing import remove_rows
-from wolfhound.planning.text import seconds_text
 from wolfhound.tables import Table, open_table
+from wolfhound.text import seconds_text
 from wolfhound.writers import TABLES, write_atoms, write_columns, write_table
 
 
