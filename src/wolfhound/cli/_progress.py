@@ -17,8 +17,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from wolfhound.cli._output import notify, stderr
 from wolfhound.core import State
-from wolfhound.planning.text import bytes_text
 from wolfhound.progress import on_progress
+from wolfhound.text import bytes_text
 
 _TERMINAL_INTERVAL = 0.1
 _LINE_INTERVAL = 1.0

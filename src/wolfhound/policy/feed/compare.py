@@ -17,13 +17,13 @@ import numpy as np
 
 from wolfhound import plot
 from wolfhound.core import Ints, Status, Vector
-from wolfhound.markup import Grid, Shown, Summary
-from wolfhound.planning.text import table_lines
+from wolfhound.markup import Grid, HasSummary, Summary
 from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.evaluation import FRESH, Policy, evaluate
 from wolfhound.policy.deep.settings import Training, TrainingCallback
 from wolfhound.policy.deep.worlds import Env
 from wolfhound.policy.feed.picture import Learning, draw_learning
+from wolfhound.text import table_lines
 from wolfhound.validate import count, function, kind, require
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ HEADINGS = ("policy", "return", "spread", "ms/update", "atoms scored", "gap rati
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison(Shown):
+class Comparison(HasSummary):
     """Policies, the best return first.
 
     Parameters
