@@ -140,8 +140,7 @@ def test_single_items_can_be_executed(run: Run, execution: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("search", "kind"),
-    [("int8", wh.Int8Scan), ("clusters", wh.ClusterIndex), ("lsh", wh.LshIndex), ("pq", wh.FaissIndex)],
+    ("search", "kind"), [("int8", wh.Int8Scan), ("clusters", wh.ClusterIndex), ("lsh", wh.LshIndex)]
 )
 def test_every_search_has_its_oracle(search: str, kind: type) -> None:
     feed = Feed.build(np.random.default_rng(0).standard_normal((4000, 8)), users=5)
