@@ -38,6 +38,7 @@ from typing import Any
 import data
 import faiss as untyped_faiss
 import numpy as np
+from feed.environment import BatchedFeed, Feed, feed_features
 from reference import Matrix, Vector
 from rig import Claim, held_threads, interleave
 
@@ -46,8 +47,6 @@ from wolfhound.core import Ids, Oracle
 from wolfhound.oracles import _faiss
 from wolfhound.policy import ActionSet
 from wolfhound.policy.deep.agent import SFWPO, Settings
-from wolfhound.policy.feed import Feed, feed_features
-from wolfhound.policy.feed.environment import BatchedFeed
 
 faiss: Any = untyped_faiss
 
