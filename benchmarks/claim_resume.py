@@ -40,7 +40,7 @@ import reference
 from rig import Claim, held_threads
 
 import wolfhound as wh
-from wolfhound.pulse import on_pulse
+from wolfhound.progress import on_progress
 
 NOBODY = 65534
 
@@ -118,7 +118,7 @@ class Child:
         if self.pid:
             return
         try:
-            with on_pulse(self._count):
+            with on_progress(self._count):
                 call()
             os._exit(0)
         except BaseException as error:
@@ -160,7 +160,7 @@ def judge_kills(claim: Claim, name: str, problem: Problem, folder: Path, rng: np
             continue
         kept.append(wh.load(place).passes if (place / "manifest.json").exists() else 0.0)
         rows: list[int] = []
-        with on_pulse(rows.append):
+        with on_progress(rows.append):
             runs.append(problem.solve(place))
         swept.append((child.swept + sum(rows)) / n)
     least, most = min(kept), max(kept)

@@ -37,8 +37,8 @@ from wolfhound.atoms import (
     norms,
 )
 from wolfhound.core import Atoms, Matrix, Status
-from wolfhound.pulse import Cut as CutPass
-from wolfhound.pulse import on_pulse
+from wolfhound.progress import Cut as CutPass
+from wolfhound.progress import on_progress
 from wolfhound.threads import set_threads
 
 Make = Callable[[Rows], Atoms]
@@ -256,10 +256,10 @@ def test_passes_do_not_depend_on_threads_or_storage(tmp_path: Path, threads: int
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_passes_pulse_after_every_block_and_can_be_cut() -> None:
+def test_passes_report_after_every_block_and_can_be_cut() -> None:
     atoms = ArrayAtoms(np.ones((20, 2)))
     seen: list[int] = []
-    with on_pulse(seen.append):
+    with on_progress(seen.append):
         norms(atoms)
         diameter_bound(atoms)
     assert seen == [7, 7, 6] * 3
@@ -267,7 +267,7 @@ def test_passes_pulse_after_every_block_and_can_be_cut() -> None:
     def cut(rows: int) -> None:
         raise CutPass(Status.MAX_SECONDS)
 
-    with on_pulse(cut), pytest.raises(CutPass):
+    with on_progress(cut), pytest.raises(CutPass):
         norms(atoms)
 
 

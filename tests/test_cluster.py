@@ -25,7 +25,7 @@ from wolfhound import Int8Scan, Scan, Sharded, SquaredDistance, Status, cluster,
 from wolfhound.atoms import ConcatAtoms, fingerprint
 from wolfhound.cli._app import app
 from wolfhound.core import Atoms, Hits, Matrix
-from wolfhound.pulse import Cut, on_pulse, pulse
+from wolfhound.progress import Cut, on_progress, report_rows
 
 pytestmark = pytest.mark.slow
 
@@ -118,7 +118,7 @@ class Endless:
         (self._folder / "begun").touch()
         try:
             while True:
-                pulse(1)
+                report_rows(1)
         finally:
             (self._folder / "left").touch()
 
@@ -137,7 +137,7 @@ def test_who_leaves_stops_the_worker(here: None, tmp_path: Path) -> None:
         raise Cut(Status.MAX_SECONDS)
 
     with cluster.shard(normal(10), functools.partial(Endless, tmp_path), shards=1) as oracle:
-        with pytest.raises(Cut), on_pulse(leave):
+        with pytest.raises(Cut), on_progress(leave):
             oracle.query(np.ones((1, 8)))
         wait_for(tmp_path / "left")
 

@@ -24,7 +24,7 @@ from tests.test_readers import values
 from wolfhound import _files, _spool
 from wolfhound._datasets import weigh_dataset
 from wolfhound.atoms import FileAtoms, as_atoms
-from wolfhound.pulse import on_pulse
+from wolfhound.progress import on_progress
 from wolfhound.readers import read_array, read_atoms, read_matrix, read_vector
 
 ROWS = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)
@@ -95,13 +95,13 @@ def test_plain_arrays_are_read_where_they_lie() -> None:
         assert atoms.path == Path(path).absolute()
 
 
-def test_what_is_not_plain_is_spooled_with_a_pulse() -> None:
+def test_what_is_not_plain_is_spooled_with_a_listener() -> None:
     with h5py.File("x.h5", "w", userblock_size=512) as file:
         file["a"] = ROWS
         file.create_dataset("chunks", data=ROWS, chunks=(16, 2), compression="gzip")
         file["turned"] = ROWS.astype(">f8")
     heard: list[int] = []
-    with on_pulse(heard.append):
+    with on_progress(heard.append):
         for name in ("a", "chunks", "turned"):
             atoms = read_atoms(f"x.h5::{name}")
             assert isinstance(atoms, FileAtoms)

@@ -35,7 +35,7 @@ from wolfhound import (
     minimize,
 )
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Method, Objective, Oracle, Point, Start, State, Vector
-from wolfhound.pulse import Cut, on_pulse, pulse
+from wolfhound.progress import Cut, on_progress, report_rows
 from wolfhound.solve import Limits, Outcome, drive
 
 DISTANCE = SquaredDistance([3.0, -1.0, 0.5, 2.0])
@@ -197,7 +197,7 @@ def test_a_deadline_inside_a_step(clock: Clock) -> None:
         yield state(0, 1.0)
         for _ in range(9):
             clock.now += 1.0
-            pulse(10)
+            report_rows(10)
         yield state(1, 0.0)
 
     out = run(states(), seconds=2.5)
@@ -207,18 +207,18 @@ def test_a_deadline_inside_a_step(clock: Clock) -> None:
 def test_no_deadline_before_the_first_state(clock: Clock) -> None:
     def states() -> Iterator[State]:
         clock.now += 10.0
-        pulse(10)
+        report_rows(10)
         yield state(0, 1.0)
 
     assert run(states(), seconds=1.0).last.t == 0
 
 
-def test_outer_listeners_hear_the_pulses_of_a_run() -> None:
+def test_outer_listeners_hear_the_reports_of_a_run() -> None:
     heard: list[int] = []
-    with on_pulse(heard.append):
+    with on_progress(heard.append):
         result = minimize(DISTANCE, Scan(cloud(), screen=False), rtol=1e-9)
     assert sum(heard) == 3000 * result.passes >= 3000
-    pulse(5)
+    report_rows(5)
     assert 5 not in heard
 
 

@@ -20,7 +20,7 @@ from tests.conformance.atoms import check_atoms
 from wolfhound._files import read_ahead
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, as_atoms, norms, widen
 from wolfhound.core import Atoms, Status
-from wolfhound.pulse import Cut, on_pulse
+from wolfhound.progress import Cut, on_progress
 from wolfhound.threads import set_threads
 
 DTYPES = ["f2", "f4", "f8", "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">f4", ">f8", ">i2"]
@@ -225,7 +225,7 @@ def test_a_cut_pass_leaves_no_reader(tmp_path: Path) -> None:
     before = {each.name for each in threading.enumerate()}
     for threads in (1, 2):
         set_threads(threads)
-        with pytest.raises(Cut) as caught, on_pulse(leave):
+        with pytest.raises(Cut) as caught, on_progress(leave):
             norms(atoms)
         assert caught.value.status is Status.STOPPED
         assert not [

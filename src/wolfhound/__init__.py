@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from wolfhound.designs.models import LinearModel as LinearModel
     from wolfhound.designs.models import Quadratic as Quadratic
     from wolfhound.designs.result import Design as Design
-    from wolfhound.duplicates import Duplicates as Duplicates
-    from wolfhound.duplicates import deduplicate as deduplicate
     from wolfhound.encoding import Missing as Missing
     from wolfhound.encoding import TableAtoms as TableAtoms
     from wolfhound.encoding import TableReport as TableReport
@@ -108,7 +106,6 @@ _NAMES = {
     "designs.factors": ("Factors",),
     "designs.models": ("Interactions", "LinearModel", "Quadratic"),
     "designs.result": ("Design",),
-    "duplicates": ("Duplicates", "deduplicate"),
     "encoding": ("Missing", "TableAtoms", "TableReport", "encode"),
     "herding.herd": ("herd",),
     "herding.in_features": ("herd_in_features",),

@@ -20,7 +20,7 @@ from wolfhound._exact import is_wide, require_exact
 from wolfhound._files import widen
 from wolfhound._spool import spool
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.validate import require
 
 MOST_LEVELS = 64
@@ -258,7 +258,7 @@ def _keep(source: ColumnSource, first: Matrix, blocks: Iterator[Matrix]) -> Atom
     parts = []
     for block in every():
         parts.append(block)
-        pulse(len(block))
+        report_rows(len(block))
     return ArrayAtoms(np.concatenate(parts))
 
 

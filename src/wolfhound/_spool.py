@@ -17,7 +17,7 @@ import numpy as np
 
 from wolfhound._files import FileAtoms
 from wolfhound.core import Matrix
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 
 
 def spool(blocks: Iterator[Matrix], shape: tuple[int, int], dtype: np.dtype[Any]) -> FileAtoms:
@@ -40,7 +40,7 @@ def spool(blocks: Iterator[Matrix], shape: tuple[int, int], dtype: np.dtype[Any]
             np.lib.format.write_array_header_1_0(file, header)
             for block in blocks:
                 file.write(np.ascontiguousarray(block, dtype).data)
-                pulse(len(block))
+                report_rows(len(block))
         return FileAtoms(name)
     except BaseException as error:
         os.unlink(name)

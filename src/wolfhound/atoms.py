@@ -25,7 +25,7 @@ from wolfhound._files import FileAtoms, find_mapped_file, lock, read_ahead, summ
 from wolfhound._prints import Fingerprint, PartPrint, print_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.encoding import EncodingPlan, Missing, TableAtoms, encode_source
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.rounding import gamma
 from wolfhound.tables import open_parts
 from wolfhound.threads import map_ordered
@@ -299,7 +299,7 @@ def _each(atoms: Atoms, work: Callable[[Matrix], Vector]) -> Iterator[tuple[int,
             return first, len(block), work(block)
 
     for first, rows, value in map_ordered(check_and_work, atoms.blocks(block_rows(atoms))):
-        pulse(rows)
+        report_rows(rows)
         yield first, value
 
 

@@ -93,7 +93,7 @@ class Summary(NamedTuple):
         What it is, and how it ended.
     lines : tuple of (name, text)
     grids : tuple of Grid
-        Shown in notebooks.
+        HasSummary in notebooks.
     notes : tuple of str
         Sentences that follow.
     """
@@ -148,7 +148,7 @@ def list_facts(facts: Sequence[tuple[str, str]]) -> str:
     return f"<dl>{items}</dl>"
 
 
-class Shown:
+class HasSummary:
     """A result that has a `summary`: its text and what a notebook shows follow from it."""
 
     __slots__ = ()

@@ -17,7 +17,7 @@ from wolfhound._csv import import_pandas
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Columns, Scalar
 from wolfhound.core import AtomsLike, Ids, Ints, Status, Vector
-from wolfhound.markup import Shown, Summary, list_weights
+from wolfhound.markup import HasSummary, Summary, list_weights
 from wolfhound.validate import count, require
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class WeightedAtom(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Result(Shown):
+class Result(HasSummary):
     """The best point of a run and what is proved about it.
 
     Attributes

@@ -9,7 +9,7 @@ import numpy as np
 
 from wolfhound.atoms import MappedAtoms, block_rows, check_finite
 from wolfhound.core import Atoms, Matrix, Vector
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.threads import map_ordered
 from wolfhound.validate import require
 
@@ -68,7 +68,7 @@ def unit_variance(atoms: Atoms) -> Scaling:
         mean += ahead * (rows / (done + rows))
         squares += block_squares + ahead**2 * (done * rows / (done + rows))
         done += rows
-        pulse(rows)
+        report_rows(rows)
     varied = extent[extent > _ROUNDING * np.abs(mean)].min(initial=np.inf)
     _check_extent(varied, "at least 1e-150", varied >= 1.0 / _LARGE)
     deviation = np.sqrt(squares / done)

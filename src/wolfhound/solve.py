@@ -45,7 +45,7 @@ from wolfhound.core import (
 from wolfhound.methods._begin import find_scale, try_starts
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan
-from wolfhound.pulse import Cut, on_pulse
+from wolfhound.progress import Cut, on_progress
 from wolfhound.result import Result, Trace, TraceRow
 from wolfhound.rounding import ends_in_rounding
 from wolfhound.stopwatch import time_solving
@@ -139,7 +139,7 @@ def drive(
     log: _Log[P] = _Log(time.perf_counter() if began is None else began, limits, stake)
     status = None
     try:
-        with one_blas_thread(), on_pulse(log.watch):
+        with one_blas_thread(), on_progress(log.watch):
             while status is None and (state := _next(states, log)) is not None:
                 status = state if isinstance(state, Status) else log.add(state, goal, callback)
                 if status is None and keep is not None:

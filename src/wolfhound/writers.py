@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from wolfhound._parquet import import_arrow
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Vector
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.store import write_atomically
 from wolfhound.tables import ROW, Table
 
@@ -47,7 +47,7 @@ def write_atoms(path: Path, atoms: Atoms) -> None:
         np.lib.format.write_array_header_1_0(stream, {**header, "shape": atoms.shape})
         for _, block in atoms.blocks(block_rows(atoms)):
             stream.write(np.ascontiguousarray(block).tobytes())
-            pulse(len(block))
+            report_rows(len(block))
 
     write_atomically(os.path.realpath(path), write)
 

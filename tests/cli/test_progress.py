@@ -10,7 +10,7 @@ import pytest
 
 from wolfhound.cli._progress import GapMeter, Meter, Reading, show_texts
 from wolfhound.core import Point, State
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 
 
 class Clock:
@@ -47,9 +47,9 @@ def test_it_counts_passes_gaps_and_time_left() -> None:
     with meter.watch(shown.append, 0.0) as on_state:
         on_state(state(1.0, -math.inf))
         clock.now = 2.0
-        pulse(150)
+        report_rows(150)
         on_state(state(1.0, 0.0, 1.0))
-        pulse(25)
+        report_rows(25)
         on_state(state(1.0, 0.99, 1.5))
     assert shown[0] == (0.0, "0.00 passes, 0 s")
     assert shown[1] == (0.0, "1.50 passes, 2 s")
@@ -66,9 +66,9 @@ def test_bytes_and_time_left_of_a_pass_are_told() -> None:
         clock.now = 3.0
         on_state(state(1.0, -math.inf))
         clock.now = 5.0
-        pulse(250)
+        report_rows(250)
         clock.now = 13.0
-        pulse(1000)
+        report_rows(1000)
     assert shown[0].text == "0.00 passes, 3 s"
     assert shown[1].text == "0.25 passes, 1.0 GB of 4.0 GB, 6 s left of this pass, 5 s"
     assert shown[2].text == "1.25 passes, 1.0 GB of 4.0 GB, 6 s left of this pass, 13 s"
@@ -91,7 +91,7 @@ def test_it_speaks_at_most_once_per_interval() -> None:
         for tick in range(51):
             clock.now = tick / 10
             on_state(state(1.0, 0.0))
-            pulse(1)
+            report_rows(1)
     assert len(shown) == 5
 
 
@@ -105,12 +105,12 @@ def test_odd_numbers_give_a_share_in_range(rtol: float, gap: float) -> None:
     assert [report for report in shown if not 0.0 <= report.share <= 1.0] == []
 
 
-def test_pulses_after_a_job_are_not_heard() -> None:
+def test_reports_after_a_job_are_not_heard() -> None:
     shown = list[Reading]()
     meter = GapMeter(10, rtol=0.1, clock=Clock())
     with meter.watch(shown.append, 0.0):
         pass
-    pulse(5)
+    report_rows(5)
     assert shown == []
 
 
@@ -131,7 +131,7 @@ def test_what_is_meant_is_said_once_and_first(capsys: pytest.CaptureFixture[str]
     meter = Meter(lambda meter: Reading(0.0, f"{meter.swept}"), intent="so many rows", clock=Clock())
     with meter.watch(shown.append, 0.0):
         assert capsys.readouterr().err == ""
-        pulse(2)
-        pulse(3)
+        report_rows(2)
+        report_rows(3)
     assert capsys.readouterr().err == "so many rows\n"
     assert [text for _, text in shown] == ["2", "5"]

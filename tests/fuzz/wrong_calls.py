@@ -313,8 +313,6 @@ ORACLES: list[tuple[str, Callable[[], object], tuple[str, ...]]] = [
     ("remove(40)", lambda: wh.Int8Scan.build(ROWS).remove([40]), ("`ids`", "[0, 40)")),
     ("remove(all)", lambda: wh.ClusterIndex.build(ROWS).remove(range(40)), ("`ids`", "one must stay")),
     ("remove(mask)", lambda: wh.Int8Scan.build(ROWS).remove(ROWS[:, 0] > 0), ("`ids`", "bool")),
-    ("deduplicate(within='a')", lambda: wh.deduplicate(ROWS, within="a"), ("`within`", "'a'")),
-    ("deduplicate(1-d)", lambda: wh.deduplicate(ROWS[0]), ("`atoms`", "2 axes")),
     ("query('a')", lambda: wh.Scan(ROWS).query("a"), ("`queries`", "'a'")),
     ("query(3-d)", lambda: wh.Scan(ROWS).query(ROWS[None]), ("`queries`", "2 axes")),
     ("query(short)", lambda: wh.Scan(ROWS).query(ROWS[0, :2]), ("`queries`", "(m, 3)", "(1, 2)")),

@@ -186,9 +186,6 @@ FILES = [
     Wrong("index append kept atoms.npy no.npy", "manifest"),
     Wrong("index remove kept atoms.npy --ids 1", "manifest"),
     Wrong("index remove kept atoms.npy --ids x", "--ids"),
-    Wrong("dedup no.npy", "no.npy"),
-    Wrong("dedup atoms.npy --within -1", "--within"),
-    Wrong("dedup atoms.npy -o atoms.npy", "--out"),
 ]
 
 VALUES = [

@@ -22,7 +22,7 @@ from wolfhound.herding.draw import draw_ids, draw_weighted
 from wolfhound.herding.embedding import Embedding, calibrate, embed
 from wolfhound.herding.kernels import Kernel, KernelColumns
 from wolfhound.herding.mmd import kernel_sums
-from wolfhound.pulse import on_pulse
+from wolfhound.progress import on_progress
 
 
 def rows_of(n: int, d: int, seed: int = 0, dtype: Any = np.float32) -> NDArray[Any]:
@@ -241,7 +241,7 @@ def test_a_kernel_without_features_takes_a_plain_mean() -> None:
 def test_stein_needs_no_pass() -> None:
     x = rows_of(400, 2)
     swept: list[int] = []
-    with on_pulse(swept.append):
+    with on_progress(swept.append):
         found = embed(with_scores(x, -x), Stein(), count=50, rng=rng_of())
     np.testing.assert_array_equal(found.ku, np.zeros(50))
     np.testing.assert_array_equal(found.at(found.rows[:3]), np.zeros(3))
@@ -253,9 +253,9 @@ def test_stein_needs_no_pass() -> None:
 
 
 @pytest.mark.usefixtures("small_base")
-def test_a_pass_pulses_once_per_row() -> None:
+def test_a_pass_reports_once_per_row() -> None:
     swept: list[int] = []
-    with on_pulse(swept.append):
+    with on_progress(swept.append):
         embed(rows_of(3000, 2), Gaussian(1.0), count=500, rng=rng_of())
     assert sum(swept) == 3000
 

@@ -27,7 +27,7 @@ from wolfhound.herding import (
 )
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.kernels.features import CHUNK, normal_frequencies, row_shares
-from wolfhound.pulse import on_pulse
+from wolfhound.progress import on_progress
 
 
 def rows_of(n: int, d: int, seed: int = 0, dtype: Any = np.float64) -> NDArray[Any]:
@@ -177,9 +177,9 @@ def test_threads_do_not_change_a_bit() -> None:
     np.testing.assert_array_equal(found[0], found[2])
 
 
-def test_a_pass_pulses() -> None:
+def test_a_pass_reports() -> None:
     swept: list[int] = []
-    with on_pulse(swept.append):
+    with on_progress(swept.append):
         feature_mean([rows_of(10, 2), rows_of(7, 2)], Identity(2))
     assert swept == [10, 7]
 

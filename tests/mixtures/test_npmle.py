@@ -15,6 +15,7 @@ from scipy import stats
 
 import wolfhound
 from tests.fuzz.mixtures import draw, judge_fit
+from wolfhound.mixtures import _exchange
 from wolfhound.mixtures._exchange import merge
 from wolfhound.mixtures.families import OwnDensity
 from wolfhound.store import StoreError
@@ -96,6 +97,43 @@ def test_exposures_and_trials_of_very_many_sizes_are_proved() -> None:
     assert wh.npmle(counts, wh.Poisson(sizes)).status is wh.Status.GAP_REACHED
     hits = rng.binomial(sizes.astype(np.int64), rng.beta(1.0, 3.0, 40)).astype(np.float64)
     assert wh.npmle(hits, wh.Binomial(sizes)).status is wh.Status.GAP_REACHED
+
+
+@pytest.mark.parametrize("kind", ["normal", "poisson", "binomial"])
+def test_fine_bins_of_very_many_observations_lead_to_the_same_likelihood(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    n = 12_000
+    cases: dict[str, tuple[Any, Any]] = {
+        "normal": (rng.choice([-2.0, 0.0, 3.0], n) + rng.standard_normal(n), wolfhound.Normal(1.0)),
+        "poisson": (
+            rng.poisson(20.0 * rng.gamma(5.0, 0.2, n)).astype(np.float64),
+            wolfhound.Poisson(rng.uniform(0.9, 1.1, n)),
+        ),
+        "binomial": (
+            rng.binomial(40, rng.beta(2.0, 8.0, n)).astype(np.float64),
+            wolfhound.Binomial(rng.choice([40, 41], n)),
+        ),
+    }
+    x, family = cases[kind]
+    monkeypatch.setattr(_exchange, "MANY", 1)
+    used: list[object] = []
+    rounds = _exchange.run_rounds
+
+    def record(*given: Any) -> Any:
+        used.append(given[5:])
+        return rounds(*given)
+
+    monkeypatch.setattr(_exchange, "run_rounds", record)
+    binned = wolfhound.npmle(x, family)
+    assert len(used) == 3
+    assert used[-1] != (None,)
+    monkeypatch.setattr(_exchange, "MANY", 10**9)
+    plain = wolfhound.npmle(x, family)
+    assert len(used) == 5
+    assert max(binned.gap, plain.gap) <= 1e-6
+    assert abs(binned.value - plain.value) <= 1e-6
 
 
 def test_a_goal_below_rounding_says_so() -> None:

@@ -18,7 +18,7 @@ from wolfhound.atoms import ConcatAtoms, FileAtoms
 from wolfhound.core import AtomsLike, Hits, Ids, Matrix, Status, Vector
 from wolfhound.oracles import _faiss, faiss_index
 from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
-from wolfhound.pulse import Cut, on_pulse
+from wolfhound.progress import Cut, on_progress
 from wolfhound.threads import set_threads
 
 Make = Callable[[AtomsLike], FaissIndex]
@@ -333,7 +333,7 @@ def test_building_can_be_left() -> None:
     def leave(rows: int) -> None:
         raise Cut(Status.INTERRUPTED)
 
-    with on_pulse(leave), pytest.raises(Cut):
+    with on_progress(leave), pytest.raises(Cut):
         FaissIndex.build(clustered())
 
 

@@ -26,7 +26,7 @@ from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset
-from wolfhound.pulse import on_pulse
+from wolfhound.progress import on_progress
 
 FIELDS = ("ids", "scores", "bounds", "rows", "slots", "scored", "passes", "radius")
 
@@ -182,11 +182,11 @@ def test_few_queries_do_not_wait_for_a_kernel(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("make", [Scan, Int8Scan.build])
-def test_every_answer_is_a_pulse(make: Callable[[Matrix], Oracle]) -> None:
+def test_every_answer_is_a_listener(make: Callable[[Matrix], Oracle]) -> None:
     oracle = make(np.eye(5))
     swept: list[int] = []
     oracle.query(np.ones((1, 5)))
-    with on_pulse(swept.append):
+    with on_progress(swept.append):
         oracle.query(np.ones((1, 5)))
     assert swept == [5]
 

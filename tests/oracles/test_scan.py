@@ -20,7 +20,7 @@ from wolfhound.oracles._norms import Gauge, Norms
 from wolfhound.oracles._question import check_question, lengths
 from wolfhound.oracles._screen import ReferencePass, scale_of
 from wolfhound.oracles.scan import Scan
-from wolfhound.pulse import Cut, on_pulse
+from wolfhound.progress import Cut, on_progress
 
 # ---------------------------------------------------------------- exactness, adversarially
 
@@ -327,7 +327,7 @@ def test_a_pass_that_was_cut_leaves_no_reference() -> None:
     scan = Scan(ConcatAtoms([rows[:1500], rows[1500:]]))
     query = np.array([[1.0, 0.0]])
     assert scan.query(query).ids[0, 0] == 10
-    with on_pulse(_cut), pytest.raises(Cut):
+    with on_progress(_cut), pytest.raises(Cut):
         scan.query(-query)  # the scores of the first block are overwritten before this ends
     assert scan.query(query).ids[0, 0] == 10
 
@@ -335,7 +335,7 @@ def test_a_pass_that_was_cut_leaves_no_reference() -> None:
 def test_a_first_pass_that_was_cut_is_measured_again() -> None:
     rows = np.random.default_rng(9).standard_normal((100, 3))
     scan = Scan(ConcatAtoms([rows[:50], rows[50:]]))
-    with on_pulse(_cut), pytest.raises(Cut):
+    with on_progress(_cut), pytest.raises(Cut):
         scan.query(rows[:1])
     for hits in (scan.query(rows[:1]), scan.query(rows[:2]), scan.query(rows[:6])):
         assert hits.radius == Scan(rows).query(rows[:1]).radius
@@ -344,12 +344,12 @@ def test_a_first_pass_that_was_cut_is_measured_again() -> None:
 # ---------------------------------------------------------------- what is reported, what is refused
 
 
-def test_pulses_count_all_rows_on_every_pass() -> None:
+def test_reports_count_all_rows_on_every_pass() -> None:
     rows = np.random.default_rng(11).standard_normal((64, 3))
     scan = Scan(ConcatAtoms([rows[:20], rows[20:]]), screen=False)
     for queries in (rows[:1], rows[:3], rows[:6]):
         seen: list[int] = []
-        with on_pulse(seen.append):
+        with on_progress(seen.append):
             scan.query(queries)
         assert seen == [20, 44]
 

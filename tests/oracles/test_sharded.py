@@ -33,7 +33,7 @@ from wolfhound.core import Hits, Matrix, Oracle
 from wolfhound.designs.design import design
 from wolfhound.oracles.forms import FormScan, find_candidates
 from wolfhound.oracles.shards import LocalShard, ShardDown, ShardHost, ShardPlace, Take, Ticket
-from wolfhound.pulse import Cut, on_pulse, pulse
+from wolfhound.progress import Cut, on_progress, report_rows
 
 EXACT = functools.partial(Scan, screen=False)
 
@@ -206,7 +206,7 @@ class Endless:
         self.begun.set()
         try:
             while True:
-                pulse(1)
+                report_rows(1)
         finally:
             self.left.set()
 
@@ -220,15 +220,15 @@ def test_who_leaves_stops_the_work(threads: ThreadPoolExecutor, error: BaseExcep
         slow.begun.wait(PATIENCE)
         raise error
 
-    with pytest.raises(type(error)), on_pulse(leave):
+    with pytest.raises(type(error)), on_progress(leave):
         oracle.query(np.ones((1, 2)))
     assert slow.left.wait(PATIENCE)
 
 
-def test_pulses_say_what_was_swept(threads: ThreadPoolExecutor) -> None:
+def test_reports_say_what_was_swept(threads: ThreadPoolExecutor) -> None:
     swept: list[int] = []
     oracle = shard(normal(50, 2), threads, 20)
-    with on_pulse(swept.append):
+    with on_progress(swept.append):
         oracle.query(np.ones((1, 2)))
     assert sum(swept) == 50
 

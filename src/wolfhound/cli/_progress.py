@@ -1,6 +1,6 @@
 """How far a command is: a bar on a terminal, a line per second elsewhere.
 
-Hears the states of a run and the pulses inside a pass; writes to stderr only.
+Hears the states of a run and the reports inside a pass; writes to stderr only.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -17,8 +17,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from wolfhound.cli._output import notify, stderr
 from wolfhound.core import State
-from wolfhound.planning.text import bytes_text
-from wolfhound.pulse import on_pulse
+from wolfhound.progress import on_progress
+from wolfhound.text import bytes_text
 
 _TERMINAL_INTERVAL = 0.1
 _LINE_INTERVAL = 1.0
@@ -103,7 +103,7 @@ class Meter:
             self.swept += rows
             refresh()
 
-        with on_pulse(on_rows):
+        with on_progress(on_rows):
             yield on_state
         self.done += 1
 

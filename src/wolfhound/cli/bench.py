@@ -17,7 +17,7 @@ from wolfhound.cli import _places as places
 from wolfhound.cli._options import option
 from wolfhound.cli._progress import show_texts
 from wolfhound.machine import default_path
-from wolfhound.planning.text import seconds_text
+from wolfhound.text import seconds_text
 
 if TYPE_CHECKING:
     from wolfhound.planning.measure import Benchmark, Measurement

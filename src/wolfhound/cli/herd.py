@@ -19,7 +19,7 @@ from wolfhound.cli._herding import HerdOptions, Job, read_job
 from wolfhound.cli._options import option
 from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
-from wolfhound.planning.text import bytes_text, seconds_text
+from wolfhound.text import bytes_text, seconds_text
 from wolfhound.writers import write_rows
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Oracle
 from wolfhound.oracles.indexes import INDEXES, SAVED_AS, IndexKind, find_saved, load_index
 from wolfhound.planning.audit import find_faults, sample_queries
-from wolfhound.planning.text import bytes_text, seconds_text
+from wolfhound.text import bytes_text, seconds_text
 from wolfhound.validate import memory, require
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from wolfhound.cli._progress import Meter, Reading, show_texts
 from wolfhound.core import Atoms, Hits, Oracle
 from wolfhound.oracles._hits import join
 from wolfhound.oracles.indexes import SAVED_AS, find_saved, load_index
-from wolfhound.planning.text import bytes_text, seconds_text
 from wolfhound.readers import read_names
 from wolfhound.store import are_same
+from wolfhound.text import bytes_text, seconds_text
 from wolfhound.validate import require
 from wolfhound.writers import TABLES, npz_bytes, write_atoms, write_file, write_table
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import Atoms, AtomsLike, Matrix, Vector
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.rounding import SAFE, UNIT, gamma
 from wolfhound.threads import map_ordered
 from wolfhound.validate import require
@@ -150,7 +150,7 @@ def factor_moments(atoms: AtomsLike, name: str = "region") -> tuple[Vector, floa
 
     deepest = 0
     for size, part, depth in map_ordered(work, rows.blocks(block_rows(rows, 4 << 20))):
-        pulse(size)
+        report_rows(size)
         deepest, triangle = max(deepest, depth), part
         for level in waiting:  # as one counts with digits: no triangle is reduced more often than log n times
             level.append(triangle)

@@ -18,7 +18,7 @@ from wolfhound.designs.models import map_terms, measure_ranges
 from wolfhound.designs.proof import WIDE, Between, enclose, enclose_log_det, excuse, invert
 from wolfhound.designs.rank import AliasedTerms, list_aliases, scale_to_one
 from wolfhound.designs.result import Design
-from wolfhound.markup import Shown, Summary
+from wolfhound.markup import HasSummary, Summary
 from wolfhound.oracles.forms import FormScan, survey
 from wolfhound.rounding import TINY, UNIT, gamma, is_rounding, length
 
@@ -27,7 +27,7 @@ _LARGEST = 1e70
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Ellipsoid(Shown):
+class Ellipsoid(HasSummary):
     """All x with (x - centre)' matrix (x - centre) <= 1.
 
     Attributes

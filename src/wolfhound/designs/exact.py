@@ -14,7 +14,7 @@ from scipy.linalg import qr
 from wolfhound.core import Ids, Ints, Vector
 from wolfhound.designs.factors import Column
 from wolfhound.designs.proof import invert
-from wolfhound.markup import Grid, Shown, Summary
+from wolfhound.markup import Grid, HasSummary, Summary
 from wolfhound.result import make_frame
 from wolfhound.validate import count, require
 from wolfhound.writers import find_free
@@ -79,7 +79,7 @@ def scale_harvest(harvest: Harvest, scale: Vector) -> Harvest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class ExactDesign(Shown):
+class ExactDesign(HasSummary):
     """Runs to be made, and how good they are at least.
 
     Attributes

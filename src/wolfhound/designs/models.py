@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wolfhound.atoms import ArrayAtoms, MappedAtoms, block_rows, check_finite
 from wolfhound.core import Atoms, Ints, Matrix, Vector
 from wolfhound.designs.factors import Column
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.validate import flag, require
 
 KEPT = 512 << 20
@@ -207,7 +207,7 @@ def measure_ranges(atoms: Atoms, name: str = "atoms") -> tuple[Vector, Vector]:
     """(d,) least and largest entry of every column; one pass."""
     low, high = np.full(atoms.shape[1], np.inf), np.full(atoms.shape[1], -np.inf)
     for first, block in atoms.blocks(block_rows(atoms, 4 << 20)):
-        pulse(len(block))
+        report_rows(len(block))
         check_finite(block, first, name)
         low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
     return low, high

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from wolfhound.core import Ints, Vector
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.rounding import UNIT
 from wolfhound.simplex import BLOCK, Corral, correct, most_violated
 
@@ -95,7 +95,7 @@ class Local:
 
     def price(self, corral: Corral) -> tuple[float, Ints]:
         """Return the model's value, and places that violate optimality, best first."""
-        pulse(0)
+        report_rows(0)
         held, weights = corral.labels, corral.weights
         mixed = (self.left[held] * weights[:, None]).T @ self.right[held]
         scores = self.linear - _forms(self.left, mixed, self.right)

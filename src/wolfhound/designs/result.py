@@ -33,7 +33,7 @@ from wolfhound.designs.picture import draw_design
 from wolfhound.designs.proof import Between, compare, enclose
 from wolfhound.designs.rank import describe_aliases, find_null_space, scale_root, scale_to_one
 from wolfhound.encoding import TableReport
-from wolfhound.markup import Grid, Shown, Summary, bar
+from wolfhound.markup import Grid, HasSummary, Summary, bar
 from wolfhound.result import make_frame
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import LARGEST, count, number, require
@@ -45,7 +45,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Design(Shown):
+class Design(HasSummary):
     """The best weights of the candidates, with a proved efficiency.
 
     Attributes

@@ -18,7 +18,7 @@ from wolfhound.herding.evaluation import HELD_OUT, TOGETHER, effort
 from wolfhound.herding.herd import LEAST, TIMES
 from wolfhound.machine import Calibration
 from wolfhound.oracles.indexes import in_files
-from wolfhound.planning.text import bytes_text, seconds_text
+from wolfhound.text import bytes_text, seconds_text
 from wolfhound.threads import get_threads
 from wolfhound.validate import count, flag, require
 

@@ -19,7 +19,7 @@ from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.kernels.distances import centre_of
 from wolfhound.herding.kernels.features import Features, feature_mean, row_shares
 from wolfhound.herding.mmd import kernel_sums, self_sums
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import count as whole
 from wolfhound.validate import ids as valid_ids
@@ -212,7 +212,7 @@ def _draw_base(
     """All rows of a small target; else the candidates if they are usable; else other random rows."""
     n = goal.shape[0]
     if n <= size:
-        pulse(n)
+        report_rows(n)
         return _Base(np.arange(n), np.full(n, 1.0 / n) if shares is None else shares, True)
     size = min(size, MOST)
     if shares is None:

@@ -24,7 +24,7 @@ from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.kernels.features import Features
 from wolfhound.herding.mmd import Reference, kernel_sums, self_sums
 from wolfhound.herding.settings import HerdData
-from wolfhound.pulse import Cut, on_pulse, pulse
+from wolfhound.progress import Cut, on_progress, report_rows
 from wolfhound.threads import one_blas_thread
 
 HELD_OUT = 10_000
@@ -157,12 +157,12 @@ def evaluate(
             raise Cut(Status.MAX_SECONDS)
 
     try:
-        with one_blas_thread(), on_pulse(watch):
-            pulse(0)
+        with one_blas_thread(), on_progress(watch):
+            report_rows(0)
             mine = measure(sizes, rng)
             for rows in _draw_subsets(atoms, k, exclude, draws, rng):
                 others.append(mine.ruler(rows))
-                pulse(0)
+                report_rows(0)
     except (Cut, KeyboardInterrupt) as error:
         why = "`max_seconds` was over" if isinstance(error, Cut) else "stopped by Ctrl-C"
     seconds = time.perf_counter() - began

@@ -20,7 +20,7 @@ from wolfhound.herding.draw import draw_held_out, speak_of, take_rows
 from wolfhound.herding.kernels import Kernel, check_kernel
 from wolfhound.herding.kernels.distances import floats
 from wolfhound.herding.kernels.features import row_shares
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.threads import map_ordered
 from wolfhound.validate import count as whole
 from wolfhound.validate import flag, kind, require
@@ -68,7 +68,7 @@ def _join(parts: Iterator[Vector]) -> Vector:
     """Put the parts together; a deadline is obeyed between them."""
     found = [np.empty(0)]
     for part in parts:
-        pulse(0)
+        report_rows(0)
         found.append(part)
     return np.concatenate(found)
 
@@ -110,7 +110,7 @@ def self_sums(kernel: Kernel, rows: Matrix, weights: Vector, *, single: bool = T
 
     total = np.zeros(len(rows))
     for first, part in map_ordered(work, range(0, len(rows), WIDE)):
-        pulse(0)
+        report_rows(0)
         total[first:] += part
     return total
 

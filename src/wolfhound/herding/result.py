@@ -23,7 +23,7 @@ from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.picture import draw_herd
 from wolfhound.herding.session import Callback, resume
 from wolfhound.herding.settings import HerdSettings
-from wolfhound.markup import Shown, Summary
+from wolfhound.markup import HasSummary, Summary
 from wolfhound.result import TRACE, Trace, make_frame
 from wolfhound.validate import kind, require
 
@@ -51,7 +51,7 @@ class Session(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class HerdResult(Shown):
+class HerdResult(HasSummary):
     """Few weighted atoms that stand for many, and how well they do.
 
     Attributes

@@ -26,7 +26,7 @@ from wolfhound.many._room import require_room
 from wolfhound.many._rows import RowTable
 from wolfhound.many._scale import ScalePool, locate_banned, measure_scales
 from wolfhound.many._state import FLAT, ChunkState, begin_state, choose_room, pool_size
-from wolfhound.pulse import Cut, on_pulse
+from wolfhound.progress import Cut, on_progress
 from wolfhound.rounding import TINY, UNIT, gamma
 from wolfhound.validate import require, require_moderate
 
@@ -93,7 +93,7 @@ class Asked:
         self._begin(state, starts, banned)
         certified, end = np.zeros(len(targets), np.bool_), STALLED
         try:
-            with on_pulse(self._watch):
+            with on_progress(self._watch):
                 for _ in range(PASSES):
                     left = np.flatnonzero(~state.settled())
                     if not len(left):

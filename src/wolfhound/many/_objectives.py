@@ -26,7 +26,7 @@ from wolfhound.many.result import CODES, ManyResult
 from wolfhound.methods._begin import find_scale
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.objectives.quadratic import LeastSquares, SquaredDistance
-from wolfhound.pulse import Cut
+from wolfhound.progress import Cut
 from wolfhound.rounding import TINY, ends_in_rounding, gamma
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import kind, require

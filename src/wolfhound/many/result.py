@@ -19,7 +19,7 @@ from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar
 from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Status, Vector
 from wolfhound.many.picture import draw_errors
-from wolfhound.markup import Grid, Shown, Summary
+from wolfhound.markup import Grid, HasSummary, Summary
 from wolfhound.result import make_frame
 from wolfhound.validate import count, require
 
@@ -52,7 +52,7 @@ _BINS = (1e-3, 1e-2, 1e-1, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class ManyResult(Shown):
+class ManyResult(HasSummary):
     """The best points for many targets and what is proved about each.
 
     Target i is the mixture of the atoms ``ids[indptr[i]:indptr[i + 1]]`` by the weights

@@ -19,7 +19,7 @@ from wolfhound.methods._pool import AtomPool, best_of
 from wolfhound.methods._secant import Secant
 from wolfhound.methods.steps import LineSearch
 from wolfhound.oracles._hits import rescore
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.rounding import UNIT, norm
 from wolfhound.simplex import BLOCK, Corral, correct
 
@@ -237,7 +237,7 @@ class NewtonInner:
         idle, least, self.work = 0, np.inf, 0.0
         self._near.turns = 0
         while True:
-            pulse(0)
+            report_rows(0)
             violation, full = self._near.price(self._point, len(self._active), tol)
             gap = float(violation.max())
             if full:

@@ -17,7 +17,7 @@ from wolfhound.methods._ask import cutgap
 from wolfhound.methods._curved import lift
 from wolfhound.methods._pool import AtomPool, best_of
 from wolfhound.oracles._hits import rescore
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.rounding import UNIT, norm
 from wolfhound.simplex import BLOCK, Corral, corrections, most_violated
 
@@ -116,7 +116,7 @@ class QuadraticInner:
 
     def price(self, corral: Corral) -> tuple[float, Ints]:
         """Return 1/2 |z - c|^2 and the pool positions that promise most."""
-        pulse(0)
+        report_rows(0)
         held = np.zeros(self._used)
         held[self._slot[corral.labels]] = corral.weights
         self._slope = slope = held @ self._lifted[: self._used] - self._target

@@ -21,7 +21,7 @@ from wolfhound.methods._ask import Asker, noise
 from wolfhound.methods._begin import best_atom
 from wolfhound.methods._pool import AtomPool, best_of
 from wolfhound.oracles._hits import rescore
-from wolfhound.pulse import Cut
+from wolfhound.progress import Cut
 from wolfhound.rounding import LEAST, gamma, is_rounding
 from wolfhound.validate import count, number
 

@@ -16,7 +16,7 @@ from wolfhound import plot
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import WEIGHTS, Array, Codec, Scalar, check_weights
 from wolfhound.core import AtomsLike, Ids, Matrix, Status, Vector
-from wolfhound.markup import Shown, Summary
+from wolfhound.markup import HasSummary, Summary
 from wolfhound.mixtures._newton import improve
 from wolfhound.mixtures._rows import EXPONENTS, LikelihoodRows, scale_logs
 from wolfhound.mixtures.families import FAMILIES, LikelihoodFamily, OwnDensity, Parameters
@@ -51,7 +51,7 @@ class Bootstrap(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class MixtureFit(Shown):
+class MixtureFit(HasSummary):
     """A mixing distribution fitted by maximum likelihood.
 
     Attributes

@@ -16,7 +16,7 @@ from wolfhound import plot
 from wolfhound._files import FileRows, open_rows, unmap
 from wolfhound._npy import check_exists
 from wolfhound.core import Ids, Ints, Status, Vector
-from wolfhound.markup import Shown, Summary, list_weights
+from wolfhound.markup import HasSummary, Summary, list_weights
 from wolfhound.mixtures import _newton
 from wolfhound.mixtures._rows import BLOCK_ENTRIES, EXPONENTS, NARROW, LikelihoodRows, judge_end, scale_logs
 from wolfhound.threads import map_ordered
@@ -34,7 +34,7 @@ MODERATE = 256
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class WeightsFit(Shown):
+class WeightsFit(HasSummary):
     """Weights of a mixture's components, and how good they are.
 
     Attributes

@@ -18,7 +18,7 @@ from wolfhound.core import Atoms, Ids, Ints, Matrix, Singles, Vector
 from wolfhound.oracles import _heap_kernels as kernels
 from wolfhound.oracles._norms import Gauge, Norms
 from wolfhound.oracles._question import Question, lengths
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.rounding import gamma
 from wolfhound.threads import map_ordered
 
@@ -112,7 +112,7 @@ def product_pass(
         return len(block), part
 
     for rows, part in map_ordered(work, atoms.blocks(block_rows(atoms, block))):
-        pulse(rows)
+        report_rows(rows)
         kernels.merge_best(heaps, part)
 
     norms = gauge.norms()

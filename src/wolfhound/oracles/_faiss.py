@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from wolfhound.atoms import block_rows, check_finite
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Singles, Vector
 from wolfhound.oracles._kmeans import kmeans, nearest
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.threads import get_threads, map_ordered
 from wolfhound.validate import require
 
@@ -103,7 +103,7 @@ def frame(atoms: Atoms, columns: int) -> Frame:
     for share, high, rows in map_ordered(work, atoms.blocks(block_rows(atoms))):
         mean += share
         largest = max(largest, high)
-        pulse(rows)
+        report_rows(rows)
     scale = 2.0 ** min(1000, -int(np.frexp(largest)[1]))
     mean[~np.isfinite(mean)] = 0.0  # any mean will do
     return Frame(mean * scale, scale, -(-d // columns) * columns)
@@ -118,7 +118,7 @@ def _blocks(atoms: Atoms, frame: Frame) -> Iterator[tuple[slice, Singles]]:
 
     for where, rows in map_ordered(work, atoms.blocks(block_rows(atoms))):
         yield where, rows
-        pulse(len(rows))
+        report_rows(len(rows))
 
 
 def _sample(atoms: Atoms, frame: Frame, size: int, rng: np.random.Generator) -> Singles:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from wolfhound.core import Ids, Ints, Singles
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.threads import map_ordered
 from wolfhound.validate import count, real_array, require, require_finite
 
@@ -109,7 +109,7 @@ def nearest(centres: NDArray[Any], rows: NDArray[Any]) -> tuple[Ids, Singles]:
     step = max(1, min(_TILE // len(centres), 1 << 16))
     parts = []
     for part in map_ordered(assign, (rows[at : at + step] for at in range(0, len(rows), step))):
-        pulse(0)  # it may take long
+        report_rows(0)  # it may take long
         parts.append(part)
     ids, distances = (np.concatenate(part) for part in zip(*parts, strict=True))
     return ids, distances

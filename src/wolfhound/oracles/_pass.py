@@ -20,7 +20,7 @@ from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles._best import Best
 from wolfhound.oracles._norms import Gauge, Norms
 from wolfhound.oracles.indexes import in_files
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.threads import get_threads, map_ordered
 from wolfhound.validate import require
 
@@ -148,7 +148,7 @@ def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch], block: int) 
 
     blocks = atoms.blocks(rows)
     for size, picked in map_ordered(work, blocks, blas=False) if rows < atoms.shape[0] else map(work, blocks):
-        pulse(size)
+        report_rows(size)
         for watch, part in zip(watches, picked, strict=True):
             watch.best.add(*part)
     return gauge.norms()

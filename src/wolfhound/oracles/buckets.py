@@ -28,7 +28,7 @@ from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.layout import BareRows, PackedRows
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.scan import Scan
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.store import Stored
 from wolfhound.threads import map_ordered
 from wolfhound.validate import require
@@ -121,7 +121,7 @@ def fill_buckets(atoms: Atoms, bucketing: Bucketing, centre: Vector) -> Buckets:
     owners, lengths = [], []
     middle = centre.astype(atoms.dtype)
     for _, block in atoms.blocks(block_rows(atoms)):
-        pulse(len(block))
+        report_rows(len(block))
         owners.append(bucketing.assign(block))
         lengths.append(distances(block, middle))
     owner = np.concatenate(owners)
@@ -330,4 +330,4 @@ class _Probe:
             kernels.probe(which, budgets, *known)
             return
         for _ in map_ordered(lambda part: kernels.probe(part, budgets, *known), parts, blas=False):
-            pulse(0)
+            report_rows(0)

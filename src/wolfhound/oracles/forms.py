@@ -17,7 +17,7 @@ from wolfhound.oracles._hits import Cost, build_hits, rank_one
 from wolfhound.oracles._norms import Gauge
 from wolfhound.oracles._question import CheckedOracle, Question, check_question, slacks
 from wolfhound.oracles.sharded import ShardedAtoms
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.rounding import TINY, gamma
 from wolfhound.threads import map_ordered
 from wolfhound.validate import require
@@ -217,7 +217,7 @@ class FormScan(CheckedOracle):
 
         step = max(1, min(block_rows(rows, _BLOCK), _BLOCK // (8 * m)))
         for first, scores in map_ordered(work, rows.blocks(step), blas=False):
-            pulse(scores.shape[1])
+            report_rows(scores.shape[1])
             for i, each in enumerate(scores):
                 _ban(each, question.exclusions(i), first)
                 places = scans.collect(each, found[i].floor_for(each))

@@ -17,7 +17,7 @@ from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.oracles.buckets import Bucketing, Buckets, default_budget, distances
 from wolfhound.oracles.int8.editing import insert_codes, move_codes
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.validate import count, flag, number, require
 
 CROWDED = 2.0
@@ -150,7 +150,7 @@ def _measure(bucketing: Bucketing, added: Atoms, middle: Matrix) -> tuple[Ints, 
     """Bucket of each row, and its distance from the centre."""
     owners, lengths = [], []
     for _, block in added.blocks(block_rows(added)):
-        pulse(len(block))
+        report_rows(len(block))
         owners.append(bucketing.assign(block))
         lengths.append(distances(block, middle))
     return np.concatenate(owners), np.concatenate(lengths)

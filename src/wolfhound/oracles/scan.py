@@ -33,7 +33,7 @@ from wolfhound.oracles._pass import Watch, full_pass, plan_pass
 from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one
 from wolfhound.oracles._screen import WORTH, ReferencePass, Screen, fits, scale_of
 from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.validate import flag, memory
 
 _FEW = 4
@@ -125,7 +125,7 @@ class Scan(CheckedOracle):
                 return make_hits(top, found, min(1.0, float(top[4][0]) / n), norms.radius)
         kept = (np.empty(n, np.float32), scale_of(size)) if screened else _NOT_KEPT
         found = kernels.best_of_all(rows, query, exclude, kept, slack, top)
-        pulse(n)
+        report_rows(n)
         if screened:
             self._reference = ReferencePass(query.copy(), size, kept[1], kept[0], norms)
         return make_hits(top, found, 1.0, norms.radius)

@@ -20,11 +20,11 @@ import numpy as np
 
 from wolfhound.atoms import Fingerprint, MappedAtoms, fingerprint
 from wolfhound.core import Hits, Ids, Matrix, Oracle, Status, Vector
-from wolfhound.pulse import Cut, on_pulse, pulse
+from wolfhound.progress import Cut, on_progress, report_rows
 from wolfhound.threads import Tally, set_threads
 
 BEAT = 0.05
-"""Seconds between two pulses of who waits: so late a deadline or Ctrl-C is obeyed."""
+"""Seconds between two reports of who waits: so late a deadline or Ctrl-C is obeyed."""
 
 _PAUSE = 0.1
 """Seconds after which a shard that was down is asked again."""
@@ -200,7 +200,7 @@ class ShardHost:
                 raise Cut(Status.STOPPED)
 
         try:
-            with on_pulse(leave):
+            with on_progress(leave):
                 leave(0)
                 oracle, known = self._open(place.expected)
                 if isinstance(task, Describe):
@@ -210,7 +210,7 @@ class ShardHost:
             return None
 
     def stop(self, ticket: Ticket) -> None:
-        """Leave the task of this ticket, at its next pulse; from another thread."""
+        """Leave the task of this ticket, at its next report; from another thread."""
         self._stopped.append(ticket)
 
     def pid(self) -> int:
@@ -254,7 +254,7 @@ class LocalShard:
         return self._executor.submit(self._host.run, ticket, task, place)
 
     def stop(self, ticket: Ticket) -> None:
-        """Leave a task at its next pulse."""
+        """Leave a task at its next report."""
         self._host.stop(ticket)
 
     def close(self) -> None:
@@ -265,7 +265,7 @@ class LocalShard:
 
 
 class RoundTrip:
-    """Tasks for some shards, begun at once and waited for with a pulse.
+    """Tasks for some shards, begun at once and waited for with a report.
 
     A shard that is down is asked again until it answers or fails for good. Whatever else
     ends the wait, a deadline, Ctrl-C or an error, stops the work that is under way.
@@ -297,8 +297,8 @@ class RoundTrip:
                 self._begin(i)
             while self._pending or self._later:
                 for i in self._hear():
-                    pulse(swept(i, self.answers[i]))
-                pulse(0)
+                    report_rows(swept(i, self.answers[i]))
+                report_rows(0)
         except BaseException:
             for future, i in self._pending.items():
                 self._shards[i].stop(self._ticket)

@@ -21,7 +21,7 @@ from wolfhound.oracles._one_kernels import best_of_some
 from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
 from wolfhound.oracles.scan import Scan
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.threads import alone, map_ordered
 from wolfhound.validate import count, require, rng
 
@@ -130,7 +130,7 @@ def _answer_at_once(atoms: Atoms, ids: Ids, question: Question) -> Hits | None:
         return None
     top = empty_top(rows, question.k)
     found = best_of_some(rows, question.queries[0], ids, question.exclude, top)
-    pulse(len(ids))
+    report_rows(len(ids))
     return make_hits(top, found, 0.0, math.inf) if found >= 0 else None
 
 
@@ -201,7 +201,7 @@ def _scores(sample: _Sample, queries: Vector) -> Vector:
 
     tasks = range(0, len(sample.ids), step)
     for size in map_ordered(work, tasks) if len(tasks) > 1 else map(work, tasks):
-        pulse(size)
+        report_rows(size)
     _check_scores(sample, scores)
     return scores
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import AtomsLike, Ids, Ints, Matrix, Vector
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.rounding import gamma
 from wolfhound.threads import map_ordered
 from wolfhound.validate import (
@@ -262,7 +262,7 @@ def regularized_min_ip(
 
     best = (-1, math.inf)
     for size, atom, value in map_ordered(least, table.blocks(block_rows(table))):
-        pulse(size)
+        report_rows(size)
         best = (atom, value) if value < best[1] else best
     return best
 

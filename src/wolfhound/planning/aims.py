@@ -16,7 +16,7 @@ from typing import final
 from scipy.special import betainc, btdtria
 
 from wolfhound.oracles.indexes import INDEXES, Workload
-from wolfhound.planning.text import count_text, seconds_text
+from wolfhound.text import count_text, seconds_text
 
 _QUANTILES = tuple(i / 50 for i in range(1, 50))
 _STEPS = 60

@@ -15,10 +15,10 @@ from wolfhound import plot
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Oracle
 from wolfhound.machine import Calibration, as_calibration
-from wolfhound.markup import Shown, Summary
+from wolfhound.markup import HasSummary, Summary
 from wolfhound.oracles.indexes import INDEXES, Make, Workload, in_files
 from wolfhound.planning.options import Option, basis_lines, cheapest, options_grid, options_table, weigh
-from wolfhound.planning.text import about_text, bytes_text, count_text, queries_text
+from wolfhound.text import about_text, bytes_text, count_text, queries_text
 from wolfhound.validate import count, flag, memory, require, within
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _WITHOUT = ("scored", "queries")
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Choice(Shown):
+class Choice(HasSummary):
     """The cheapest oracle that will do, and all that were weighed.
 
     Its text explains it. Made by `choose_oracle`.

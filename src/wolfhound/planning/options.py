@@ -11,7 +11,7 @@ from typing import final
 from wolfhound.machine import Calibration
 from wolfhound.markup import Grid
 from wolfhound.oracles.indexes import INDEXES, Estimate, IndexKind, Make, Workload
-from wolfhound.planning.text import bytes_text, count_text, ratio_text, seconds_text, table_lines
+from wolfhound.text import bytes_text, count_text, ratio_text, seconds_text, table_lines
 from wolfhound.threads import get_threads
 
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from wolfhound import plot, theory
-from wolfhound.markup import Shown, Summary
+from wolfhound.markup import HasSummary, Summary
 from wolfhound.oracles.indexes import INDEXES, Workload
 from wolfhound.planning.aims import TauAim
 from wolfhound.planning.options import Option, basis_lines, options_grid, options_table, weigh
 from wolfhound.planning.sample import Facts
 from wolfhound.planning.sharing import solve_seconds
-from wolfhound.planning.text import about_text, count_text, queries_text, seconds_text, table_lines
 from wolfhound.planning.theorems import PROVED, UNPROVED, Copies, Demand, Exponent, Exponents
+from wolfhound.text import about_text, count_text, queries_text, seconds_text, table_lines
 from wolfhound.theory import Regime
 from wolfhound.validate import require
 
@@ -41,7 +41,7 @@ _ORIGINS = {
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Plan(Shown):
+class Plan(HasSummary):
     """What oracles cost for a number of queries, and which of them pays.
 
     Its text explains it. Made by `plan`.

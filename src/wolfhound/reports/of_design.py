@@ -12,10 +12,10 @@ from wolfhound.designs.exact import ExactDesign, show_efficiency
 from wolfhound.designs.factors import Column
 from wolfhound.designs.result import Design
 from wolfhound.markup import list_weights
-from wolfhound.planning.text import seconds_text
 from wolfhound.reports import figures
 from wolfhound.reports.of_run import LISTED, describe_atoms
 from wolfhound.reports.story import Chart, RowLabels, Section, Story
+from wolfhound.text import seconds_text
 
 
 def tell_design(result: Design, labels: RowLabels) -> Story:

@@ -11,10 +11,10 @@ import numpy as np
 from wolfhound.herding.picture import group_labels, project_rows
 from wolfhound.herding.result import HerdResult, take_drawn
 from wolfhound.markup import Grid, bar, drop_ids
-from wolfhound.planning.text import seconds_text
 from wolfhound.reports import figures
 from wolfhound.reports.of_run import LISTED, describe_atoms, tell_oracle
 from wolfhound.reports.story import Chart, RowLabels, Section, Story
+from wolfhound.text import seconds_text
 
 
 def tell_herd(result: HerdResult, labels: RowLabels) -> Story:

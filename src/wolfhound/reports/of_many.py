@@ -11,10 +11,10 @@ from wolfhound import plot
 from wolfhound.core import Status, Vector
 from wolfhound.many.result import STATUSES, ManyResult
 from wolfhound.markup import Grid
-from wolfhound.planning.text import seconds_text
 from wolfhound.reports import figures
 from wolfhound.reports.of_run import describe_atoms
 from wolfhound.reports.story import Chart, RowLabels, Section, Story
+from wolfhound.text import seconds_text
 
 _LISTED = 40
 _TOP = 4

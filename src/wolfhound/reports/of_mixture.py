@@ -13,10 +13,10 @@ from wolfhound.mixtures.fit import MixtureFit
 from wolfhound.mixtures.picture import choose_drawn, find_bulk, shrink
 from wolfhound.mixtures.weights import WeightsFit
 from wolfhound.mixtures.words import describe_gaps, list_support, show_theta
-from wolfhound.planning.text import seconds_text
 from wolfhound.reports import figures
 from wolfhound.reports.of_run import LISTED
 from wolfhound.reports.story import Chart, RowLabels, Section, Story
+from wolfhound.text import seconds_text
 
 
 def tell_mixture(result: MixtureFit, labels: RowLabels) -> Story:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from wolfhound.planning.choose import Choice
 from wolfhound.planning.options import Option
 from wolfhound.planning.report import Plan
-from wolfhound.planning.text import bytes_text, seconds_text
 from wolfhound.reports import figures
 from wolfhound.reports.story import Chart, RowLabels, Section, Story
+from wolfhound.text import bytes_text, seconds_text
 
 
 def tell_plan(result: Plan, labels: RowLabels) -> Story:

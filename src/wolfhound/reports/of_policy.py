@@ -7,10 +7,10 @@ import numpy as np
 
 from wolfhound._brief import known
 from wolfhound.markup import Grid
-from wolfhound.planning.text import seconds_text
 from wolfhound.policy.tabular.result import TabularResult
 from wolfhound.reports.of_run import describe_atoms, tell_oracle, tell_proof
 from wolfhound.reports.story import RowLabels, Section, Story
+from wolfhound.text import seconds_text
 
 _LISTED = 40
 _TOP = 4

@@ -12,10 +12,10 @@ from wolfhound._brief import known
 from wolfhound.atoms import Fingerprint
 from wolfhound.core import Vector
 from wolfhound.markup import Grid, list_weights
-from wolfhound.planning.text import seconds_text
 from wolfhound.reports import figures
 from wolfhound.reports.story import Chart, RowLabels, Section, Story
 from wolfhound.result import Result, Trace
+from wolfhound.text import seconds_text
 
 TRUSTED = "trusted, not proved"
 """As `Custom` says of itself, and what is told of its bounds."""

@@ -23,7 +23,7 @@ from wolfhound.oracles.int8 import sweep as _sweep
 from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.on_disk import align_blocks
 from wolfhound.oracles.int8.scan import Int8Scan
-from wolfhound.pulse import on_pulse
+from wolfhound.progress import on_progress
 from wolfhound.solve import minimize
 from wolfhound.store import StoreError
 
@@ -55,7 +55,7 @@ def test_a_sample_that_misses_the_scale_writes_codes_again(tmp_path: Path) -> No
     rows = draw(9000, 3)
     rows[8111] = 2.0**70
     heard: list[int] = []
-    with on_pulse(heard.append):
+    with on_progress(heard.append):
         Int8FileScan.build(rows, tmp_path / "codes")
     assert sum(heard) in (9000, 18_000)
     np.testing.assert_array_equal(

@@ -24,7 +24,7 @@ from wolfhound.oracles.int8 import sweep as _sweep
 from wolfhound.oracles.int8.layout import GROUP
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
-from wolfhound.pulse import Cut, on_pulse
+from wolfhound.progress import Cut, on_progress
 from wolfhound.rounding import TINY, gamma
 from wolfhound.store import StoreError
 from wolfhound.threads import set_threads
@@ -376,16 +376,16 @@ def test_few_rows_are_scored_again() -> None:
 
 
 @pytest.mark.parametrize(("n", "chunk"), [(100, 64), (1601, 2000), (40, 1 << 20)])
-def test_pulses_count_every_row_once(n: int, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_count_every_row_once(n: int, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_codes, "CHUNK", chunk)
     rows = np.random.default_rng(17).standard_normal((n, 4))
     seen: list[int] = []
-    with on_pulse(seen.append):
+    with on_progress(seen.append):
         oracle = Int8Scan.build(ConcatAtoms([rows[:30], rows[30:]]))
     assert seen == [30, n - 30]
     for m in (1, GROUP + 1):
         seen.clear()
-        with on_pulse(seen.append):
+        with on_progress(seen.append):
             oracle.query(rows[:m])
         assert sum(seen) == n
         assert min(seen) > 0
@@ -403,7 +403,7 @@ def test_a_pass_that_was_cut_leaves_the_oracle_usable(monkeypatch: pytest.Monkey
         if len(seen) == 3:
             raise Cut(Status.MAX_SECONDS)
 
-    with on_pulse(cut), pytest.raises(Cut):
+    with on_progress(cut), pytest.raises(Cut):
         oracle.query(rows[:9], k=3)
     assert 0 < sum(seen) < 3001
     same(oracle.query(rows[:9], k=3), before)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import AtomsLike, Matrix, Vector
 from wolfhound.herding.draw import speak_of
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.threads import map_ordered, one_blas_thread
 from wolfhound.validate import count, kind, matrix, require, singles, vector
 
@@ -175,7 +175,7 @@ def feature_mean(
         return len(block), _sum(block, first, features, shares, name)
 
     for swept, part in map_ordered(work, rows.blocks(block_rows(rows))):
-        pulse(swept)
+        report_rows(swept)
         total += part
     return total if shares is not None else total / rows.shape[0]
 

@@ -32,7 +32,7 @@ from wolfhound.store import Stored
 from wolfhound.validate import count, number, require
 
 CHUNK = 40 << 20
-"""Bytes of codes that are swept between two pulses."""
+"""Bytes of codes that are swept between two reports."""
 
 LARGEST = 2.0**90
 """Bounds scales, heights and errors, which are about 1: float32 sums of products stay far below inf."""

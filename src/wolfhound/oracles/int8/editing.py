@@ -17,7 +17,7 @@ from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.oracles.int8.codes import Codes, reach
 from wolfhound.oracles.int8.encoding import Encoder, Extent, choose_encoder, encode_atoms, join_extents
 from wolfhound.oracles.int8.layout import PackedRows, copy_rows, empty_rows
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.threads import map_ordered
 
 _MODERATE = 2.0**40
@@ -120,7 +120,7 @@ def move_codes(codes: Codes, sources: Ids, ids: Ids) -> PackedRows:
         copy_rows(codes.blocks, sources, span, packed.blocks)
 
     for _ in map_ordered(work, spans, blas=False):
-        pulse(0)
+        report_rows(0)
     old = np.flatnonzero(sources >= 0)
     packed.scales[old], packed.errors[old] = codes.scales[sources[old]], codes.errors[sources[old]]
     return packed
@@ -143,7 +143,7 @@ def _encode(encoder: Encoder, added: Atoms, places: Ids, packed: PackedRows) -> 
 
     extents = []
     for rows, extent in map_ordered(work, added.blocks(block_rows(added))):
-        pulse(rows)
+        report_rows(rows)
         extents.append(extent)
     return join_extents(extents)
 

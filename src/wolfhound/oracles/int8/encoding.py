@@ -14,7 +14,7 @@ from wolfhound.core import Atoms, Ids, Matrix, Vector
 from wolfhound.oracles.int8 import _encode_kernels as kernels
 from wolfhound.oracles.int8.codes import Codes, CodeStore, places_of, reach
 from wolfhound.oracles.int8.layout import ROWS, PackedRows, empty_rows
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.rounding import TINY
 from wolfhound.threads import map_ordered
 from wolfhound.validate import require
@@ -66,7 +66,7 @@ def _encode_blocks(encoder: Encoder, atoms: Atoms, packed: PackedRows) -> Iterat
         return len(block), encoder.encode(mine, block, places[mine], packed)
 
     for many, extent in map_ordered(work, atoms.blocks(block_rows(atoms))):
-        pulse(many)
+        report_rows(many)
         yield extent
 
 
@@ -80,7 +80,7 @@ def _encode_gathered(encoder: Encoder, rows: Matrix, packed: PackedRows) -> Iter
         return len(mine), encoder.encode(mine, rows[mine], np.arange(first, first + len(mine)), packed)
 
     for many, extent in map_ordered(work, range(0, n, some)):
-        pulse(many)
+        report_rows(many)
         yield extent
 
 
@@ -196,7 +196,7 @@ def find_wrong_row(codes: CodeStore, atoms: Atoms) -> int | None:
         return len(block), first + wrong if wrong >= 0 else -1
 
     for rows, wrong in map_ordered(work, atoms.blocks(block_rows(atoms))):
-        pulse(rows)
+        report_rows(rows)
         if wrong >= 0:
             return wrong
     return None

@@ -21,7 +21,7 @@ from wolfhound.oracles.int8._encode_kernels import CodeScale
 from wolfhound.oracles.int8.codes import LARGEST, NUMBERS, CodeChunk, Window, bare_scale, check_numbers
 from wolfhound.oracles.int8.encoding import Encoder, Extent, encode_twice
 from wolfhound.oracles.int8.layout import ROWS, PackedRows, allocate, empty_rows, shape_of
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.store import ArrayWriter, Draft, Stored
 from wolfhound.threads import map_ordered
 
@@ -174,7 +174,7 @@ def write_codes(atoms: Atoms, draft: Draft) -> dict[str, Any]:
     def put(encoder: Encoder) -> Iterator[Extent]:
         with _writers(draft, blocks, pairs) as write:
             for packed, extent in _encode(atoms, encoder):
-                pulse(packed.n)
+                report_rows(packed.n)
                 write(packed)
                 yield extent
 

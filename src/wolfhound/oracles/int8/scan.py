@@ -24,7 +24,7 @@ from wolfhound.oracles.int8.editing import append_codes, remove_codes
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.sweep import CodeCandidates, room, sweep_codes, try_sample
 from wolfhound.oracles.scan import Scan
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 
 NAME = "int8"
 
@@ -172,7 +172,7 @@ def _answer_at_once(atoms: Atoms, codes: CodeStore, question: Question) -> Hits 
     found = best_by_codes(rows, query, sizes, exclude, codes.bare, room(k), slack, top)
     if found == UNDECIDED:
         return None
-    pulse(codes.n)
+    report_rows(codes.n)
     return make_hits(top, found, 1.0, codes.radius)
 
 

@@ -12,7 +12,7 @@ from wolfhound.core import Ids, Singles
 from wolfhound.oracles.int8 import _sweep_kernels
 from wolfhound.oracles.int8.codes import CodeChunk, CodedQueries, CodeStore
 from wolfhound.oracles.int8.layout import PAIR, ROWS, PackedQueries, shape_of
-from wolfhound.pulse import pulse
+from wolfhound.progress import report_rows
 from wolfhound.threads import map_ordered
 
 _ROOM = 8192
@@ -83,7 +83,7 @@ def sweep_codes(codes: CodeStore, queries: CodedQueries, k: int) -> CodeCandidat
     chunks, lowest = codes.chunks(), _lowest(queries)
     first = next(chunks)
     parts = [_sweep(first, queries, k, lowest)]
-    pulse(first.rows)
+    report_rows(first.rows)
     # What the first chunk tells of the k best holds for all.
     floors = np.where(parts[0].floors == np.inf, lowest, parts[0].floors)
 
@@ -91,7 +91,7 @@ def sweep_codes(codes: CodeStore, queries: CodedQueries, k: int) -> CodeCandidat
         return chunk.rows, _sweep(chunk, queries, k, floors)
 
     for rows, part in map_ordered(work, chunks, blas=False):
-        pulse(rows)
+        report_rows(rows)
         parts.append(part)
     keys, lows, places = (
         np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("keys", "lows", "places")

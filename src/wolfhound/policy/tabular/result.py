@@ -14,7 +14,7 @@ from wolfhound._brief import known
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Scalar
 from wolfhound.core import AtomsLike, Ids, Status, Vector
-from wolfhound.markup import Shown, Summary
+from wolfhound.markup import HasSummary, Summary
 from wolfhound.result import TRACE, Trace
 from wolfhound.rounding import norm
 from wolfhound.validate import require
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class TabularResult(Shown):
+class TabularResult(HasSummary):
     """The best policy of a run; see `fwpo`.
 
     Attributes

@@ -1,4 +1,4 @@
-"""The pulse of a pass: who sweeps atoms says so, who runs it listens and may leave.
+"""How far a pass is: who sweeps atoms reports it, who runs it listens and may leave.
 
 Knows no oracle and no driver.
 """
@@ -14,32 +14,32 @@ from wolfhound.core import Status
 
 
 class Cut(Exception):
-    """Raised by a pulse to leave a pass; carries the status of the run."""
+    """Raised by a report to leave a pass; carries the status of the run."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.value)
         self.status = status
 
 
-_pulse: ContextVar[Callable[[int], None]] = ContextVar("pulse", default=lambda rows: None)
+_listener: ContextVar[Callable[[int], None]] = ContextVar("progress", default=lambda rows: None)
 
 
-def pulse(rows: int) -> None:
+def report_rows(rows: int) -> None:
     """Say that `rows` atoms were swept; may raise `Cut`. Driver thread only."""
-    _pulse.get()(rows)
+    _listener.get()(rows)
 
 
 @contextlib.contextmanager
-def on_pulse(listener: Callable[[int], None]) -> Iterator[None]:
-    """Call `listener`, then any outer listener, at every pulse."""
-    outer = _pulse.get()
+def on_progress(listener: Callable[[int], None]) -> Iterator[None]:
+    """Call `listener`, then any outer listener, at every report."""
+    outer = _listener.get()
 
     def both(rows: int) -> None:
         listener(rows)
         outer(rows)
 
-    token = _pulse.set(both)
+    token = _listener.set(both)
     try:
         yield
     finally:
-        _pulse.reset(token)
+        _listener.reset(token)
