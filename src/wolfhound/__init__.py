@@ -68,9 +68,6 @@ if TYPE_CHECKING:
     from wolfhound.objectives.quadratic import SquaredDistance as SquaredDistance
     from wolfhound.oracles.clusters import ClusterIndex as ClusterIndex
     from wolfhound.oracles.faiss_index import FaissIndex as FaissIndex
-    from wolfhound.oracles.faiss_index import Hnsw as Hnsw
-    from wolfhound.oracles.faiss_index import IvfPq as IvfPq
-    from wolfhound.oracles.faiss_index import Pq as Pq
     from wolfhound.oracles.forms import FormScan as FormScan
     from wolfhound.oracles.hashes import CrossPolytope as CrossPolytope
     from wolfhound.oracles.hashes import SimHash as SimHash
@@ -132,7 +129,7 @@ _NAMES = {
     "objectives.likelihood": ("MixtureLikelihood",),
     "objectives.quadratic": ("LeastSquares", "SquaredDistance"),
     "oracles.clusters": ("ClusterIndex",),
-    "oracles.faiss_index": ("FaissIndex", "Hnsw", "IvfPq", "Pq"),
+    "oracles.faiss_index": ("FaissIndex",),
     "oracles.forms": ("FormScan",),
     "oracles.hashes": ("CrossPolytope", "SimHash"),
     "oracles.indexes": ("INDEXES",),

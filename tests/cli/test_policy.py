@@ -70,7 +70,7 @@ def test_curvature_centres_and_start(run: Run, model: ACMDP) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("search", ["scan", "int8", "clusters", "lsh", "pq", "auto"])
+@pytest.mark.parametrize("search", ["scan", "int8", "clusters", "lsh", "auto"])
 def test_every_search_gets_there(run: Run, model: ACMDP, search: str) -> None:
     found = json.loads(run(*FILES, "--search", search, "--json", "--rtol", 1e-6).out)
     assert found["success"] and found["J"] == pytest.approx(policy_iteration(model).score)

@@ -180,7 +180,7 @@ def _read(atoms: str, given: ModelFiles, *, gamma: float, curvature: float) -> A
 
 def _attach_oracle(model: ACMDP, search: str, ratio: float, max_steps: float) -> ACMDP:
     """The model with the oracle of this name."""
-    from wolfhound import choose_oracle  # noqa: PLC0415 - numba, faiss
+    from wolfhound import choose_oracle  # noqa: PLC0415 - numba
     from wolfhound.policy import ActionSet  # noqa: PLC0415
 
     if search == SCAN:
