@@ -12,7 +12,7 @@ from wolfhound.oracles._probe_kernels import BINS, Promises, bin_of, per_unit, p
 
 @lean_fast_kernel
 def project(units: Singles, directions: Singles, weight: float, i: int, out: Singles) -> None:
-    """Write row i of out: weighted inner products of a query and all directions, then opposites if there is room."""
+    """Write row i of out: weighted products with all directions, and their opposites if there is room."""
     wide = directions.shape[0]
     for w in range(wide):
         total = np.float32(0.0)
