@@ -13,11 +13,11 @@ from typing import final
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import AtomsLike
+from wolfhound.editing import in_files
 from wolfhound.herding.embedding import BASE, FEATURES
 from wolfhound.herding.evaluation import HELD_OUT, TOGETHER, effort
 from wolfhound.herding.herd import LEAST, TIMES
 from wolfhound.machine import Calibration
-from wolfhound.oracles.indexes import in_files
 from wolfhound.text import bytes_text, seconds_text
 from wolfhound.threads import get_threads
 from wolfhound.validate import count, flag, require

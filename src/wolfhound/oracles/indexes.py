@@ -16,9 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast, final
 
 from wolfhound._manifest import StoreError, read_manifest
-from wolfhound.atoms import ConcatAtoms, FileAtoms, MappedAtoms
-from wolfhound.core import Atoms, AtomsLike, Oracle
-from wolfhound.editing import KeptAtoms
+from wolfhound.core import AtomsLike, Oracle
 from wolfhound.machine import Calibration, Speed
 from wolfhound.registry import Registry
 from wolfhound.validate import path as checked_path
@@ -235,12 +233,3 @@ def load_index(folder: str | os.PathLike[str], atoms: AtomsLike) -> Oracle:
     """
     kind = find_saved(folder)
     return cast(Load, kind.load)(folder, atoms)
-
-
-def in_files(atoms: Atoms) -> bool:
-    """Whether rows are read from files, all or some."""
-    if isinstance(atoms, (MappedAtoms, KeptAtoms)):
-        return in_files(atoms.atoms)
-    if isinstance(atoms, ConcatAtoms):
-        return any(map(in_files, atoms.parts))
-    return isinstance(atoms, FileAtoms)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, cast, final
 from wolfhound import plot
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Oracle
+from wolfhound.editing import in_files
 from wolfhound.machine import Calibration, as_calibration
 from wolfhound.markup import HasSummary, Summary
-from wolfhound.oracles.indexes import INDEXES, Make, Workload, in_files
+from wolfhound.oracles.indexes import INDEXES, Make, Workload
 from wolfhound.planning.options import Option, basis_lines, cheapest, options_grid, options_table, weigh
 from wolfhound.text import about_text, bytes_text, count_text, queries_text
 from wolfhound.validate import count, flag, memory, require, within

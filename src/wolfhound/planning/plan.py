@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike
+from wolfhound.editing import in_files
 from wolfhound.machine import Calibration, as_calibration
-from wolfhound.oracles.indexes import Workload, in_files
+from wolfhound.oracles.indexes import Workload
 from wolfhound.planning.aims import choose_aim
 from wolfhound.planning.options import Option, cheapest, weigh
 from wolfhound.planning.report import PASSES, RATIOS, Plan
