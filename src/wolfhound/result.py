@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import plot
-from wolfhound._csv import import_pandas
+from wolfhound._arrow import import_pandas
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Columns, Scalar
 from wolfhound.core import AtomsLike, Ids, Ints, Status, Vector
