@@ -69,7 +69,7 @@ def test_parquet_columns(parquet: str) -> None:
     source = open_table(parquet)
     assert source.names == ("x", "kind", "count", "day", "note")
     assert source.numbers == ("x", "count")
-    rows = join(read_parts(source, ["count", "x"])).take(np.arange(N))
+    rows = join(read_parts([source], ["count", "x"])).take(np.arange(N))
     np.testing.assert_array_equal(rows, np.column_stack([np.arange(N), np.arange(N) / 4.0]))
 
 
@@ -105,7 +105,7 @@ def test_csv_columns(text: str) -> None:
     assert source.names == ("code", "x", "name")
     assert source.numbers == ("code", "x")
     np.testing.assert_array_equal(
-        join(read_parts(source, ["x"])).take(np.arange(N))[:, 0], np.arange(N) / 4.0
+        join(read_parts([source], ["x"])).take(np.arange(N))[:, 0], np.arange(N) / 4.0
     )
     assert read_texts(source, "name", "")[3:6] == ["n, 3", "n, 4", "n5"]
 
@@ -196,7 +196,7 @@ def test_rows_without_names(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["id"], IDS)
     # A table of lists is read back as the rows that it holds.
     table = open_table(str(written(path, "parquet")))
-    np.testing.assert_array_equal(join(read_parts(table)).take(np.arange(3)), rows[IDS])
+    np.testing.assert_array_equal(join(read_parts([table])).take(np.arange(3)), rows[IDS])
     assert written(path, "csv").read_text().startswith("column 1,column 2,column 3,id,weight\n")
     assert json.loads(written(path, "json").read_text())[0]["row"] == rows[7].tolist()
 
@@ -242,7 +242,7 @@ def test_files_without_names_have_no_columns(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="`table` must be a frame, or a"):
         encode(tmp_path / "rows.npy")
     with pytest.raises(ValueError, match="`columns` must be None: files of arrays have no names"):
-        read_parts(open_table(str(tmp_path / "rows.npy")), ["x"])
+        read_parts([open_table(str(tmp_path / "rows.npy"))], ["x"])
 
 
 @pytest.mark.parametrize(

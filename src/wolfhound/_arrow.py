@@ -492,7 +492,7 @@ class ArrowFiles(Table):
 
     def split(self) -> list[ArrowFiles]:
         """Return each file as a table of its own."""
-        return [ArrowFiles([file]) for file in self.files]
+        return [self] if len(self.files) == 1 else [ArrowFiles([file]) for file in self.files]
 
     @property
     def size(self) -> int:

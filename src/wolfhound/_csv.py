@@ -85,7 +85,7 @@ class CsvTable(Table):
 
     def split(self) -> list[CsvTable]:
         """Return each file as a table of its own."""
-        return [CsvTable([file]) for file, _ in self._layouts]
+        return [self] if len(self._layouts) == 1 else [CsvTable([file]) for file in self.files]
 
     @property
     def kinds(self) -> dict[str, Kind]:

@@ -310,41 +310,35 @@ def read_numbers(values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
 
 def open_parts(paths: Sequence[PathLike], columns: Sequence[str] | None) -> list[Atoms]:
     """Return the atoms of files or globs, in order; loaded if all of them together are small."""
-    tables = [open_table(path) for path in paths]
-    load = sum(_weigh(table, columns) for table in tables) <= _files.IN_MEMORY
-    return [part for table in tables for part in read_parts(table, columns, load=load)]
+    return read_parts([open_table(path) for path in paths], columns)
 
 
-def read_parts(
-    table: FileTable, columns: Sequence[str] | None = None, *, load: bool | None = None
-) -> list[Atoms]:
+def read_parts(tables: Sequence[FileTable], columns: Sequence[str] | None = None) -> list[Atoms]:
     """Return the rows of each file: arrays, or columns of numbers, none of which may be missing."""
-    if isinstance(table, ArrayTable):
-        require(columns is None, "columns", "None: files of arrays have no names", columns)
-        return table.parts(load=load)
-    check_columns(columns or (), table.names)
-    wanted = list(columns or table.numbers)
-    require(
-        bool(wanted) and table.size > 0, "path", "a file with numeric columns", f"none in {table.files[0]}"
-    )
-    load = _weigh(table, wanted) <= _files.IN_MEMORY if load is None else load
-    if isinstance(table, CsvTable) and any(table.kinds[name] is not Kind.NUMBER for name in wanted):
-        table.blame(wanted)
-    parts: list[Atoms] = []
-    for part, file in zip(table.split(), table.files, strict=True):
-        have = set(part.names)
-        others = [name for name in wanted if name not in have] or (
-            set(part.numbers) - set(wanted) if columns is None else ()
-        )
-        require(not others, "path", f"files with the columns of {table.files[0]}", f"other columns in {file}")
+    files = [[table] if isinstance(table, ArrayTable) else table.split() for table in tables]
+    load = sum(_weigh(part, columns) for parts in files for part in parts) <= _files.IN_MEMORY
+    out: list[Atoms] = []
+    for part, first in ((part, parts[0]) for parts in files for part in parts):
+        if isinstance(part, ArrayTable):
+            require(columns is None, "columns", "None: files of arrays have no names", columns)
+            out += part.parts(load=load)
+            continue
+        file = part.files[0]
+        check_columns(columns or (), part.names)
+        wanted = list(columns or part.numbers)
+        require(bool(wanted) and part.size > 0, "path", "a file with numeric columns", f"none in {file}")
+        same = columns is not None or part.numbers == first.numbers
+        require(same, "path", f"files with the columns of {first.files[0]}", f"other columns in {file}")
         plan = EncodingPlan(missing=Missing.ERROR, called=file, file=file, load=load)
+        if isinstance(part, CsvTable) and any(part.kinds[name] is not Kind.NUMBER for name in wanted):
+            part.blame(wanted)
         try:
-            parts.append(encode_source(part, plan, wanted).atoms)
+            out.append(encode_source(part, plan, wanted).atoms)
         except ValueError:
             if isinstance(part, CsvTable):
                 part.blame(wanted)
             raise
-    return parts
+    return out
 
 
 def _weigh(table: FileTable, columns: Sequence[str] | None) -> int:
@@ -407,9 +401,13 @@ class Coder:
             there = np.flatnonzero(~cells.missing)
             require_exact(values[there], self.called, there + (self.rows - len(values)))
         out = np.array(values, self.dtype)
-        out[cells.missing] = np.nan
-        self._check_finite(out)
-        self._add(out[~cells.missing])
+        some = bool(cells.missing.any())
+        if some:
+            out[cells.missing] = np.nan
+        if not self.too_many:
+            self._add(out[~cells.missing] if some else out)
+        if not np.isfinite(self.sums).all():  # the sum of finite numbers may be infinite, too
+            self._check_finite(out)
         return out
 
     def _check_finite(self, values: Matrix) -> None:
@@ -449,8 +447,6 @@ class Coder:
 
     def _add(self, there: Matrix) -> None:
         """Sum what there is, for means: of a text how often each level comes."""
-        if self.too_many:
-            return
         if self.is_text:
             counts = np.bincount(there[:, 0].astype(np.int64), minlength=len(self._places))
             self.sums = np.concatenate([self.sums, np.zeros(len(counts) - len(self.sums))]) + counts
@@ -515,11 +511,13 @@ def _store(source: Table, coders: Sequence[Coder], marks: Sequence[Coder], plan:
     large = not source.resident and source.size * first[:1].nbytes > _files.IN_MEMORY
     if large if plan.load is None else not plan.load:
         return spool(every, (source.size, first.shape[1]), first.dtype)
-    parts = []
+    out = np.empty((source.size, first.shape[1]), first.dtype)
+    at = 0
     for block in every:
-        parts.append(block)
+        out[at : at + len(block)] = block
+        at += len(block)
         report_rows(len(block))
-    return ArrayAtoms(np.concatenate(parts))
+    return ArrayAtoms(out)
 
 
 def _join(parts: Sequence[Matrix], coders: Sequence[Coder]) -> Matrix:

@@ -49,16 +49,16 @@ class ArrayTable:
     numbers: tuple[str, ...] = ()
 
     def __init__(self, files: Sequence[str]) -> None:
-        self._files = files
+        self.files = files
 
     def weigh(self) -> int:
         """Bytes of the rows that need not be loaded."""
-        return sum(map(_weigh, self._files))
+        return sum(map(_weigh, self.files))
 
     def parts(self, *, load: bool | None = None) -> list[Atoms]:
         """All columns: there are no names to choose by. Loaded if all files together are small."""
         fits = self.weigh() <= _files.IN_MEMORY if load is None else load
-        return [_read_atoms(file, load=fits) for file in self._files]
+        return [_read_atoms(file, load=fits) for file in self.files]
 
     def rows(self, ids: Ids) -> dict[str, NDArray[Any]]:
         """Return the rows as one column of vectors."""

@@ -125,7 +125,7 @@ def _read_points(source: FileTable, given: HerdOptions, missing: Missing) -> Ato
     if isinstance(source, ArrayTable):
         if given.columns:
             raise ValueError("`--columns` must be left out: these files have no named columns.")
-        return join(read_parts(source))
+        return join(read_parts([source]))
     columns = _split_names(given.columns, source)
     # A label that is a number is still no coordinate.
     labels = [name for name in given.by if not _is_file(name)]
@@ -175,7 +175,7 @@ def _read_target(path: str, points: Atoms, missing: Missing) -> Atoms:
         plan = EncodingPlan(missing=missing, like=points.columns, called="target")
         with opt.name_options(target="--target", columns="--target"):
             return encode_source(source, plan)
-    target, d = join(read_parts(source)), points.shape[1]
+    target, d = join(read_parts([source])), points.shape[1]
     if target.shape[1] != d:
         raise ValueError(f"`--target` must have {d} columns, as ATOMS. Got {target.shape[1]} in {path}.")
     return target

@@ -235,7 +235,7 @@ def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | N
     if names is None:
         table = open_table(path)
         with watch_reading():
-            atoms = join(read_parts(table))
+            atoms = join(read_parts([table]))
         if isinstance(table, ArrayTable) or len(table.texts) != 1:
             return atoms, None
         return atoms, tuple(read_texts(table, table.texts[0], "None"))
