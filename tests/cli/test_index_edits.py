@@ -160,11 +160,9 @@ def test_another_folder_leaves_the_first_as_it_was(run: Run) -> None:
         ("remove codes atoms.npy --ids 300", "`--ids` must be ids in [0, 300)"),
         ("remove codes atoms.npy --ids x", "`--ids` must be ids of atoms, such as 3,17. Got x."),
         ("remove codes atoms.npy --ids 1 --ids-file no.txt", "no.txt"),
-        ("append faiss atoms.npy more.npy", "must be an index that can be edited, int8, clusters or lsh"),
     ],
 )
 def test_wrong_use_is_told_and_nothing_is_written(run: Run, command: str, text: str) -> None:
-    wh.FaissIndex.build(ROWS).save("faiss")
     before = {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()}
     ran = run("index", *command.split())
     assert ran.code == 2

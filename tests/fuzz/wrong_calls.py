@@ -299,9 +299,7 @@ ORACLES: list[tuple[str, Callable[[], object], tuple[str, ...]]] = [
     ("read_atoms([])", lambda: wh.read_atoms([]), ("`path`", "at least one file")),
     ("Int8Scan(None)", lambda: wh.Int8Scan.build(None), ("`atoms`", "None")),
     ("Int8Scan(ragged)", lambda: wh.Int8Scan.build(RAGGED), ("`atoms`", "unequal length")),
-    ("FaissIndex(kind=5)", lambda: wh.FaissIndex.build(ROWS, kind=5), ("`kind`", "Pq", "5")),
-    ("FaissIndex(kind=class)", lambda: wh.FaissIndex.build(ROWS, kind=wh.Pq), ("`kind`", "Pq")),
-    ("FaissIndex.wrap(5)", lambda: wh.FaissIndex.wrap(5, ROWS), ("`index`", "faiss.Index", "int")),
+    ("FaissIndex(5)", lambda: wh.FaissIndex(5, ROWS), ("`index`", "faiss.Index", "int")),
     ("append('a')", lambda: wh.Int8Scan.build(ROWS).append("a"), ("a",)),
     (
         "append(narrow)",

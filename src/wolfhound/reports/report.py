@@ -23,7 +23,7 @@ from wolfhound.writers import write_file
 ENDINGS = (".html", ".htm")
 """Of pages."""
 
-_PACKAGES = ("wolfhound", "numpy", "scipy", "numba", "faiss-cpu", "plotly")
+_PACKAGES = ("wolfhound", "numpy", "scipy", "numba", "plotly")
 
 
 def report(
