@@ -417,7 +417,7 @@ def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
         (["rows.npy", "-m", "5", "--start", "narrow.csv"], "`--start` must be a file with a column id."),
         (
             ["rows.npy", "-m", "5", "-o", "core.xlsx"],
-            "`--out` must end in .csv, .json, .npy, .parquet. Got core.xlsx.",
+            "`--out` must end in .csv, .json, .npy, .parquet, .arrow, .feather. Got core.xlsx.",
         ),
         (["rows.npy", "-m", "5", "--plot", "no/run.png"], "`--plot` must be in a folder that exists."),
         (["nan.npy", "-m", "5"], "row 7"),
