@@ -17,8 +17,8 @@ from typer import Argument, Option
 from wolfhound import readers
 from wolfhound._arrow import Kind, read_cells
 from wolfhound.atoms import join
-from wolfhound.cli._progress import watch_reading
 from wolfhound.core import Atoms
+from wolfhound.display import read_rows, show_progress
 from wolfhound.encoding import (
     Coder,
     EncodingPlan,
@@ -152,7 +152,7 @@ def name_options(**names: str) -> Iterator[None]:
 
 def open_atoms(path: str) -> Atoms:
     """Read atoms, and show how far it is."""
-    with watch_reading():
+    with show_progress(True, read_rows("reading")):
         return readers.read_atoms(path)
 
 
@@ -202,7 +202,7 @@ def read_table(path: str, names: str | None, *, missing: str, numeric_only: bool
     policy = parse_missing(missing)
     if isinstance(source, ArrayTable):
         return NamedRows(*read_atoms(path, names))
-    with name_options(atoms="ATOMS"), watch_reading():
+    with name_options(atoms="ATOMS"), show_progress(True, read_rows("reading")):
         plan = EncodingPlan(missing=policy, numeric_only=numeric_only, called="atoms")
         table = encode_source(source, plan)
     known_texts = set(source.texts)
@@ -234,7 +234,7 @@ def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | N
     """
     if names is None:
         table = open_table(path)
-        with watch_reading():
+        with show_progress(True, read_rows("reading")):
             atoms = join(read_parts([table]))
         if isinstance(table, ArrayTable) or len(table.texts) != 1:
             return atoms, None
