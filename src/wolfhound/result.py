@@ -161,7 +161,7 @@ class Result(HasSummary):
     scored : int
         Atoms scored, the machine-independent cost.
     seconds : float
-        Time taken, compiling at first use included.
+        Time taken, without that in which kernels were compiled or loaded.
     trace : Trace
         Every state on the way.
     names : tuple of str, optional

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.cli.conftest import Ran, Run, words
-from wolfhound.cli import _progress
+from wolfhound import display
 from wolfhound.cli.policy import app
 from wolfhound.policy import ACMDP, QuadraticReward, TabularResult, policy_iteration, random_acmdp
 
@@ -21,7 +21,7 @@ from wolfhound.policy import ACMDP, QuadraticReward, TabularResult, policy_itera
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the command by itself, with the error messages of the whole command line."""
-    monkeypatch.setattr(_progress, "_LINE_INTERVAL", math.inf)
+    monkeypatch.setattr(display, "_LINE_INTERVAL", math.inf)
 
     def call(*arguments: object) -> Ran:
         given = ["solve", *(str(argument) for argument in arguments)]

@@ -18,8 +18,8 @@ from wolfhound import readers
 from wolfhound._coding import Coder
 from wolfhound._columns import ColumnSource, Kind
 from wolfhound.atoms import join
-from wolfhound.cli._progress import watch_reading
 from wolfhound.core import Atoms
+from wolfhound.display import read_rows, show_progress
 from wolfhound.encoding import EncodingPlan, Missing, TableAtoms, encode_source
 from wolfhound.tables import ArrayTable, open_table
 from wolfhound.validate import require
@@ -144,7 +144,7 @@ def name_options(**names: str) -> Iterator[None]:
 
 def open_atoms(path: str) -> Atoms:
     """Read atoms, and show how far it is."""
-    with watch_reading():
+    with show_progress(True, read_rows("reading")):
         return readers.read_atoms(path)
 
 
@@ -194,7 +194,7 @@ def read_table(path: str, names: str | None, *, missing: str, numeric_only: bool
     policy = parse_missing(missing)
     if isinstance(source, ArrayTable):
         return NamedRows(*read_atoms(path, names))
-    with name_options(atoms="ATOMS"), watch_reading():
+    with name_options(atoms="ATOMS"), show_progress(True, read_rows("reading")):
         plan = EncodingPlan(missing=policy, numeric_only=numeric_only, called="atoms")
         table = encode_source(source, plan)
     known_texts = set(source.texts)
@@ -228,7 +228,7 @@ def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | N
         table = open_table(path)
         only = table.texts[0] if len(table.texts) == 1 else None
         known = None if only is None else tuple(table.columns([only], missing="None")[only].tolist())
-        with watch_reading():
+        with show_progress(True, read_rows("reading")):
             return join(table.parts(None)), known
     atoms, read = open_atoms(path), readers.read_names(names)
     n = atoms.shape[0]

@@ -93,7 +93,13 @@ def npmle(
     observed, second, counts = (read.get(flag) for flag in ("--x", _SECOND[family], "--weights"))
     second = float(beside) if second is None else second
     fit = wh.npmle(
-        observed, _make_family(family, second, df), counts, null=null, atol=atol, max_seconds=max_seconds
+        observed,
+        _make_family(family, second, df),
+        counts,
+        null=null,
+        atol=atol,
+        max_seconds=max_seconds,
+        progress=True,
     )
     outputs.write(
         lambda path: write_table(path, _list_posterior(table, fit, x, read, level)), fit.save, figure=fit.plot
