@@ -31,29 +31,19 @@ BLANKS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "<NA>", "#N/A")
 KEPT = 256 << 20
 """Files up to so many bytes, all together, are kept in memory after the first pass."""
 
-_SAMPLE = 1000  # rows that say whether the first line holds names
-_BLOCK = 8 << 20  # bytes that are parsed at once
+_SAMPLE = 100  # rows that say whether the first line holds names
+_BLOCK = 1 << 20  # bytes that are parsed at once, at least; Arrow reads some forty blocks ahead
 _TRUTHS = {"true": True, "false": False}
 
 
 class Layout(NamedTuple):
-    """What the first rows of a .csv file say.
-
-    Attributes
-    ----------
-    names : tuple of str
-    header : int
-        Lines before the first row of data.
-    numeric : tuple of bool
-        Whether at least half of the first cells of a column are numbers.
-    unnamed : frozenset of str
-        Columns that the file has no name for.
-    """
+    """What the first rows of a .csv file say."""
 
     names: tuple[str, ...]
-    header: int
-    numeric: tuple[bool, ...]
-    unnamed: frozenset[str]
+    header: int  # lines before the first row of data
+    numeric: tuple[bool, ...]  # of each column, whether at least half of the first cells are numbers
+    unnamed: frozenset[str]  # columns that the file has no name for
+    longest: int  # characters of a row
 
 
 class _Scanned(NamedTuple):
@@ -277,7 +267,11 @@ def _stream(file: str, layout: Layout, names: Sequence[str], *, raw: bool = Fals
     reader, invalid = import_arrow(".csv"), import_arrow().ArrowInvalid
     places = {name: str(place) for place, name in enumerate(layout.names)}
     keys = [places[name] for name in names]
-    plain = reader.ReadOptions(column_names=list(places.values()), skip_rows=layout.header, block_size=_BLOCK)
+    plain = reader.ReadOptions(
+        column_names=list(places.values()),
+        skip_rows=layout.header,
+        block_size=max(_BLOCK, 64 * layout.longest),
+    )
     convert = reader.ConvertOptions(
         column_types=dict.fromkeys(keys, import_arrow().string()),
         include_columns=keys,
@@ -347,7 +341,8 @@ def find_layout(path: str) -> Layout:
     names = tuple(cell if header and good else f"column {i}" for i, (cell, good) in pairs)
     unnamed = frozenset(name for name, good in zip(names, named, strict=True) if header and not good)
     require_distinct(names, "path", "a .csv file whose names are distinct", f" in {path}")
-    return Layout(names, line if header else 0, tuple(numeric), unnamed)
+    longest = max(sum(map(len, cells)) + len(cells) for cells in (first, *below))
+    return Layout(names, line if header else 0, tuple(numeric), unnamed, longest)
 
 
 def _find_numeric(below: Sequence[Sequence[str]], width: int) -> list[bool]:
