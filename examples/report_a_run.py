@@ -2,7 +2,6 @@
 
     python examples/report_a_run.py king king.html
 
-Needs plotly: pip install "wolfhound[report]".
 """
 
 # SPDX-License-Identifier: Apache-2.0

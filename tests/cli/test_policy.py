@@ -259,4 +259,4 @@ def test_the_tabular_command_needs_neither(no_torch: str) -> None:
     done = shell("policy", "solve", "--states", "5", "--rows", "100", "--dim", "4", PYTHONPATH=path)
     # Compiling may take long enough for a line of progress on stderr.
     assert done.returncode == 0
-    assert done.stdout.startswith("GAP_REACHED")
+    assert done.stdout.startswith("TabularResult(GAP_REACHED")

@@ -164,7 +164,7 @@ class Comparison(HasSummary):
             for row in self.standings
         ]
 
-    def plot(self, path: str | PathLike[str] | None = None, *, title: str = "") -> Figure:
+    def plot(self, path: str | PathLike[str] | None = None, *, title: str | None = None) -> Figure:
         """Draw the learning curves; what does not learn is a level.
 
         Parameters
@@ -176,7 +176,7 @@ class Comparison(HasSummary):
         """
         curves = {row.name: Learning(row.steps, row.returns) for row in self.standings if row.learns}
         levels = {row.name: row.mean for row in self.standings if not row.learns}
-        figure = draw_learning(curves, levels=levels, title=title)
+        figure = draw_learning(curves, levels=levels, title=title or "")
         return plot.keep(figure, path)
 
     def summary(self) -> Summary:
