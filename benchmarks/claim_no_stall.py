@@ -34,6 +34,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import data
+import faissed
 import numpy as np
 import problems
 import runs
@@ -52,9 +53,9 @@ METHOD = wolfhound.FrankWolfe(wolfhound.BlendedPairwise(), wolfhound.LineSearch(
 PATIENT = wolfhound.FrankWolfe(wolfhound.BlendedPairwise(), wolfhound.LineSearch(), lazy=True, patience=10**9)
 
 INDEXES: dict[str, Callable[[Matrix], Oracle]] = {
-    "FaissIndex Hnsw": functools.partial(wolfhound.FaissIndex.build, kind=wolfhound.Hnsw()),
-    "FaissIndex IvfPq": functools.partial(wolfhound.FaissIndex.build, kind=wolfhound.IvfPq()),
-    "FaissIndex Pq": functools.partial(wolfhound.FaissIndex.build, kind=wolfhound.Pq()),
+    "FaissIndex Hnsw": faissed.hnsw,
+    "FaissIndex IvfPq": faissed.ivf_pq,
+    "FaissIndex Pq": faissed.pq,
     "ClusterIndex": wolfhound.ClusterIndex.build,
     "LshIndex": wolfhound.LshIndex.build,
 }

@@ -32,22 +32,21 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import data
 import faiss as untyped_faiss
+import faissed
 import numpy as np
+from feed.environment import BatchedFeed, Feed, feed_features
 from reference import Matrix, Vector
 from rig import Claim, held_threads, interleave
 
 import wolfhound
 from wolfhound.core import Ids, Oracle
-from wolfhound.oracles import _faiss
 from wolfhound.policy import ActionSet
 from wolfhound.policy.deep.agent import SFWPO, Settings
-from wolfhound.policy.feed import Feed, feed_features
-from wolfhound.policy.feed.environment import BatchedFeed
 
 faiss: Any = untyped_faiss
 
@@ -299,24 +298,19 @@ def settings(atoms: Matrix, tiny: bool) -> Iterator[Setting]:
         for cache in caches:
             yield Setting("LshIndex", f"budget {factor:g} sqrt(n)", hash_all, make, cache)
     for many in (1.0,) if tiny else (0.25, 0.5, 1.0):
-        learn = functools.partial(
-            wolfhound.FaissIndex.build, atoms, kind=wolfhound.IvfPq(lists=round(many * root))
-        )
+        learn = functools.partial(faissed.build_ivf_pq, atoms, round(many * root))
         base = learn()
         for probes, rerank in ((2, 4),) if tiny else itertools.product((1, 2, 3), (4, 8)):
             told = f"{many:g} sqrt(n) lists, {probes} probes, re-rank {rerank}"
-            make = functools.partial(_probing, base, probes, rerank)
+            make = functools.partial(_probing, base, atoms, probes, rerank)
             for cache in caches:
                 yield Setting("FaissIndex IvfPq", told, learn, make, cache)
 
 
-def _probing(base: Any, probes: int, rerank: int) -> Oracle:
+def _probing(base: Any, atoms: Matrix, probes: int, rerank: int) -> Oracle:
     """The same lists with other probes: faiss keeps their number in the index itself."""
-    kind = replace(base.kind, probes=probes, rerank=rerank)
-    index = base._engine.index
-    return wolfhound.FaissIndex(
-        base.atoms, _faiss.lists_of(index, probes), kind, anchor=base._anchor, reach=base._reach
-    )
+    base.nprobe = min(probes, base.nlist)
+    return wolfhound.FaissIndex(base, atoms, rerank=rerank)
 
 
 def tuned(claim: Claim, size: Size, atoms: Matrix, asked: Asked, parts: tuple[slice, slice]) -> Setting:

@@ -26,6 +26,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+import faissed
 import numpy as np
 import walks
 from claim_clusters import atom_sets
@@ -49,9 +50,9 @@ def oracles() -> dict[str, Callable[[Matrix], Oracle]]:
         "ClusterIndex": wolfhound.ClusterIndex.build,
         ANY_DIRECTION: wolfhound.LshIndex.build,
         "LshIndex axes=32": functools.partial(wolfhound.LshIndex.build, axes=32),
-        "FaissIndex Pq": functools.partial(wolfhound.FaissIndex.build, kind=wolfhound.Pq()),
-        "FaissIndex IvfPq": functools.partial(wolfhound.FaissIndex.build, kind=wolfhound.IvfPq()),
-        "FaissIndex Hnsw": functools.partial(wolfhound.FaissIndex.build, kind=wolfhound.Hnsw()),
+        "FaissIndex Pq": faissed.pq,
+        "FaissIndex IvfPq": faissed.ivf_pq,
+        "FaissIndex Hnsw": faissed.hnsw,
         RANDOM: wolfhound.RandomSubset,
     }
 

@@ -10,15 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import faiss as untyped_faiss
+import faissed
 import lineage
 import numpy as np
 from levels import Ladder, Setting
 from reference import Matrix, Vector
 
 import wolfhound
-from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Oracle
-from wolfhound.oracles import _faiss
 from wolfhound.oracles.hashes import CrossPolytope, SimHash
 from wolfhound.oracles.lsh import LshIndex
 
@@ -159,11 +158,9 @@ def _hnsw(atoms: Matrix) -> list[Ladder]:
 def _ivf_pq(atoms: Matrix) -> list[Ladder]:
     """Lists of nearest centres, probed by inner product; the best are re-ranked, in C++."""
     begin = time.perf_counter()
-    rows, rng = ArrayAtoms(atoms), np.random.default_rng(0)
-    lists = int(4 * len(atoms) ** 0.5)
-    base = _faiss.build_ivf_pq(rows, _faiss.frame(rows, 2), lists=lists, columns=2, rng=rng)
+    base = faissed.build_ivf_pq(atoms, int(4 * len(atoms) ** 0.5))
     index = faiss.IndexRefineFlat(base, faiss.swig_ptr(atoms))
-    seconds, nbytes = time.perf_counter() - begin, _faiss.to_bytes(base).nbytes
+    seconds, nbytes = time.perf_counter() - begin, faiss.serialize_index(base).nbytes
     probes = sorted({max(1, round(share * base.nlist)) for share in np.geomspace(0.0005, 0.3, 25)})
     return [
         [

@@ -57,7 +57,6 @@ CASES = {
     "index(wh.Int8Scan)": "answered",
     "index(wh.ClusterIndex, proof=True)": "answered",
     "index(wh.LshIndex)": "answered",
-    "index(wh.FaissIndex, kind=wh.Pq())": "answered",
     "index(wh.Int8FileScan)": "OSError .*codes_.* has changed since it was opened",
     'fit(folder / "L.npy")': "OSError .*L.npy has changed since it was opened",
     'fit(folder / "L.npy", log=True)': "OSError .*L.npy has changed since it was opened",

@@ -12,21 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wolfhound import (
-    Custom,
-    IvfPq,
-    SquaredDistance,
-    _prints,
-    design,
-    herd,
-    load,
-    minimize,
-    minimize_many,
-    store,
-)
+from wolfhound import Custom, SquaredDistance, _prints, design, herd, load, minimize, minimize_many, store
 from wolfhound.core import Status
 from wolfhound.oracles.clusters import ClusterIndex
-from wolfhound.oracles.faiss_index import FaissIndex
 from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
@@ -86,7 +74,6 @@ DOORS = {
     "policy": Door(lambda folder: _solve_policy().save(folder), _load_atoms),
     "clusters": _index(ClusterIndex),
     "lsh": _index(LshIndex),
-    "faiss": _index(FaissIndex, kind=IvfPq()),
     "int8": _index(Int8Scan),
     "int8 on disk": _index(Int8FileScan),
 }

@@ -266,13 +266,12 @@ def calls() -> dict[str, Callable[[], object]]:
         "herd(X, 500)": lambda: wolfhound.herd(rows, 500),
     }
     with contextlib.suppress(ImportError):  # without the extra `rl`
-        from wolfhound.policy.actions import ActionSet  # noqa: PLC0415
-        from wolfhound.policy.deep.agent import SFWPO  # noqa: PLC0415
-        from wolfhound.policy.feed import Feed  # noqa: PLC0415
-        from wolfhound.policy.feed.environment import BatchedFeed  # noqa: PLC0415
+        import gymnasium  # noqa: PLC0415
 
-        feed = Feed.build(rows[:500])
-        found["SFWPO.learn"] = lambda: SFWPO(BatchedFeed(feed, 4), ActionSet(feed.atoms)).learn(1200)
+        from wolfhound.policy import SFWPO  # noqa: PLC0415
+
+        cart = gymnasium.make("CartPole-v1")
+        found["SFWPO.learn"] = lambda: SFWPO(cart, [[-1.0], [1.0]]).learn(1200)
     return found
 
 

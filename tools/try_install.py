@@ -52,7 +52,7 @@ STEPS = (
     Step(("wolfhound", "--version"), "wolfhound "),
     Step(("wolfhound", "--help"), "Start here:"),
     Step(("wolfhound", "demo"), "king", (("wolfhound-demo.png", b"\x89PNG"),)),
-    Step(("wolfhound", "doctor"), "nothing is wrong that can be seen"),
+    Step(("wolfhound", "doctor"), ", kept in "),
     Step(
         ("wolfhound", *HERD.format(rows=ROWS).split()),
         leaves=(("core.parquet", b"PAR1"), ("r.html", b"<!doctype html")),

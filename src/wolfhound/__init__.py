@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from wolfhound.designs.models import LinearModel as LinearModel
     from wolfhound.designs.models import Quadratic as Quadratic
     from wolfhound.designs.result import Design as Design
-    from wolfhound.duplicates import Duplicates as Duplicates
-    from wolfhound.duplicates import deduplicate as deduplicate
     from wolfhound.encoding import Missing as Missing
     from wolfhound.encoding import TableAtoms as TableAtoms
     from wolfhound.encoding import TableReport as TableReport
@@ -56,6 +54,7 @@ if TYPE_CHECKING:
     from wolfhound.mixtures.families import Binomial as Binomial
     from wolfhound.mixtures.families import Normal as Normal
     from wolfhound.mixtures.families import NormalMeanScale as NormalMeanScale
+    from wolfhound.mixtures.families import NormalScales as NormalScales
     from wolfhound.mixtures.families import Poisson as Poisson
     from wolfhound.mixtures.families import StudentT as StudentT
     from wolfhound.mixtures.fit import MixtureFit as MixtureFit
@@ -70,9 +69,6 @@ if TYPE_CHECKING:
     from wolfhound.objectives.quadratic import SquaredDistance as SquaredDistance
     from wolfhound.oracles.clusters import ClusterIndex as ClusterIndex
     from wolfhound.oracles.faiss_index import FaissIndex as FaissIndex
-    from wolfhound.oracles.faiss_index import Hnsw as Hnsw
-    from wolfhound.oracles.faiss_index import IvfPq as IvfPq
-    from wolfhound.oracles.faiss_index import Pq as Pq
     from wolfhound.oracles.forms import FormScan as FormScan
     from wolfhound.oracles.hashes import CrossPolytope as CrossPolytope
     from wolfhound.oracles.hashes import SimHash as SimHash
@@ -108,7 +104,6 @@ _NAMES = {
     "designs.factors": ("Factors",),
     "designs.models": ("Interactions", "LinearModel", "Quadratic"),
     "designs.result": ("Design",),
-    "duplicates": ("Duplicates", "deduplicate"),
     "encoding": ("Missing", "TableAtoms", "TableReport", "encode"),
     "herding.herd": ("herd",),
     "herding.in_features": ("herd_in_features",),
@@ -126,7 +121,7 @@ _NAMES = {
     "methods.fully_corrective": ("FullyCorrective",),
     "methods.steps": ("Adaptive", "Clipped", "LineSearch", "OpenLoop", "ShortStep"),
     "methods.sublinear": ("Halving", "SublinearFrankWolfe"),
-    "mixtures.families": ("Binomial", "Normal", "NormalMeanScale", "Poisson", "StudentT"),
+    "mixtures.families": ("Binomial", "Normal", "NormalMeanScale", "NormalScales", "Poisson", "StudentT"),
     "mixtures.fit": ("MixtureFit",),
     "mixtures.npmle": ("npmle",),
     "mixtures.weights": ("WeightsFit", "fit_weights"),
@@ -135,7 +130,7 @@ _NAMES = {
     "objectives.likelihood": ("MixtureLikelihood",),
     "objectives.quadratic": ("LeastSquares", "SquaredDistance"),
     "oracles.clusters": ("ClusterIndex",),
-    "oracles.faiss_index": ("FaissIndex", "Hnsw", "IvfPq", "Pq"),
+    "oracles.faiss_index": ("FaissIndex",),
     "oracles.forms": ("FormScan",),
     "oracles.hashes": ("CrossPolytope", "SimHash"),
     "oracles.indexes": ("INDEXES",),

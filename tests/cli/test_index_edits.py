@@ -1,4 +1,4 @@
-"""`wolfhound index query`, `append` and `remove`, and `wolfhound dedup`."""
+"""`wolfhound index query`, `append` and `remove`."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -160,11 +160,9 @@ def test_another_folder_leaves_the_first_as_it_was(run: Run) -> None:
         ("remove codes atoms.npy --ids 300", "`--ids` must be ids in [0, 300)"),
         ("remove codes atoms.npy --ids x", "`--ids` must be ids of atoms, such as 3,17. Got x."),
         ("remove codes atoms.npy --ids 1 --ids-file no.txt", "no.txt"),
-        ("append faiss atoms.npy more.npy", "must be an index that can be edited, int8, clusters or lsh"),
     ],
 )
 def test_wrong_use_is_told_and_nothing_is_written(run: Run, command: str, text: str) -> None:
-    wh.FaissIndex.build(ROWS).save("faiss")
     before = {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()}
     ran = run("index", *command.split())
     assert ran.code == 2
@@ -208,71 +206,3 @@ def test_columns_in_another_order_are_refused(run: Run) -> None:
         assert ran.code == 2
         assert f"`{name}` must be a table with the columns of the atoms in their order" in words(ran.err)
     assert not Path("all.npy").exists()
-
-
-# ---------------------------------------------------------------- dedup
-
-
-def test_rows_are_kept_once(run: Run) -> None:
-    rows = np.concatenate([ROWS[:50], ROWS[:9], ROWS[50:60]])
-    np.save("rows.npy", rows)
-    ran = run("dedup", "rows.npy", "-o", "kept.npy", "--groups", "groups.csv")
-    assert ran.code == 0
-    assert ran.out.startswith("69 rows, 60 kept, 9 duplicates, ")
-    np.testing.assert_array_equal(np.load("kept.npy"), ROWS[:60])
-    lines = Path("groups.csv").read_text().splitlines()
-    assert [lines[0], lines[51]] == ["id,group,kept", "50,0,False"]
-
-
-def test_a_table_keeps_its_columns(run: Run) -> None:
-    Path("rows.csv").write_text("name,x,y\na,0,0\nb,0.05,0\nc,5,5\nd,5,5.01\n")
-    ran = run("dedup", "rows.csv", "-o", "kept.csv", "--within", "0.1", "--json")
-    document = json.loads(ran.out)
-    assert [document[name] for name in ("rows", "kept", "duplicates", "groups", "within")] == [
-        4,
-        2,
-        2,
-        2,
-        0.1,
-    ]
-    kept = [line.split(",") for line in Path("kept.csv").read_text().splitlines()]
-    assert [kept[0], kept[1][0], kept[2][0]] == [["name", "x", "y"], "a", "c"]
-
-
-@pytest.mark.parametrize("dtype", ["i8", "u1", "f2", ">i4", "?"])
-def test_kept_rows_are_of_the_stored_type(dtype: str, run: Run) -> None:
-    rows = np.array([[0, 1], [1, 1], [0, 1]], dtype)
-    np.save("rows.npy", rows)
-    assert run("dedup", "rows.npy", "-o", "kept.npy").code == 0
-    kept = np.load("kept.npy")
-    assert kept.dtype == np.dtype(dtype).newbyteorder("=")
-    np.testing.assert_array_equal(kept, rows[:2])
-
-
-def test_integers_that_float64_merges_are_refused(run: Run) -> None:
-    rows = np.array([[1, 2**53], [1, 2**53 + 1]])
-    np.save("rows.npy", rows)
-    pd.DataFrame(rows, columns=["a", "b"]).to_csv("rows.csv", index=False)
-    pd.DataFrame(rows, columns=["a", "b"]).to_parquet("rows.parquet")
-    for file, column in {
-        "rows.npy": "column 1",
-        "rows.csv": "column b",
-        "rows.parquet": "column 'b'",
-    }.items():
-        ran = run("dedup", file, "-o", "kept.npy")
-        assert ran.code == 2
-        assert "must be made of numbers that float64 holds exactly" in words(ran.err)
-        assert column in words(ran.err)
-        assert not Path("kept.npy").exists()
-
-
-def test_wrong_use_of_dedup(run: Run) -> None:
-    for command, text in {
-        "no.npy": "no.npy",
-        "atoms.npy --within -1": "--within",
-        "atoms.npy -o atoms.npy": "`--out` must not be what ATOMS reads",
-        "atoms.npy --groups g.txt": "`--groups` must end in",
-    }.items():
-        ran = run("dedup", *command.split())
-        assert ran.code == 2
-        assert text in words(ran.err)

@@ -176,13 +176,13 @@ cli.main()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["typer", "numpy", "rich.table", "numba", "faiss"])
+@pytest.mark.parametrize("module", ["typer", "numpy", "rich.table", "numba"])
 def test_ctrl_c_in_an_import(folder: Path, module: str) -> None:
     first = folder / "first"
     first.mkdir()
     (first / "sitecustomize.py").write_text(AT_IMPORT)
     path = f"{first}:{HERE['PYTHONPATH']}"
-    done = shell("$W index build atoms.npy -o made --kind pq", PYTHONPATH=path, CTRL_C_AT=module)
+    done = shell("$W index build atoms.npy -o made --kind int8", PYTHONPATH=path, CTRL_C_AT=module)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 

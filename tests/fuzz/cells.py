@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import faiss
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +27,6 @@ from wolfhound import (
     FaissIndex,
     FrankWolfe,
     FullyCorrective,
-    Hnsw,
     Huber,
     Int8FileScan,
     Int8Scan,
@@ -38,7 +38,6 @@ from wolfhound import (
     MixtureLikelihood,
     OpenLoop,
     Pairwise,
-    Pq,
     Projected,
     QuantizedQueries,
     RandomSubset,
@@ -245,6 +244,16 @@ def _shard(atoms: Any, make: Callable[[Any], Oracle], parts: int) -> Oracle:
     return Sharded.over(shards, _THREADS)
 
 
+def _wrap(atoms: Any, factory: str) -> FaissIndex:
+    whole = as_atoms(atoms)
+    rows = whole.take(np.arange(whole.shape[0])).astype(np.float64)
+    scaled = (rows / max(np.abs(rows).max(), 5e-324)).astype(np.float32)
+    index = faiss.index_factory(whole.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
+    index.train(scaled)
+    index.add(scaled)
+    return FaissIndex(index, whole)
+
+
 ORACLES: dict[str, Callable[[Any, Rng], Oracle]] = {
     "Scan": lambda atoms, rng: Scan(atoms),
     "Scan, not screened": lambda atoms, rng: Scan(atoms, screen=False),
@@ -254,7 +263,7 @@ ORACLES: dict[str, Callable[[Any, Rng], Oracle]] = {
     "ClusterIndex, proof": lambda atoms, rng: ClusterIndex.build(atoms, proof=True),
     "LshIndex": lambda atoms, rng: LshIndex.build(atoms, family=pick(rng, CrossPolytope(), SimHash())),
     "LshIndex, proof": lambda atoms, rng: LshIndex.build(atoms, proof=True),
-    "FaissIndex": lambda atoms, rng: FaissIndex.build(atoms, kind=pick(rng, Pq(), Hnsw())),
+    "FaissIndex": lambda atoms, rng: _wrap(atoms, pick(rng, "Flat", "HNSW8", "SQ8")),
     "RandomSubset": lambda atoms, rng: _half(atoms),
     "Projected": _projected,
     "Tiered": lambda atoms, rng: Tiered(_half(atoms), cache=int(rng.choice([0, 4, 256]))),

@@ -4,9 +4,6 @@ A folder that was saved is changed at random: bytes of a file, a whole array wit
 checksum made right again, entries of the manifest, names that lead elsewhere. Then it
 is loaded, and what loads is used: ids are in range, a score is that of its atom, a
 finite bound is above all scores, and ``lower`` is below the minimum.
-
-What faiss itself is given is damaged, not forged: `FaissIndex.load` says that only a
-checksum guards it.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -40,7 +37,6 @@ from wolfhound import (
 from wolfhound.herding.herd import herd
 from wolfhound.herding.result import HerdResult
 from wolfhound.oracles.clusters import ClusterIndex
-from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
 from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
@@ -139,9 +135,6 @@ def templates() -> tuple[Template, ...]:
         "int8 edited": lambda: _edited(Int8Scan, ROWS),
         "clusters edited": lambda: _edited(ClusterIndex, ROWS, proof=True),
         "lsh edited": lambda: _edited(LshIndex, ROWS),
-        "pq": lambda: _index(FaissIndex, ROWS, kind=Pq(rerank=4)),
-        "ivf pq": lambda: _index(FaissIndex, ROWS, kind=IvfPq(rerank=4)),
-        "hnsw": lambda: _index(FaissIndex, ROWS, kind=Hnsw(links=4, rerank=4)),
     }
     return tuple(_template(name, *make()) for name, make in makers.items())
 

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from tests.fuzz.supervise import Findings
 from wolfhound import SquaredDistance, design, herd, load, minimize, minimize_many
 from wolfhound.oracles.clusters import ClusterIndex
-from wolfhound.oracles.faiss_index import FaissIndex, Pq
 from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
@@ -75,7 +74,6 @@ DOORS = {
     "clusters": _index(ClusterIndex),
     "clusters proof": _index(ClusterIndex, proof=True),
     "lsh": _index(LshIndex),
-    "faiss": _index(FaissIndex, kind=Pq()),
     "int8": _index(Int8Scan),
     "int8 on disk": _index(Int8FileScan),
 }

@@ -35,25 +35,21 @@ def copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_names_are_those_of_the_table() -> None:
-    assert list(wh.INDEXES)[:10] == [
-        *("scan", "int8", "clusters", "lsh", "subset", "pq", "ivfpq", "hnsw", "faiss", "int8-file")
-    ]
+    assert list(wh.INDEXES)[:6] == ["scan", "int8", "clusters", "lsh", "subset", "int8-file"]
     for name, kind in wh.INDEXES.items():
         assert kind.name == name
         assert hasattr(wh, kind.title.split()[0])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["scan", "int8", "clusters", "lsh", "subset", "pq", "ivfpq", "hnsw", "int8-file"]
-)
+@pytest.mark.parametrize("name", ["scan", "int8", "clusters", "lsh", "subset", "int8-file"])
 def test_every_entry_builds_an_oracle(name: str) -> None:
     kind = INDEXES[name]
     assert kind.build is not None
     check_oracle(kind.build, exact=kind.proves)
 
 
-@pytest.mark.parametrize("name", ["int8", "clusters", "lsh", "pq", "ivfpq", "hnsw", "int8-file"])
+@pytest.mark.parametrize("name", ["int8", "clusters", "lsh", "int8-file"])
 def test_what_can_be_saved_is_loaded_by_its_name(name: str, tmp_path: Path) -> None:
     kind = INDEXES[name]
     assert kind.build is not None

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import faiss
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -24,7 +23,6 @@ from wolfhound import _draft, store
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
 from wolfhound.core import Atoms, Matrix, Oracle
 from wolfhound.oracles.clusters import ClusterIndex
-from wolfhound.oracles.faiss_index import FaissIndex, Hnsw, IvfPq, Pq
 from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
@@ -47,17 +45,7 @@ class Case(NamedTuple):
     load: Callable[[Path, Atoms], Savable]
 
 
-def wrapped(atoms: Atoms) -> FaissIndex:
-    index = faiss.IndexFlatL2(atoms.shape[1])
-    index.add(atoms.take(np.arange(atoms.shape[0])))
-    return FaissIndex.wrap(index, atoms, rerank=8)
-
-
 SAVABLE = {
-    "pq": Case(lambda atoms: FaissIndex.build(atoms, kind=Pq(rerank=8)), FaissIndex.load),
-    "ivf pq": Case(lambda atoms: FaissIndex.build(atoms, kind=IvfPq(rerank=8)), FaissIndex.load),
-    "hnsw": Case(lambda atoms: FaissIndex.build(atoms, kind=Hnsw(rerank=8)), FaissIndex.load),
-    "wrapped": Case(wrapped, FaissIndex.load),
     "int8": Case(Int8Scan.build, Int8Scan.load),
     "int8 on disk": Case(Int8FileScan.build, Int8FileScan.load),
     "clusters": Case(ClusterIndex.build, ClusterIndex.load),
@@ -339,35 +327,3 @@ def test_what_was_honestly_built_is_always_proved(
         case.load(tmp_path / name, ArrayAtoms(rows))
         case.build(ArrayAtoms(np.abs(rows))).save(tmp_path / name)
         case.load(tmp_path / name, ArrayAtoms(np.abs(rows)))
-
-
-# ---------------------------------------------------------------- faiss alone
-
-
-def test_bytes_that_faiss_cannot_read_are_refused(tmp_path: Path) -> None:
-    FaissIndex.build(ATOMS).save(tmp_path)
-    stored = store.load(tmp_path, "index")
-    arrays = {**stored.arrays, "index": np.frombuffer(b"later" * 99, np.uint8)}
-    store.save(tmp_path, "index", arrays, {**stored.params, "faiss": "99"}, stored.fingerprint)
-    with pytest.raises(StoreError, match=r"an index that faiss .* reads. Got one of faiss 99 in "):
-        FaissIndex.load(tmp_path, ATOMS)
-
-
-@pytest.mark.parametrize("change", [{"index": "Later"}, {"settings": {"later": 1}}, {"settings": None}])
-def test_kinds_that_are_not_known_are_refused(change: dict[str, Any], tmp_path: Path) -> None:
-    FaissIndex.build(ATOMS).save(tmp_path)
-    rewrite(tmp_path, lambda manifest: manifest["params"].update(change))
-    with pytest.raises(StoreError, match=r"must hold a (kind of|saved) index .*\. Got "):
-        FaissIndex.load(tmp_path, ATOMS)
-
-
-def test_an_index_that_faiss_cannot_write(tmp_path: Path) -> None:
-    index: Any = faiss.IndexShards(6)
-    index.successive_ids = True
-    parts = [faiss.IndexFlatIP(6) for _ in range(2)]
-    for part in parts:
-        part.add(ATOMS.rows[:150])
-        index.add_shard(part)
-    with pytest.raises(ValueError, match=r"`index` must be one that faiss can write. Got "):
-        FaissIndex.wrap(index, ATOMS).save(tmp_path)
-    assert names(tmp_path) == set()

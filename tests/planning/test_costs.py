@@ -51,7 +51,7 @@ def estimate(name: str, **changes: Any) -> Estimate:
 # ---------------------------------------------------------------- against real ones
 
 
-@pytest.mark.parametrize("name", ["int8", "clusters", "lsh", "pq", "ivfpq"])
+@pytest.mark.parametrize("name", ["int8", "clusters", "lsh"])
 def test_bytes_are_those_of_the_index(name: str) -> None:
     expected = estimate(name)
     built = cast(Sized, expected.make(ArrayAtoms(ROWS), seed=0))
@@ -106,7 +106,7 @@ def test_what_is_scored_is_what_is_predicted(name: str) -> None:
     assert hits.scored.mean() == pytest.approx(expected.scored, rel=0.15)
 
 
-@pytest.mark.parametrize("name", ["clusters", "lsh", "subset", "pq", "ivfpq"])
+@pytest.mark.parametrize("name", ["clusters", "lsh", "subset"])
 @pytest.mark.parametrize("interior", [True, False])
 def test_nothing_unproved_claims_the_best_atom(name: str, interior: bool) -> None:
     found = estimate(name, ratio=1.0, interior=interior, n=10**6)
@@ -144,7 +144,7 @@ def test_clusters_take_longer_to_build_than_their_share() -> None:
 
 
 def test_files_slow_passes_and_rows_read_one_by_one() -> None:
-    for name in ("scan", "subset", "int8", "clusters", "lsh", "pq", "ivfpq"):
+    for name in ("scan", "subset", "int8", "clusters", "lsh"):
         memory, files = (estimate(name, n=10**6, in_files=where) for where in (False, True))
         assert files.query > memory.query
         assert files.build >= memory.build

@@ -25,15 +25,7 @@ def report() -> Benchmark:
 
 
 def test_every_oracle_is_measured_and_right(report: Benchmark) -> None:
-    assert [trial.name for trial in report.oracles] == [
-        "scan",
-        "int8",
-        "clusters",
-        "lsh",
-        "subset",
-        "pq",
-        "ivfpq",
-    ]
+    assert [trial.name for trial in report.oracles] == ["scan", "int8", "clusters", "lsh", "subset"]
     assert report.right
     for trial in report.oracles:
         assert trial.one > 0.0
@@ -53,7 +45,7 @@ def test_the_calibration_is_whole(report: Benchmark) -> None:
     assert found.origin.wolfhound == wh.__version__
     for name in ("read", "file", "fetch", "encode", "kmeans", "hashing", "quantise", "lists"):
         assert getattr(found, name) > 0.0
-    for name in ("scan", "int8", "probe", "hash", "subset", "pq", "ivfpq"):
+    for name in ("scan", "int8", "probe", "hash", "subset"):
         assert getattr(found, name).first > 0.0
         assert getattr(found, name).more > 0.0
 

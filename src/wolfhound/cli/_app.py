@@ -25,10 +25,9 @@ COMMANDS = {
     "npmle": "Shrink estimates: the mixing distribution of largest likelihood, with a proved gap.",
     "herd": "Choose m rows that stand for all: training sets, thinning, matched samples.",
     "design": "Plan experiments: the best runs among very many, with a proved efficiency.",
-    "dedup": "Find rows that are equal, or within a distance, and keep the first of them.",
     "plan": "Say what a run costs with every oracle, by theorem and by model, and what pays.",
     "bench": "Time the oracles on this machine and check their answers, in under a minute.",
-    "doctor": "Say what is installed, how it is set up and what is wrong, for reports of bugs.",
+    "doctor": "Say what is installed and how it is set up, for reports of bugs.",
 }
 """First lines of the help of `wolfhound.cli.<name>.<name>`."""
 

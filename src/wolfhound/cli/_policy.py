@@ -37,7 +37,7 @@ def feed_of(atoms: str | None, users: int, seed: int) -> Feed:
 
 def oracle_of(feed: Feed, search: str, steps: int, ratio: float) -> Oracle | None:
     """The oracle of this name, built; None for a scan."""
-    from wolfhound import choose_oracle  # noqa: PLC0415 - numba, faiss
+    from wolfhound import choose_oracle  # noqa: PLC0415 - numba
 
     if search == SCAN:
         return None

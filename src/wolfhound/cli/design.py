@@ -111,8 +111,8 @@ def design(
     outputs.tell(found if plan is None else {"Weights": found, "Runs": plan})
     told = [each.summary() for each in (found, plan) if each is not None]
     if as_json:
-        runs = {} if plan is None else {"plan": told[1].document()}
-        output.print_json(told[0].document() | runs)
+        whole = {} if plan is None else {"plan": told[1].document()}
+        output.print_json({**told[0].document(), **whole})
     else:
         for each in told:
             output.tell(each)

@@ -1,81 +1,83 @@
-"""`wolfhound doctor`: what is installed, how it is set up, what is wrong."""
+"""`wolfhound doctor`: what is installed and how it is set up, for reports of bugs."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import importlib.metadata
 import json
-import os
 import platform
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from rich.table import Table
-from typer import Exit, Option
+from typer import Option
 
 import wolfhound as wh
-from wolfhound.cli import _facts as facts
-from wolfhound.cli._console import stdout, write
-from wolfhound.cli._facts import Package
+from wolfhound.cli._console import write
 
-_FACTS: Mapping[str, Callable[[], str]] = {
-    "wolfhound": lambda: f"{wh.__version__} in {Path(wh.__file__).parent}",
-    "python": lambda: f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}",
-    "system": platform.platform,
-    "processor": facts.describe_processor,
-    "memory": facts.describe_memory,
-    "threads": facts.describe_threads,
-    "blas": facts.describe_blas,
-    "kernels": facts.describe_kernels,
-    "calibration": facts.describe_calibration,
-    "plugins": lambda: ", ".join(facts.list_plugins()) or "none",
-}
+NEEDED = re.compile(r"(?P<name>[\w.-]+)[^;]*;.*extra == .(?!all|dev|docs)(?P<extra>[\w-]+).")
+"""A line of the package's metadata that an extra for users brings."""
 
 
 def doctor(
-    imports: Annotated[
-        bool, Option("--imports", help="Also import every package, each in a process: takes seconds.")
-    ] = False,
     as_json: Annotated[bool, Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
-    """Say what is installed, how it is set up and what is wrong, for reports of bugs.
-
-    Exits with 1 if a package is missing that is needed, is older than it may be, or
-    cannot be imported. Nothing is sent anywhere.
+    """Say what is installed and how it is set up, for reports of bugs. Nothing is sent anywhere.
 
     Examples
     --------
     wolfhound doctor
 
-    wolfhound doctor --imports --json > doctor.json
+    wolfhound doctor --json > doctor.json
     """
-    told = {name: facts.answer(ask) for name, ask in _FACTS.items()}
-    settings = {name: os.environ[name] for name in facts.SETTINGS if name in os.environ}
-    packages = facts.list_packages(try_imports=imports)
-    problems = [f"{each.name} {each.problem}" for each in packages if each.problem]
-    if as_json:
-        listed = [asdict(each) for each in packages]
-        document = {**told, "settings": settings, "packages": listed, "problems": problems}
-        write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-    else:
-        told["settings"] = " ".join(f"{name}={value}" for name, value in settings.items()) or "none"
-        write("".join(f"{name:<12} {text}\n" for name, text in told.items()) + "\n")
-        _print_packages(packages)
-        write("".join(f"wrong: {each}\n" for each in problems) or "nothing is wrong that can be seen\n")
-    if problems:
-        raise Exit(1)
+    told = {
+        "wolfhound": f"{wh.__version__} in {Path(wh.__file__).parent}",
+        "python": f"{platform.python_version()}, {sys.executable}, {platform.platform()}",
+    }
+    for tell in (_tell_numbers, _tell_threads, _tell_kernels, _tell_extras):
+        try:
+            told |= tell()
+        except Exception as error:  # what is broken is what this is asked for
+            told[tell.__name__.removeprefix("_tell_")] = f"cannot be told: {error!r}"
+    as_lines = "".join(f"{name:<12} {text}\n" for name, text in told.items())
+    write(json.dumps(told, indent=2, ensure_ascii=False) + "\n" if as_json else as_lines)
 
 
-def _print_packages(packages: Sequence[Package]) -> None:
-    if not packages:
-        write("wolfhound is not installed but run from its source: what it needs cannot be told\n")
-        return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for title in ("package", "installed", "declared", "extra"):
-        table.add_column(title)
-    for each in packages:
-        table.add_row(each.name, each.version or "-", each.bound, ", ".join(each.extras))
-    stdout().print(table)
-    write("\n")
+def _tell_numbers() -> dict[str, str]:
+    import numba  # noqa: PLC0415 - each may be broken
+    import numpy  # noqa: PLC0415
+    import scipy  # noqa: PLC0415
+    import threadpoolctl  # noqa: PLC0415
+
+    blas = [each for each in threadpoolctl.threadpool_info() if each["user_api"] == "blas"]
+    versions = {each.__name__: each.__version__ for each in (numpy, scipy, numba)}
+    name = "{internal_api} {version}, {num_threads} threads"
+    return versions | {"blas": "; ".join(name.format(**each) for each in blas) or "none that can be told"}
+
+
+def _tell_threads() -> dict[str, str]:
+    from wolfhound.threads import available  # noqa: PLC0415
+
+    return {"threads": f"{wh.get_threads()} of {available()} cores that this process may use"}
+
+
+def _tell_kernels() -> dict[str, str]:
+    from wolfhound.jit import find_folders  # noqa: PLC0415
+
+    for folder in (folders := find_folders()):
+        if folder.writable:
+            return {"kernels": f"{folder.kernels:,} compiled, kept in {folder.path}"}
+    tried = ", ".join(str(each.path) for each in folders)
+    return {"kernels": f"cannot be kept in {tried}: set NUMBA_CACHE_DIR"}
+
+
+def _tell_extras() -> dict[str, str]:
+    extras: dict[str, list[str]] = {}
+    for found in filter(None, map(NEEDED.match, importlib.metadata.requires("wolfhound") or ())):
+        try:
+            version = importlib.metadata.version(found["name"])
+        except importlib.metadata.PackageNotFoundError:
+            version = "is not installed"
+        extras.setdefault(found["extra"], []).append(f"{found['name']} {version}")
+    return {f"[{extra}]": ", ".join(packages) for extra, packages in extras.items()}

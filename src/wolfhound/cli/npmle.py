@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 
     NamedTable: TypeAlias = CsvTable | ParquetTable
 
-_SECOND = {"normal": "--se", "student-t": "--se", "poisson": "--exposure", "binomial": "--trials"}
+_SECOND = {
+    "normal": "--se",
+    "normal-scales": "--se",
+    "student-t": "--se",
+    "poisson": "--exposure",
+    "binomial": "--trials",
+}
 """The option that names the column, or the number, that a family has besides x."""
 
 
@@ -44,6 +50,9 @@ def npmle(
     trials: Annotated[str | None, option("Trials: a column, or one number.", metavar="COLUMN")] = None,
     df: Annotated[float | None, option("Degrees of freedom of student-t.", "--df")] = None,
     weights: Annotated[str | None, option("Column of weights, such as counts.", metavar="COLUMN")] = None,
+    null: Annotated[
+        float | None, option("Parameter that many rows have exactly, such as 0 for no effect.")
+    ] = None,
     missing: Annotated[
         str, option("Rows without a value: left out, or refused.", metavar="drop|error")
     ] = "drop",
@@ -69,6 +78,8 @@ def npmle(
     --------
     wolfhound npmle data.csv --x z --se s -o posterior.csv --plot prior.png
 
+    wolfhound npmle genes.csv --x beta --se s --family normal-scales --null 0 -o posterior.csv
+
     wolfhound npmle claims.csv --x claims --weights policies --family poisson --exposure 1
 
     wolfhound npmle batters.csv --x hits --trials at_bats --family binomial -o posterior.csv --json
@@ -81,7 +92,9 @@ def npmle(
     read = _read_columns(table, {"--x": x, _SECOND[family]: beside, "--weights": weights}, missing)
     observed, second, counts = (read.get(flag) for flag in ("--x", _SECOND[family], "--weights"))
     second = float(beside) if second is None else second
-    fit = wh.npmle(observed, _make_family(family, second, df), counts, atol=atol, max_seconds=max_seconds)
+    fit = wh.npmle(
+        observed, _make_family(family, second, df), counts, null=null, atol=atol, max_seconds=max_seconds
+    )
     outputs.write(
         lambda path: write_table(path, _list_posterior(table, fit, x, read, level)), fit.save, figure=fit.plot
     )

@@ -1,6 +1,8 @@
 """The fit over the continuum by exchange: weights, moves, a certificate, its local maxima enter.
 
-Pseudo-observations (bins) first, then all. Places are z of `_continuum`.
+Coarse pseudo-observations (bins) come first, then all. Of very many observations fine bins stand
+between: they bring the fit to where all observations hardly move it, and give the curvature of
+joint Newton steps, whose slopes alone are then of all. Places are z of `_continuum`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -31,6 +33,15 @@ TIDIED = 20_000
 FINE_GAP = 1e-7
 """Smaller gaps are proved on cells half as wide."""
 
+COARSE, FINE = (0.25, 1.2), (0.03, 1.025)
+"""Bins: their width as a share of a standard error, and the ratio of standard errors between two."""
+
+MANY = 8
+"""Times as many observations as fine bins: from there on the bins pay."""
+
+FITTED = 1e-3
+"""About the gap over all observations of what was fitted to fine bins."""
+
 _BLOCK = 1024
 
 
@@ -47,10 +58,11 @@ class Exchanged:
     rounds: int
 
 
+@one_blas_thread()
 def exchange(full: Continuum, *, atol: float, end: float = math.inf) -> Exchanged:
     """Fit a mixing distribution to a gap that is proved over the continuum."""
     full.lay_cells(1 if atol < FINE_GAP else 0)
-    small = compress(full)
+    small = compress(full, *COARSE)
     count = min(150, max(30, int((full.high - full.low) / np.quantile(full.reach, 0.1) * 2)))
     z = np.unique(np.concatenate([np.linspace(small.low, small.high, count), stab(small)]))
     x = np.full(len(z), 1.0 / len(z))
@@ -60,6 +72,11 @@ def exchange(full: Continuum, *, atol: float, end: float = math.inf) -> Exchange
         x = x * rows.look(x, u).slopes
         x /= x.sum()
     done = run_rounds(small, z, x, max(atol, 1e-5), end)
+    fine = compress(full, *FINE) if full.n >= MANY * small.n else full
+    bins = fine if full.n >= MANY * fine.n else None
+    if bins is not None:
+        z = np.clip(bins.from_theta(done.theta), bins.low, bins.high)
+        done = run_rounds(bins, z, done.mass, max(atol, 1e-6), end)
     z, x = full.from_theta(done.theta), done.mass
     # Bins may hide an observation that none of the support explains.
     missed = full.likelihood(z) @ x < 1e-250
@@ -67,7 +84,7 @@ def exchange(full: Continuum, *, atol: float, end: float = math.inf) -> Exchange
         new = np.unique(full.modes[missed])
         z = np.concatenate([z, new])
         x = np.concatenate([0.999 * x, np.full(len(new), 0.001 / len(new))])
-    done = run_rounds(full, np.clip(z, full.low, full.high), x, atol, end)
+    done = run_rounds(full, np.clip(z, full.low, full.high), x, atol, end, bins)
     return _tidy(full, done, atol) if full.n <= TIDIED else done
 
 
@@ -94,13 +111,18 @@ def bound_gap(data: Continuum, f: Vector, terms: int, found: ContinuumProof) -> 
     return max(found.upper + lost, 0.0), found.slack + lost
 
 
-def run_rounds(data: Continuum, z: Vector, x: Vector, atol: float, end: float) -> Exchanged:
-    """Rounds of weights, moves and certificates; the best by its gap."""
-    near, gap = NEAR * float(np.quantile(data.reach, 0.05)), 1.0
+def run_rounds(
+    data: Continuum, z: Vector, x: Vector, atol: float, end: float, bins: Continuum | None = None
+) -> Exchanged:
+    """Rounds of weights, moves and certificates; the best by its gap.
+
+    With fine bins the start was fitted to them, and they give the curvature of moves.
+    """
+    near, gap = NEAR * float(np.quantile(data.reach, 0.05)), 1.0 if bins is None else FITTED
     best: Exchanged | None = None
     for number in range(1, ROUNDS + 1):
         z, x = _weigh(data, z, x, gap, atol)
-        z, x = _move(data, z, x, near, gap)
+        z, x = _move(data, z, x, near, gap, bins)
         theta = data.to_theta(z)
         if atol < FINE_GAP:
             theta, x = _reweigh(data, theta, x, atol)
@@ -139,12 +161,14 @@ def _reweigh(data: Continuum, theta: Vector, x: Vector, atol: float) -> tuple[Ve
     return theta[keep], x[keep] / x[keep].sum()
 
 
-def _move(data: Continuum, z: Vector, x: Vector, near: float, gap: float) -> tuple[Vector, Vector]:
+def _move(
+    data: Continuum, z: Vector, x: Vector, near: float, gap: float, bins: Continuum | None
+) -> tuple[Vector, Vector]:
     """Places and weights together, neighbours merged, if the likelihood is not lower then."""
     value = measure(data, z, x)
-    merged = polish(data, *merge(z, x, near), 2 if gap > 1e-3 else 8)
+    merged = polish(data, *merge(z, x, near), 2 if gap > 1e-3 else 8, bins)
     if merged[2] < value and len(merged[0]) < len(z):
-        alone = polish(data, z, x, 4)
+        alone = polish(data, z, x, 4, bins)
         merged = alone if alone[2] > merged[2] else merged
     return (merged[0], merged[1]) if merged[2] >= value else (z, x)
 
@@ -175,13 +199,15 @@ def measure(data: Continuum, z: Vector, x: Vector) -> float:
     return total
 
 
-def polish(data: Continuum, z: Vector, x: Vector, steps: int) -> tuple[Vector, Vector, float]:
+def polish(
+    data: Continuum, z: Vector, x: Vector, steps: int, bins: Continuum | None = None
+) -> tuple[Vector, Vector, float]:
     """Joint Newton steps on places and weights; a weight that blocks one leaves the support."""
     value = measure(data, z, x)
     for _ in range(steps):
         if not math.isfinite(value):
             break
-        move = _newton_move(data, z, x)
+        move = _newton_move(data, z, x, bins)
         if move is None:
             break
         k, step = len(z), 1.0
@@ -203,10 +229,12 @@ def polish(data: Continuum, z: Vector, x: Vector, steps: int) -> tuple[Vector, V
     return z, x, value
 
 
-def _newton_move(data: Continuum, z: Vector, x: Vector) -> Vector | None:
+def _newton_move(data: Continuum, z: Vector, x: Vector, bins: Continuum | None) -> Vector | None:
     """The Newton move of (weights, places), with the absolute values of eigenvalues; None where none pays."""
     k = len(z)
-    slopes, bend, curve = _sum_slopes(data, z, x)
+    slopes, bend, curve = _sum_slopes(data, z, x, curved=bins is None)
+    if bins is not None:
+        _, bend, curve = _sum_slopes(bins, bins.from_theta(data.to_theta(z)), x, curved=True)
     scale = np.concatenate([np.ones(k), x])
     along = slopes[k:].copy()
     slopes = slopes * scale
@@ -219,15 +247,14 @@ def _newton_move(data: Continuum, z: Vector, x: Vector) -> Vector | None:
     if not np.isfinite(hessian).all():
         return None
     unit = 1.0 / np.sqrt(np.abs(hessian.diagonal()) + 1e-300)
-    with one_blas_thread():
-        values, vectors = np.linalg.eigh(hessian * unit[:, None] * unit)
+    values, vectors = np.linalg.eigh(hessian * unit[:, None] * unit)
     values = np.maximum(np.abs(values), 1e-11 * np.abs(values).max())
     move = unit * (vectors @ ((vectors.T @ (unit * slopes)) / values))
     return move if float(slopes @ move) > 1e-13 else None
 
 
-def _sum_slopes(data: Continuum, z: Vector, x: Vector) -> tuple[Vector, Matrix, Vector]:
-    """Sums of first derivatives, of their products, and of second derivatives in z."""
+def _sum_slopes(data: Continuum, z: Vector, x: Vector, *, curved: bool) -> tuple[Vector, Matrix, Vector]:
+    """Sums of first derivatives; where curved, of their products, and of second derivatives in z."""
     k = len(z)
     slopes, bend, curve = np.zeros(2 * k), np.zeros((2 * k, 2 * k)), np.zeros(k)
     room = np.empty((_BLOCK, 3 * k))
@@ -238,9 +265,10 @@ def _sum_slopes(data: Continuum, z: Vector, x: Vector) -> tuple[Vector, Matrix, 
         u, w = out[:, :k] @ x, data.w[here]
         both = out[:, : 2 * k]
         slopes += (w / u) @ both
-        curve += (w / u) @ out[:, 2 * k :]
-        both = both * (np.sqrt(w) / u)[:, None]
-        bend += both.T @ both
+        if curved:
+            curve += (w / u) @ out[:, 2 * k :]
+            both = both * (np.sqrt(w) / u)[:, None]
+            bend += both.T @ both
     return slopes, bend, curve
 
 
@@ -260,7 +288,7 @@ def merge(z: Vector, x: Vector, near: float) -> tuple[Vector, Vector]:
     return np.array(places), np.array(masses)
 
 
-def compress(data: Continuum, step: float = 0.25, ratio: float = 1.2) -> Continuum:
+def compress(data: Continuum, step: float, ratio: float) -> Continuum:
     """Pseudo-observations: cells of log s by z/s, their data averaged; every outlier stays."""
     least = float(data.reach.min())
     octave = np.round(np.log(data.reach / least) / math.log(ratio))

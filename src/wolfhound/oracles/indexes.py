@@ -198,10 +198,6 @@ INDEXES: Registry[IndexKind] = Registry(
         "clusters": "wolfhound.oracles.clusters:CLUSTERS",
         "lsh": "wolfhound.oracles.lsh_kind:LSH",
         "subset": "wolfhound.oracles.subset:SUBSET",
-        "pq": "wolfhound.oracles.faiss_kinds:PQ",
-        "ivfpq": "wolfhound.oracles.faiss_kinds:IVF_PQ",
-        "hnsw": "wolfhound.oracles.faiss_kinds:HNSW",
-        "faiss": "wolfhound.oracles.faiss_kinds:WRAPPED",
         "int8-file": "wolfhound.oracles.int8.file_scan:INT8_FILE",
     },
 )

@@ -32,7 +32,7 @@ Names: TypeAlias = Mapping[int, str] | Sequence[str]
 ENDINGS = (".html", ".htm")
 """Of pages."""
 
-_PACKAGES = ("wolfhound", "numpy", "scipy", "numba", "faiss-cpu", "matplotlib")
+_PACKAGES = ("wolfhound", "numpy", "scipy", "numba", "matplotlib")
 
 _STARTS = {
     b"\x89PNG\r\n\x1a\n": "png",
