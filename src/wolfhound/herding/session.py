@@ -11,8 +11,9 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from wolfhound import simplex, store
+from wolfhound import store
 from wolfhound.atoms import Fingerprint
+from wolfhound.compiled import corral
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Progress, Vector
 from wolfhound.encoding import TableAtoms, find_table
 from wolfhound.herding.draw import take_rows
@@ -290,7 +291,7 @@ def fit_weights(herd: Herd, kernel: Kernel) -> Vector:
     """(size,) weights: each label has its share, divided as it fits best in the kernel."""
     rows, shares, embeddings = herd.rows, herd.candidates.shares, herd.candidates.embeddings
     if len(shares) == 1:
-        out = simplex.solve(kernel.gram(rows, rows), embeddings[0].at(rows))
+        out = corral.solve(kernel.gram(rows, rows), embeddings[0].at(rows))
         return np.asarray(out / out.sum())
     order = np.argsort(herd.labels, kind="stable")
     start, labels, rows = herd.equal_weights(herd.size)[order], herd.labels[order], rows[order]
