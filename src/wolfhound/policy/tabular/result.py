@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
@@ -131,18 +132,17 @@ class TabularResult(HasSummary):
         states, dim = self.policy.shape
         support = int((self.weights > 0.0).sum(axis=1).max())
         proved = f"{int(np.isfinite(self.bounds).sum()):,} of {states:,} states proved"
-        gaps = "not known"
+        gaps, root = "not known", math.inf
         if np.isfinite(self.gaps).all():
-            gaps = f"largest {self.gaps.max():.3g}, root of squares {norm(self.gaps):.3g}"
+            root = norm(self.gaps)
+            gaps = f"largest {self.gaps.max():.3g}, root of squares {root:.3g}"
         gap = known(self.gap)
         fields = (
             Field("J", f"{self.score:.9g}", {"J": self.score}, ("J", f"{self.score:.6g}")),
             Field("upper", known(self.upper, ".9g"), {"upper": self.upper}),
             Field("gap", f"{gap} (goal {known(self.goal)})", pick(self, "gap", "goal"), ("proved gap", gap)),
             Field(
-                "gaps",
-                f"{gaps} (goal {known(self.atol)}), {proved}",
-                {"gap_norm": float(np.sqrt(np.square(self.gaps).sum())), "atol": self.atol},
+                "gaps", f"{gaps} (goal {known(self.atol)}), {proved}", {"gap_norm": root, "atol": self.atol}
             ),
             Field(
                 "cost",
