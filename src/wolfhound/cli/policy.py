@@ -15,7 +15,7 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli._options import option
-from wolfhound.cli._progress import GapMeter
+from wolfhound.display import read_gap, show_progress
 from wolfhound.validate import number, require
 from wolfhound.writers import Columns, write_table
 
@@ -123,7 +123,7 @@ def solve(
     model = _attach_oracle(model, search, ratio, max_steps)
     settings: dict[str, Any] = {"step": _make_step(step), "rtol": rtol, "atol": atol, "seed": seed}
     settings |= {"max_steps": max_steps, "max_seconds": max_seconds}
-    with GapMeter(model.actions.n, rtol=rtol).job() as callback:
+    with show_progress(True, read_gap(model.actions.n, 0.0)) as callback:
         if search == SCAN:
             result = fwpo(model, callback=callback, **settings)
         else:

@@ -22,6 +22,7 @@ from wolfhound.markup import Field, HasSummary, Summary, list_weights, pick
 from wolfhound.oracles.forms import FormScan, survey
 from wolfhound.result import LISTED
 from wolfhound.rounding import TINY, UNIT, gamma, is_rounding, length
+from wolfhound.stopwatch import time_solving
 from wolfhound.text import seconds_text
 
 _LARGEST = 1e70
@@ -186,7 +187,7 @@ def enclosing_ellipsoid(
         ratio=proved,
         passes=found.passes + fit.passes + 1.0,
         status=_judge(found.status, proved, goal, slack),
-        seconds=time.perf_counter() - began,
+        seconds=time_solving(began),
     )
 
 

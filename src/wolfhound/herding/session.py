@@ -27,6 +27,7 @@ from wolfhound.herding.settings import HerdData, HerdSettings
 from wolfhound.herding.tabular import name_rows
 from wolfhound.result import Trace
 from wolfhound.solve import Limits
+from wolfhound.stopwatch import time_solving
 from wolfhound.validate import count, function, require
 
 Callback: TypeAlias = Callable[[Progress], bool | None]
@@ -91,7 +92,7 @@ class KernelSession:
             self._gather, m, begun=self.ids, swap=settings.swap, limits=limits, callback=callback, began=began
         )
         weights = fit_weights(herd, settings.kernel) if settings.weights else herd.equal_weights(herd.size)
-        seconds = time.perf_counter() - began
+        seconds = time_solving(began)
         quality = skip_evaluation("evaluate=False")
         if settings.evaluate:
             quality = evaluate(

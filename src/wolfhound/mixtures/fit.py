@@ -16,6 +16,7 @@ from scipy.special import ndtr
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import WEIGHTS, Array, Codec, Scalar, check_weights
 from wolfhound.core import AtomsLike, Ids, Matrix, Status, Vector
+from wolfhound.display import read_count, show_progress
 from wolfhound.markup import HasSummary, Summary
 from wolfhound.mixtures._newton import improve
 from wolfhound.mixtures._rows import EXPONENTS, LikelihoodRows, scale_logs
@@ -269,7 +270,9 @@ class MixtureFit(HasSummary):
         drawn = self.support[generator.choice(len(share), count(size, "size"), p=share)]
         return drawn * generator.standard_normal(size) if isinstance(self.family, NormalScales) else drawn
 
-    def bootstrap(self, repeats: int, *, seed: int | np.random.Generator = 0) -> Bootstrap:
+    def bootstrap(
+        self, repeats: int, *, progress: bool | None = None, seed: int | np.random.Generator = 0
+    ) -> Bootstrap:
         """Fit resampled observations on the grid of this fit, each from its mass.
 
         Observations are drawn by weights, so their likelihoods are evaluated once.
@@ -281,13 +284,16 @@ class MixtureFit(HasSummary):
         size = max(1, round(float(self.weights.sum())))
         masses, gaps = np.empty((repeats, len(self.grid))), np.empty(repeats)
         only_null = np.full((0 if math.isnan(self.null) else 1, len(self.grid)), self.grid == self.null)
-        for i in range(repeats):
-            drawn = generator.multinomial(size, share)
-            some = np.flatnonzero(drawn)
-            held = np.append(drawn[some], np.full(len(only_null), NULL_OBSERVATIONS))
-            rows = LikelihoodRows(np.vstack([matrix[some], only_null]), held / held.sum(), lost=EXPONENTS)
-            found = improve(rows, np.full(len(self.grid), 1.0 / len(self.grid)), 1e-6)
-            masses[i], gaps[i] = found.x, found.gap
+        with show_progress(progress, read_count("resamples", repeats)) as hear:
+            for i in range(repeats):
+                drawn = generator.multinomial(size, share)
+                some = np.flatnonzero(drawn)
+                held = np.append(drawn[some], np.full(len(only_null), NULL_OBSERVATIONS))
+                rows = LikelihoodRows(np.vstack([matrix[some], only_null]), held / held.sum(), lost=EXPONENTS)
+                found = improve(rows, np.full(len(self.grid), 1.0 / len(self.grid)), 1e-6)
+                masses[i], gaps[i] = found.x, found.gap
+                if hear is not None:
+                    hear(i + 1)
         return Bootstrap(self.grid, masses, gaps)
 
     def _line(self, name: str) -> None:

@@ -21,6 +21,7 @@ from wolfhound.markup import Field, HasSummary, Picture, Summary, list_weights, 
 from wolfhound.mixtures import _newton
 from wolfhound.mixtures._rows import BLOCK_ENTRIES, EXPONENTS, NARROW, LikelihoodRows, judge_end, scale_logs
 from wolfhound.result import LISTED
+from wolfhound.stopwatch import time_solving
 from wolfhound.text import seconds_text
 from wolfhound.threads import map_ordered
 from wolfhound.validate import count, flag, number, real_array, require, vector
@@ -152,7 +153,7 @@ def fit_weights(
     >>> fit.weights.round(3), fit.success
     (array([0.705, 0.295]), True)
     """
-    begin = time.monotonic()
+    begin = time.perf_counter()
     flag(log, "log")
     atol = number(atol, "atol", low=0.0)
     end = begin + number(max_seconds, "max_seconds", low=0.0)
@@ -164,8 +165,8 @@ def fit_weights(
         value=done.look.value + offset,
         gap=done.gap,
         reads=done.reads,
-        seconds=time.monotonic() - begin,
-        status=judge_end(done.gap, atol, slack, late=time.monotonic() > end),
+        seconds=time_solving(begin),
+        status=judge_end(done.gap, atol, slack, late=time.perf_counter() > end),
     )
 
 
