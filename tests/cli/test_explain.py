@@ -284,7 +284,7 @@ def test_options_of_a_file_of_targets(run: Run, folder: Path, option: list[str])
         (["--target", "1", "--names", "missing.txt"], "missing.txt"),
         (
             ["--target", "1", "--out", "x.xlsx"],
-            "`--out` must end in .csv, .json, .npy, .parquet. Got x.xlsx.",
+            "`--out` must end in .csv, .json, .npy, .parquet, .arrow, .feather. Got x.xlsx.",
         ),
         (["--target", "1", "--out", "no/x.csv"], "`--out` must be in a folder that exists. Got no/x.csv."),
         (["--target", "1", "--plot", "x.csv"], "`--plot` must end in .png, .svg, .pdf. Got x.csv."),

@@ -122,13 +122,12 @@ class Scan(CheckedOracle):
         if self._plan.screen or norms is None or rows is None or rows.nbytes > self._plan.block:
             return None
         slack = slack_of_one(float(question.sizes[0]), rows.shape[1], norms.radius)
-        scan = TopKScan(question, 0)
-        scores, ids = scan.look(0, rows, _NOTHING)
+        scores, ids = TopKScan(question, 0).look(0, rows, _NOTHING)
+        if len(ids) < k:  # some are excluded, and answers padded
+            return None
         report_rows(len(rows))
         if k > 1:
             (scores,), (ids,) = rank_one(scores, ids, k)
-        if len(ids) < k or ids[-1] < 0:
-            return None
         bound = math.nextafter(float(scores[0]) + slack, math.inf)
         return Hits(
             ids=ids[None],
