@@ -398,4 +398,4 @@ def test_exclude_must_hold_integers() -> None:
 
 
 def test_repr_names_atoms_and_options() -> None:
-    assert repr(Scan(np.ones((5, 3)))) == "Scan(ArrayAtoms(5 x 3, float64), screen=True)"
+    assert repr(Scan(np.ones((5, 3)))) == "Scan(ArrayAtoms(5 x 3, float64), screen=False)"

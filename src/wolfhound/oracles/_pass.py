@@ -37,8 +37,8 @@ _BESIDE = 40
 _SCREEN = 12
 """Bytes per atom that screening takes during a pass."""
 
-_SPARE = 16
-"""Places of a list beyond twice what is wanted."""
+_LEAD = 16
+"""Rows per answer, at the beginning of a block, that give a first floor."""
 
 _NOTHING: Vector = np.empty(0)
 _NO_COPY: Singles = np.empty(0, np.float32)
@@ -148,7 +148,11 @@ class NormRecorder:
         """Take the squared norms of a block, once; return its norms, rounded up."""
         stop = first + len(block)
         norms = self._each[first:stop] if len(self._each) else np.empty(len(block), np.float32)
-        top = kernels.norms_above(squares, self._d, norms)
+        # Rounded up, to float32 too; inf or nan if one is not finite.
+        above = np.sqrt(squares + self._d * TINY) * (1.0 + (self._d + 4) * UNIT)
+        with np.errstate(over="ignore"):
+            norms[:] = above * (1.0 + 2.0**-22) + 2.0**-148
+        top = float(above.max())
         if not math.isfinite(top):
             check_finite(block, first)
             row = first + int(np.flatnonzero(~np.isfinite(squares))[0])
@@ -183,33 +187,49 @@ class TopKScan:
 
     def look(self, first: int, block: Matrix, squares: Vector) -> tuple[Vector, Ids]:
         """Return the k best of a block, in no order; on any thread."""
-        room = 1, min(2 * self._k, len(block)) + _SPARE
-        scores, ids = np.empty(room), np.empty(room, np.int64)
-        copy = _NO_COPY if self._copy is None else self._copy[first : first + len(block)]
+        lead = _LEAD * self._k
+        if self._k == 1 or self._floor > -math.inf or len(block) < 2 * lead:
+            scores, ids = self._list(first, block, squares, self._floor)
+            if self._k == 1 and len(ids) > 1 and scores[-2] < scores[-1]:  # they rise
+                return scores[-1:], ids[-1:]
+            return self._cut(scores, ids)
+        # The k-th best of the first few rows is a floor for all others.
+        scores, ids = self._cut(*self._list(first, block[:lead], squares[:lead], -math.inf))
+        floor = float(scores.min()) if len(scores) == self._k else -math.inf
+        more, others = self._list(first + lead, block[lead:], squares[lead:], floor)
+        return self._cut(np.concatenate((scores, more)), np.concatenate((ids, others)))
+
+    def _list(self, first: int, rows: Matrix, squares: Vector, floor: float) -> tuple[Vector, Ids]:
+        """Scores and ids of rows at or above the floor, the best among them."""
+        found = np.empty(len(rows)), np.empty(len(rows), np.int64)
+        copy = _NO_COPY if self._copy is None else self._copy[first : first + len(rows)]
         aside = kernels.Aside(squares, copy, self._scale)
-        count = kernels.scan_rows(block, first, self._asked, self._floor, (scores, ids), self._k, aside)
-        return scores[0, :count], ids[0, :count]
+        count = kernels.scan_rows(rows, first, self._asked, floor, found, self._k == 1, aside)
+        return found[0][:count], found[1][:count]
+
+    def _cut(self, scores: Vector, ids: Ids) -> tuple[Vector, Ids]:
+        """Keep the k best."""
+        if len(ids) <= self._k:
+            return scores, ids
+        if len(ids) > 4 * self._k:
+            last = np.partition(scores, len(ids) - self._k)[len(ids) - self._k]
+            near = np.flatnonzero(scores >= last)
+            scores, ids = scores[near], ids[near]
+        order = np.lexsort((ids, -scores))[: self._k]
+        return scores[order], ids[order]
 
     def add_scores(self, first: int, scores: Vector) -> None:
         """Take the scores of a block that were computed elsewhere, -inf for excluded atoms."""
-        if len(scores) > self._k:
-            last = np.partition(scores, len(scores) - self._k)[len(scores) - self._k]
-            places = np.flatnonzero(scores >= max(self._floor, last))
-        else:
-            places = np.arange(len(scores))
-        places = places[scores[places] > -np.inf]
-        self.add(scores[places], places + first)
+        places = np.flatnonzero(scores >= self._floor if self._floor > -math.inf else scores > -math.inf)
+        self.add(*self._cut(scores[places], places + first))
 
     def add(self, scores: Vector, ids: Ids) -> None:
         """Take what `look` gave of a block, after the blocks before it."""
         if len(self.ids):
-            scores, ids = np.concatenate((self.scores, scores)), np.concatenate((self.ids, ids))
-        if len(ids) > 1:
-            order = np.lexsort((ids, -scores))[: self._k]
-            scores, ids = scores[order], ids[order]
+            scores, ids = self._cut(np.concatenate((self.scores, scores)), np.concatenate((self.ids, ids)))
         self.scores, self.ids = scores, ids
         if len(ids) == self._k:
-            self._floor = float(scores[-1])
+            self._floor = float(scores.min())
 
 
 def full_pass(atoms: Atoms, recorder: NormRecorder, scans: Sequence[TopKScan], block: int) -> Norms:

@@ -14,7 +14,6 @@ import numpy as np
 from wolfhound.core import Ids, Ints, Matrix, Singles, Vector
 from wolfhound.jit import kernel, lean_fast_kernel, lean_kernel
 from wolfhound.oracles._top_kernels import is_listed, keep_best, sort_best
-from wolfhound.rounding import TINY, UNIT
 
 _CHUNK = 128
 
@@ -91,28 +90,29 @@ def scan_rows(
     first: int,
     question: tuple[Vector, int, Ids],
     floor: float,
-    best: tuple[Vector, Ids],
-    most: int,
+    found: tuple[Vector, Ids],
+    alone: bool,
     aside: Aside,
 ) -> int:
-    """List the best rows, which are atoms first, first + 1, ..., in no order; return how many.
+    """List the rows whose score reaches the floor, in no order; return how many.
 
     Parameters
     ----------
     rows : (n, d)
+        Atoms first, first + 1, ...
     question
         Queries, which of them, and ids (m, e) that are not wanted, ascending.
     floor
         What a score must reach.
-    best : (1, w), w >= most + 4
-        Where scores and ids are listed; equal scores keep the smaller id.
-    most
-        How many are wanted, at least 1.
+    found : (n,)
+        Where scores and ids are listed.
+    alone
+        Whether only the best is wanted: the floor then rises.
     aside
         What is kept of all rows.
     """
     queries, q, exclude = question
-    keys, ids = best
+    scores, ids = found
     squares, copy, scale = aside
     n, some = rows.shape[0], exclude.shape[1] > 0
     step, at = n // 4, 0
@@ -130,11 +130,9 @@ def scan_rows(
         if (a >= floor) | (b >= floor) | (c >= floor) | (d >= floor):
             for score, place in ((a, i), (b, j), (c, k), (d, m)):
                 if score >= floor and not (some and is_listed(exclude, q, first + place)):
-                    keys[0, at], ids[0, at] = score, first + place
+                    scores[at], ids[at] = score, first + place
                     at += 1
-            if at + 4 > keys.shape[1]:
-                floor = keep_best(keys, ids, 0, at, most)
-                at = most
+                    floor = score if alone else floor
     for i in range(4 * step, n):
         a = dots(rows, (i, i, i, i), queries, q)[0]
         if copy.shape[0] > 0:
@@ -142,11 +140,10 @@ def scan_rows(
         if squares.shape[0] > 0:
             squares[i] = square(rows, i)
         if a >= floor and not (some and is_listed(exclude, q, first + i)):
-            keys[0, at], ids[0, at] = a, first + i
+            scores[at], ids[at] = a, first + i
             at += 1
-    if at > most:
-        keep_best(keys, ids, 0, at, most)
-    return min(at, most)
+            floor = a if alone else floor
+    return at
 
 
 @lean_kernel
@@ -154,22 +151,6 @@ def square_all(rows: Matrix, squares: Vector) -> None:
     """Square the norm of every row."""
     for i in range(rows.shape[0]):
         squares[i] = square(rows, i)
-
-
-@lean_kernel
-def norms_above(squares: Vector, d: int, norms: Singles) -> float:
-    """Turn squared norms into norms, rounded up to float32.
-
-    Returns the largest norm, rounded up; inf or nan if one is not finite.
-    """
-    total = 0.0
-    top = 0.0
-    for i in range(squares.shape[0]):
-        above = np.sqrt(squares[i] + d * TINY) * (1.0 + (d + 4) * UNIT)
-        norms[i] = np.float32(above * (1.0 + 2.0**-22) + 2.0**-148)
-        top = max(top, above)
-        total += above - above  # nan once a norm is not finite
-    return top + total
 
 
 @lean_kernel

@@ -207,9 +207,9 @@ class FormScan(CheckedOracle):
         def work(task: tuple[int, Matrix]) -> tuple[int, Vector]:
             first, block = task
             squares = np.empty(0 if known is not None else len(block))
-            scores = np.empty((m, len(block)))
+            scores, room = np.empty((m, len(block))), kernels.make_room(len(uppers[0]))
             for i, upper in enumerate(uppers):
-                kernels.forms(block, upper, scores[i], squares if i == 0 else squares[:0])
+                kernels.forms(block, upper, scores[i], squares if i == 0 else squares[:0], room)
             if len(squares):
                 recorder.note(first, block, squares)
             return first, scores
