@@ -73,7 +73,7 @@ def test_a_result_may_be_replaced_by_a_result_only(run: Run) -> None:
     ran = run(*solve, "codes")
     rule = "`--save` must be a new or empty folder, or one that holds a result."
     assert (ran.code, ran.err) == (2, f"error: {rule} Got a index in codes.\n")
-    assert store.kind("codes") == "index"
+    assert store.describe("codes")[0] == "index"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wolfhound import store
+from wolfhound.many.result import RUN
 from wolfhound.tables import find_files, split_paths
 from wolfhound.validate import require
 
@@ -109,29 +110,38 @@ def check_file(path: Path | None, option: str, endings: Collection[str]) -> None
         aside.unlink()
 
 
-def check_folder(path: Path | None, option: str, what: str, kinds: Collection[str]) -> None:
-    """Refuse a folder that could not be written, or that holds anything but `what`.
-
-    Parameters
-    ----------
-    path
-        The folder. None: nothing to check.
-    option
-        What the user calls it.
-    what, kinds
-        What may be replaced in it: in words, and as `store.kind` has it.
-    """
+def check_saved(path: Path | None, option: str, what: str, kind: str) -> None:
+    """Refuse a file of a save that could not be written, or that holds anything but `what`, of this kind."""
     if path is None:
         return
-    rule = f"`{option}` must be a new or empty folder, or one that holds {what}."
+    target = store.place(path)
+    try:
+        store.check_free(path, kind)
+    except store.StoreError as error:
+        rule = f"`{option}` must be a new file, or one that holds {what}."
+        raise ValueError(f"{rule} Got {str(error).partition(' Got ')[2] or error}") from None
+    probe = target
+    while not probe.parent.exists():
+        probe = probe.parent
+    aside = probe.with_name(f".{probe.name}.{secrets.token_hex(8)}.tmp")
+    with _refuse(option, "a file", path):
+        aside.touch(exist_ok=False)
+        aside.unlink()
+
+
+def check_run(path: Path | None, option: str) -> None:
+    """Refuse a folder that could not take a run of many targets."""
+    if path is None:
+        return
+    rule = f"`{option}` must be a new or empty folder, or one that holds a run of many targets."
     if os.path.lexists(path) and not path.is_dir():
         raise ValueError(f"{rule} Got a file, {path}.")
     if path.is_dir() and any(path.iterdir()):
         try:
-            found = store.kind(path)
+            found, _ = store.describe(path)
         except store.StoreError as error:
             raise ValueError(f"{rule} Got {path}: {error}") from None
-        if found not in kinds:
+        if found != RUN:
             raise ValueError(f"{rule} Got a {found} in {path}.")
     probe = path / secrets.token_hex(8) if path.is_dir() else path
     while not probe.parent.exists():

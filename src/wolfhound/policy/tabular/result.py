@@ -134,23 +134,23 @@ class TabularResult(HasSummary):
         figure.axes[1].legend(figure.axes[1].lines, ["J", "upper bound (proved)"], frameon=False)
         return plot.keep(figure, path)
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write to a folder that `wolfhound.load` reads; it must be new, empty, or hold a policy."""
-        CODEC.save(self, folder)
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to a file that `wolfhound.load` reads; it must be new, or hold a policy."""
+        CODEC.save(self, path)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> TabularResult:
+    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> TabularResult:
         """Read a policy that `save` wrote; see `wolfhound.load`.
 
         Parameters
         ----------
-        folder
+        path
             Where it was saved.
         atoms
             Atoms, an array or a path. If given, must be the atoms of the run, else
             StoreError is raised.
         """
-        return CODEC.load(folder, atoms)
+        return CODEC.load(path, atoms)
 
     def _cost(self) -> str:
         passes = f"{self.passes:.3g} {'pass' if self.passes == 1 else 'passes'}"
