@@ -77,6 +77,8 @@ class Entry(NamedTuple):
 def place(path: PathLike, name: str = "path") -> Path:
     """Return the file of a path: one without the ending .safetensors gets it."""
     given = checked_path(path, name)
+    if given.name in ("", ".."):
+        raise StoreError(f"`{name}` must be a file. Got a folder, {given}.")
     return given if given.name.endswith(ENDING) else given.with_name(given.name + ENDING)
 
 
@@ -224,10 +226,11 @@ class ArrayWriter:
 
 def check_free(path: PathLike, kind: str) -> None:
     """Raise StoreError if `save` would refuse the place, which is left as it is."""
-    given, target = checked_path(path, "path"), place(path)
+    given = checked_path(path, "path")
     rule = f"`path` must be a new file, or one that holds a saved {kind}."
     if given.is_dir():
         raise StoreError(f"{rule} Got a folder, {given}.")
+    target = place(given)
     if not os.path.lexists(target):
         return
     try:

@@ -359,7 +359,7 @@ def test_wrong_files_are_refused(tmp_path: Path) -> None:
         SFWPO.load(tmp_path / "saved", corners())
     with pytest.raises(ValueError, match="`critic_features` must be such that critic has 770 weights"):
         Agent.load(tmp_path / "saved", corners(), critic_features=lambda obs, actions: obs)
-    with pytest.raises(StoreError, match=r"must hold manifest\.json"):
+    with pytest.raises(StoreError, match="No such file"):
         Agent.load(tmp_path / "none", corners())
 
 

@@ -28,8 +28,8 @@ def spell(param: Any) -> str:
 def check_reads(ctx: Any) -> None:
     """Refuse to write where the command reads, or twice to one place.
 
-    Outputs are the options that are paths; texts may be files to read, and arguments that are
-    paths are saved folders: edited in place by some commands, but nothing else is put into them.
+    Outputs are the options that are paths; texts may be files to read. Arguments that are paths are
+    saved indexes, which some commands edit in place, and none writes over otherwise.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ def check_reads(ctx: Any) -> None:
     outputs = [(spell(param), value) for param, value in options if isinstance(value, Path)]
     for i, (option, path) in enumerate(outputs):
         for param, value in given:
-            is_folder = param.param_type_name == "argument" and isinstance(value, Path)
-            if any(_same(path, file) for file in _files(value)) or (is_folder and _is_inside(path, value)):
+            saved = path.parent / f"{path.name}{store.ENDING}"
+            if any(_same(path, file) or _same(saved, file) for file in _files(value)):
                 raise ValueError(f"`{option}` must not be what {spell(param)} reads. Got {path}.")
         for other, taken in outputs[:i]:
             if os.path.realpath(taken) == os.path.realpath(path):
@@ -66,7 +66,7 @@ def _files(value: Any) -> Iterator[str]:
 
 def _same(output: Path, file: str) -> bool:
     """Whether writing to a path, a file or a folder, may change a file."""
-    if output.exists() and os.path.samefile(output, file):  # links, hard ones too
+    if os.path.exists(output) and os.path.samefile(output, file):  # links, hard ones too
         return True
     within = Path(os.path.realpath(file)).is_relative_to(os.path.realpath(output))
     return within or (Path(file).suffix == ".zarr" and _is_inside(output, file))  # files that are folders
@@ -114,13 +114,12 @@ def check_saved(path: Path | None, option: str, what: str, kind: str) -> None:
     """Refuse a file of a save that could not be written, or that holds anything but `what`, of this kind."""
     if path is None:
         return
-    target = store.place(path)
     try:
         store.check_free(path, kind)
     except store.StoreError as error:
         rule = f"`{option}` must be a new file, or one that holds {what}."
         raise ValueError(f"{rule} Got {str(error).partition(' Got ')[2] or error}") from None
-    probe = target
+    probe = store.place(path)
     while not probe.parent.exists():
         probe = probe.parent
     aside = probe.with_name(f".{probe.name}.{secrets.token_hex(8)}.tmp")

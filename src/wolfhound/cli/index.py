@@ -156,15 +156,15 @@ def _watch_build(sweeps: int, row: int) -> Meter:
 
 
 @app.command(cls=Command)
-def info(saved: Saved, as_json: opt.Json = False) -> None:
+def info(path: Saved, as_json: opt.Json = False) -> None:
     """Say what a saved index is, and of which atoms; its checksums are verified.
 
     Examples
     --------
     wolfhound index info codes
     """
-    kind = find_saved(saved)
-    stored = store.load(saved, SAVED_AS)
+    kind = find_saved(path)
+    stored = store.load(path, SAVED_AS)
     nbytes = sum(array.nbytes for array in stored.arrays.values())
     made_from = [dict(zip(("n", "d", "dtype", "digest"), part, strict=True)) for part in stored.fingerprint]
     if as_json:
@@ -213,7 +213,7 @@ class Checked(NamedTuple):
 
 @app.command(cls=Command)
 def check(
-    saved: Saved,
+    path: Saved,
     atoms: opt.AtomsFile,
     queries: Annotated[int, option("Random queries to ask.", min=1)] = 100,
     seed: Annotated[int, option("Seed of the queries.", min=0)] = 0,
@@ -230,7 +230,7 @@ def check(
     """
     rows = opt.open_atoms(atoms)
     try:
-        kind, index = find_saved(saved), load_index(saved, rows)
+        kind, index = find_saved(path), load_index(path, rows)
     except store.StoreError as error:
         wrong = f"[bold red]WRONG[/] {output.plain(str(error))}"
         refusal = {"passed": False, "faults": [str(error)]}

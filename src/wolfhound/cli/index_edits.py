@@ -53,7 +53,7 @@ WriteAtoms = Annotated[
 
 
 def query(
-    saved: Saved,
+    path: Saved,
     atoms: opt.AtomsFile,
     queries: Annotated[
         str, Argument(metavar="QUERIES", help="Directions to maximise, one per row; files as for ATOMS.")
@@ -83,7 +83,7 @@ def query(
     asked = opt.open_atoms(queries)
     d = rows.shape[1]
     require(asked.shape[1] == d, "QUERIES", f"rows of {d} numbers, as the atoms", asked.shape[1])
-    kind, index = find_saved(saved), load_index(saved, rows)
+    kind, index = find_saved(path), load_index(path, rows)
     begin = time.monotonic()
     hits = _ask(index, asked, k)
     seconds = time.monotonic() - begin
@@ -156,7 +156,7 @@ def _print_hits(hits: Hits, document: dict[str, Any]) -> None:
 
 
 def append(
-    saved: Saved,
+    path: Saved,
     atoms: opt.AtomsFile,
     rows: Annotated[str, Argument(metavar="ROWS", help="Rows to add behind the atoms; files as for ATOMS.")],
     out: OutFolder = None,
@@ -177,8 +177,8 @@ def append(
 
     wolfhound index append codes atoms.npy new.npy -o codes2 --write-atoms all.npy
     """
-    target = _check_targets(saved, out, write)
-    index, added = _open(saved, opt.open_atoms(atoms)), opt.open_atoms(rows)
+    target = _check_targets(path, out, write)
+    index, added = _open(path, opt.open_atoms(atoms)), opt.open_atoms(rows)
     check_files(atoms, rows, "ROWS")
     edit = _apply("adding rows", lambda: index.append(added))
     where = f"{atoms},{rows}" if write is None else str(write)
@@ -197,7 +197,7 @@ def _opens(where: str, atoms: Atoms) -> bool:
 
 
 def remove(
-    saved: Saved,
+    path: Saved,
     atoms: opt.AtomsFile,
     ids: Annotated[
         list[str] | None, option("Ids to remove, such as 3,17; may be repeated.", metavar="IDS")
@@ -217,29 +217,29 @@ def remove(
 
     wolfhound index remove codes atoms.npy --ids-file gone.txt -o codes2 --write-atoms kept.npy
     """
-    target = _check_targets(saved, out, write)
+    target = _check_targets(path, out, write)
     given = opt.split(ids or []) if ids_file is None else [*opt.split(ids or []), *read_names(ids_file)]
     gone = opt.parse_ids(given, "--ids", "ids of atoms, such as 3,17")
     require(bool(gone), "--ids", "at least one id, here or in --ids-file", "none")
-    index = _open(saved, opt.open_atoms(atoms))
+    index = _open(path, opt.open_atoms(atoms))
     edit = _apply("removing rows", lambda: index.remove(np.array(gone)))
     _save(edit, target, write)
     left = f"{atoms} without the rows that were removed" if write is None else str(write)
     _tell(edit, index, target, left, as_json=as_json)
 
 
-def _check_targets(saved: Path, out: Path | None, write: Path | None) -> Path:
+def _check_targets(path: Path, out: Path | None, write: Path | None) -> Path:
     """Refuse places that cannot be written; return where the index goes."""
     places.check_saved(out, "--out", "an index", SAVED_AS)
     places.check_file(write, "--write-atoms", [".npy"])
-    return saved if out is None else out
+    return path if out is None else out
 
 
-def _open(saved: Path, atoms: Atoms) -> Any:
+def _open(path: Path, atoms: Atoms) -> Any:
     """Load an index that can be edited."""
-    index = load_index(saved, atoms)
+    index = load_index(path, atoms)
     rule = "an index that can be edited, int8, clusters or lsh; build others again"
-    require(hasattr(index, "append"), "INDEX", rule, find_saved(saved).name)
+    require(hasattr(index, "append"), "INDEX", rule, find_saved(path).name)
     return index
 
 
