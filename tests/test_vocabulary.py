@@ -45,11 +45,7 @@ WORDS = (
     Word("timeout", "max_seconds"),
     Word("directory", "folder"),
     Word("dir", "folder"),
-    Word(
-        "path",
-        "folder",
-        lambda function, kind: function.endswith((".save", ".load")) and not of_a_file(function),
-    ),
+    Word("folder", "path", lambda function, kind: function.endswith((".save", ".load"))),
     Word("rows", "atoms", lambda function, kind: "AtomsLike" in kind and not adds(function)),
     Word("X", "atoms", lambda function, kind: "AtomsLike" in kind),
     Word("on_step", "callback"),

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.cli.conftest import Ran, Run, words
-from wolfhound.cli import _progress
+from wolfhound import display
 from wolfhound.cli.policy import app
 from wolfhound.policy import ACMDP, QuadraticReward, TabularResult, policy_iteration, random_acmdp
 
@@ -21,7 +21,7 @@ from wolfhound.policy import ACMDP, QuadraticReward, TabularResult, policy_itera
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the command by itself, with the error messages of the whole command line."""
-    monkeypatch.setattr(_progress, "_LINE_INTERVAL", math.inf)
+    monkeypatch.setattr(display, "_LINE_INTERVAL", math.inf)
 
     def call(*arguments: object) -> Ran:
         given = ["solve", *(str(argument) for argument in arguments)]
@@ -89,8 +89,8 @@ def test_every_step_is_there(run: Run, model: ACMDP, step: str, code: int) -> No
 def test_a_random_model_by_default(run: Run) -> None:
     ran = run("--states", 5, "--rows", 60, "--dim", 3)
     told = words(ran.out)
-    assert ran.code == 0 and "5 states, 1 atoms each, at most 1" in told
-    assert all(word in told for word in ("GAP_REACHED", "upper", "passes", "at the start"))
+    assert ran.code == 0 and "5 states, actions of 3 entries, at most 1 atoms each" in told
+    assert all(word in told for word in ("GAP_REACHED", "upper", "passes", "5 of 5 states proved"))
 
 
 @pytest.mark.slow
@@ -115,7 +115,10 @@ def test_files_are_written(run: Run, model: ACMDP, tmp_path: Path) -> None:
         ((*FILES[:4], "P.csv"), "`--transition` must be a .npy file of S x d x S numbers. Got P.csv."),
         ((*FILES[:4], "Q.npy"), "`path` must name a file. Got 'Q.npy', which is not there."),
         ((*FILES, "--gamma", 1.0), "`--gamma` must be in [0, 1). Got 1.0."),
-        ((*FILES, "--out", "x.txt"), "`--out` must end in .csv, .json, .npy, .parquet. Got x.txt."),
+        (
+            (*FILES, "--out", "x.txt"),
+            "`--out` must end in .csv, .json, .npy, .parquet, .arrow, .feather. Got x.txt.",
+        ),
     ],
 )
 def test_mistakes(run: Run, model: ACMDP, arguments: tuple[object, ...], message: str) -> None:

@@ -17,7 +17,9 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.encoding import EncodingPlan, Missing, encode_source
 from wolfhound.many.result import STATUSES, ManyResult
+from wolfhound.markup import list_weights
 from wolfhound.tables import ArrayTable, open_table
+from wolfhound.text import passes_text, seconds_text
 from wolfhound.validate import require
 from wolfhound.writers import write_table
 
@@ -79,21 +81,18 @@ class ManyExplained(NamedTuple):
         """Print the first targets with their atoms, and how many were proved."""
         console, result = output.stdout(), self.result
         for i in range(min(len(result), SHOWN)):
-            console.print(f"[bold]{output.plain(self.targets[i])}[/]")
-            output.print_weights(console, self._atoms(i)[:top], int(result.support[i]))
-            console.print(
-                f"[dim]distance {result.distance[i]:.6g}, proved gap {result.gap[i]:.2g},"
-                f" {result.support[i]} atoms, {output.passes_text(float(result.passes[i]))}[/]"
-            )
-            if not STATUSES[result.codes[i]].success:
-                console.print(f"[yellow]{STATUSES[result.codes[i]].value}[/]")
-            console.print()
+            grid = list_weights("", self._atoms(i), size=int(result.support[i]))
+            told = f"{result.distance[i]:.6g}, proved gap {result.gap[i]:.2g}, {result.support[i]} atoms"
+            status = STATUSES[result.codes[i]]
+            passes = passes_text(float(result.passes[i]))
+            why = "" if status.success else status.value
+            output.print_mixture(console, self.targets[i], grid, top, f"{told}, {passes}", why)
         if len(result) > SHOWN:
             console.print(f"[dim]... {len(result) - SHOWN:,} more: --out and --summary write all[/]")
         support = result.support.mean() if len(result) else 0.0
         console.print(
             f"[bold]{result.verdict()}[/],"
-            f" {support:.3g} atoms each on average, {output.seconds_text(result.seconds)}"
+            f" {support:.3g} atoms each on average, {seconds_text(result.seconds)}"
         )
 
 
@@ -124,13 +123,9 @@ def explain_many(rows: opt.NamedRows, file: str, *, exclude_self: bool, **option
     if exclude_self and m != n:
         rule = f"come with {n:,} targets, row i being atom i"
         raise ValueError(f"`--exclude-self` must {rule}. Got {m:,} in {file}.")
-    with many.watch_run(targets="--targets") as callback:
+    with many.name_mistakes(targets="--targets"):
         result = wh.minimize_many(
-            points,
-            atoms,
-            exclude=np.arange(m)[:, None] if exclude_self else None,
-            callback=callback,
-            **options,
+            points, atoms, exclude=np.arange(m)[:, None] if exclude_self else None, progress=True, **options
         )
     kept = rows.kept_names if exclude_self else None
     called = [str(i) for i in range(m)] if kept is None else kept

@@ -8,17 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import numpy as np
-from rich.console import Console
 from typer import Argument, Exit, Typer
 
 from wolfhound import readers
-from wolfhound._brief import known
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli._options import option
-from wolfhound.cli._progress import GapMeter
-from wolfhound.core import Vector
+from wolfhound.display import read_gap, show_progress
 from wolfhound.validate import number, require
 from wolfhound.writers import Columns, write_table
 
@@ -126,14 +123,14 @@ def solve(
     model = _attach_oracle(model, search, ratio, max_steps)
     settings: dict[str, Any] = {"step": _make_step(step), "rtol": rtol, "atol": atol, "seed": seed}
     settings |= {"max_steps": max_steps, "max_seconds": max_seconds}
-    with GapMeter(model.actions.n, rtol=rtol).job() as callback:
+    with show_progress(True, read_gap(model.actions.n, 0.0)) as callback:
         if search == SCAN:
             result = fwpo(model, callback=callback, **settings)
         else:
             result = sfwpo(model, ratio=ratio, callback=callback, **settings)
     outputs.write(lambda path: write_table(path, _list_weights(result)), result.save, figure=result.plot)
     outputs.tell(result)
-    output.show(as_json, lambda: _document(result), lambda: _print(output.stdout(), result))
+    output.tell(result.summary(), as_json)
     raise Exit(output.exit_code(result))
 
 
@@ -216,41 +213,6 @@ def _make_step(name: PolicyStepName) -> PolicyStep:
 # ---------------------------------------------------------------- output
 
 
-def _norm(gaps: Vector) -> float:
-    return float(np.sqrt(np.square(gaps).sum()))
-
-
-def _document(result: TabularResult) -> dict[str, object]:
-    """Return a result as plain values for JSON."""
-    return {
-        **output.pick(result, "problem", "method"),
-        **output.describe_outcome(result),
-        "J": result.score,
-        "gap_norm": _norm(result.gaps),
-        **output.pick(result, "upper", "gap", "goal", "atol", "steps", "passes", "scored", "seconds"),
-        "policy": [
-            {"atoms": ids[ids >= 0].tolist(), "weights": weights[ids >= 0].tolist()}
-            for ids, weights in zip(result.ids, result.weights, strict=True)
-        ],
-    }
-
-
 def _list_weights(result: TabularResult) -> Columns:
     where = np.nonzero(result.ids >= 0)
     return {"state": where[0], "id": result.ids[where], "weight": result.weights[where]}
-
-
-def _print(console: Console, result: TabularResult) -> None:
-    output.print_status(console, result, result.status.value)
-    atoms = (result.weights > 0.0).sum(axis=1)
-    fields = [
-        ("J", f"{result.score:.9g} (at the start {float(result.scores[0]):.6g})"),
-        ("upper", known(result.upper, ".9g")),
-        ("gap", f"{known(result.gap)} (goal {known(result.goal)})"),
-        ("states' gaps", result.gaps_text()),
-        ("steps", f"{result.steps:,}"),
-        ("passes", f"{result.passes:.3g} ({result.scored:,} atoms scored)"),
-        ("time", output.seconds_text(result.seconds)),
-        ("policy", f"{len(result.policy):,} states, {atoms.mean():.3g} atoms each, at most {atoms.max()}"),
-    ]
-    output.print_fields(console, fields)

@@ -7,17 +7,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from wolfhound import plot
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import WEIGHTS, Array, Codec, Scalar, check_weights
 from wolfhound.core import AtomsLike, Ids, Matrix, Status, Vector
+from wolfhound.display import read_count, show_progress
 from wolfhound.markup import HasSummary, Summary
 from wolfhound.mixtures._newton import improve
 from wolfhound.mixtures._rows import EXPONENTS, LikelihoodRows, scale_logs
@@ -29,13 +28,9 @@ from wolfhound.mixtures.families import (
     OwnDensity,
     Parameters,
 )
-from wolfhound.mixtures.picture import draw_mixture
 from wolfhound.mixtures.words import describe_gaps, summarise
 from wolfhound.result import make_frame
 from wolfhound.validate import count, number, require, rng, vector, within
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _BLOCK_ENTRIES = 1 << 21
 
@@ -275,7 +270,9 @@ class MixtureFit(HasSummary):
         drawn = self.support[generator.choice(len(share), count(size, "size"), p=share)]
         return drawn * generator.standard_normal(size) if isinstance(self.family, NormalScales) else drawn
 
-    def bootstrap(self, repeats: int, *, seed: int | np.random.Generator = 0) -> Bootstrap:
+    def bootstrap(
+        self, repeats: int, *, progress: bool | None = None, seed: int | np.random.Generator = 0
+    ) -> Bootstrap:
         """Fit resampled observations on the grid of this fit, each from its mass.
 
         Observations are drawn by weights, so their likelihoods are evaluated once.
@@ -287,13 +284,16 @@ class MixtureFit(HasSummary):
         size = max(1, round(float(self.weights.sum())))
         masses, gaps = np.empty((repeats, len(self.grid))), np.empty(repeats)
         only_null = np.full((0 if math.isnan(self.null) else 1, len(self.grid)), self.grid == self.null)
-        for i in range(repeats):
-            drawn = generator.multinomial(size, share)
-            some = np.flatnonzero(drawn)
-            held = np.append(drawn[some], np.full(len(only_null), NULL_OBSERVATIONS))
-            rows = LikelihoodRows(np.vstack([matrix[some], only_null]), held / held.sum(), lost=EXPONENTS)
-            found = improve(rows, np.full(len(self.grid), 1.0 / len(self.grid)), 1e-6)
-            masses[i], gaps[i] = found.x, found.gap
+        with show_progress(progress, read_count("resamples", repeats)) as hear:
+            for i in range(repeats):
+                drawn = generator.multinomial(size, share)
+                some = np.flatnonzero(drawn)
+                held = np.append(drawn[some], np.full(len(only_null), NULL_OBSERVATIONS))
+                rows = LikelihoodRows(np.vstack([matrix[some], only_null]), held / held.sum(), lost=EXPONENTS)
+                found = improve(rows, np.full(len(self.grid), 1.0 / len(self.grid)), 1e-6)
+                masses[i], gaps[i] = found.x, found.gap
+                if hear is not None:
+                    hear(i + 1)
         return Bootstrap(self.grid, masses, gaps)
 
     def _line(self, name: str) -> None:
@@ -330,21 +330,6 @@ class MixtureFit(HasSummary):
         names = ["theta"] if self.support.ndim == 1 else ["mu", "sigma"]
         columns = dict(zip(names, np.atleast_2d(self.support.T), strict=True))
         return make_frame({**columns, "mass": self.mass})
-
-    def plot(self, path: str | Path | None = None, *, title: str | None = None) -> Figure:
-        """Draw the prior, the marginal against the data, and how observations are shrunken.
-
-        Parameters
-        ----------
-        path
-            Where to write the picture; its ending chooses the format.
-        title
-            Heading; by default the family and the proved gap.
-        """
-        self._line("plot")
-        heading = f"{self.family.name} mixture: {describe_gaps(self)}" if title is None else title
-        figure = draw_mixture(self, title=heading)
-        return plot.keep(figure, path)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write to a file that `wolfhound.load` reads; a density of your own cannot be saved."""

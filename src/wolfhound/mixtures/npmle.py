@@ -6,12 +6,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core import Ids, Ints, Matrix, Vector
+from wolfhound.display import Job, Reading, show_progress
 from wolfhound.encoding import Missing, check_missing, read_numbers
 from wolfhound.mixtures import _newton
 from wolfhound.mixtures._continuum import Continuum
@@ -21,6 +23,7 @@ from wolfhound.mixtures.families import NULL_OBSERVATIONS, LikelihoodFamily, Par
 from wolfhound.mixtures.fit import MixtureFit, as_family
 from wolfhound.mixtures.weights import FLOAT32_GAP, check_weights
 from wolfhound.rounding import UNIT, gamma
+from wolfhound.stopwatch import time_solving
 from wolfhound.validate import count, number, real_array, require, require_finite
 
 _BLOCK_ENTRIES = 1 << 21
@@ -43,6 +46,7 @@ def npmle(
     null: float | None = None,
     atol: float = 1e-6,
     max_seconds: float = math.inf,
+    progress: bool | None = None,
     seed: int = 0,
 ) -> MixtureFit:
     """Nonparametric maximum likelihood of a mixing distribution, with a proved gap.
@@ -75,6 +79,8 @@ def npmle(
         Wanted gap, in nats per observation.
     max_seconds
         Stop after a round that ends later.
+    progress
+        As for `minimize`.
     seed
         Of the sample of observations that very tall problems begin with.
 
@@ -90,7 +96,7 @@ def npmle(
     >>> fit.support.round(1) + 0.0, fit.gap <= 1e-6
     (array([-2. ,  0. ,  2.3]), True)
     """
-    begin = time.monotonic()
+    begin = time.perf_counter()
     used = as_family(family)
     x, used, weights, ids = _leave_out(x, used, weights, missing)
     found = used.check(x)
@@ -103,12 +109,13 @@ def npmle(
     seed = count(seed, "seed")
     data = distinct.family.lay(distinct.x, distinct.shares)
     job = _Job(atol, end, seed)
-    if data is not None and grid is None and held is None:
-        done = _fit_freely(data, distinct, job)
-    elif data is not None and grid is None:
-        done = _fit_beside_null(data, distinct, _check_grid(used, found, None), job)
-    else:
-        done = _fit_on_grid(data, distinct, _check_grid(used, found, grid), job)[0]
+    with show_progress(progress, partial(_read_fit, n=len(distinct.x))):
+        if data is not None and grid is None and held is None:
+            done = _fit_freely(data, distinct, job)
+        elif data is not None and grid is None:
+            done = _fit_beside_null(data, distinct, _check_grid(used, found, None), job)
+        else:
+            done = _fit_on_grid(data, distinct, _check_grid(used, found, grid), job)[0]
     gap = done.gap_on_grid if data is None or grid is not None else done.gap
     told = done._asdict()
     slack = told.pop("slack")
@@ -119,9 +126,14 @@ def npmle(
         family=used,
         null=math.nan if held is None else held,
         ids=ids,
-        seconds=time.monotonic() - begin,
-        status=judge_end(gap, atol, slack, late=time.monotonic() > end),
+        seconds=time_solving(begin),
+        status=judge_end(gap, atol, slack, late=time.perf_counter() > end),
     )
+
+
+def _read_fit(job: Job, *, n: int) -> Reading:
+    """Say how far a fit is; see `show_progress`."""
+    return Reading(0.0, f"{job.swept / n:,.0f} reads of {n:,} observations, {job.seconds:.0f} s")
 
 
 def _leave_out(
@@ -225,7 +237,7 @@ def _fit_beside_null(data: Continuum, distinct: _Distinct, grid: Parameters, job
         found, places = _fit_on_grid(data, distinct, grid, job._replace(atol=0.3 * job.atol))
         if best is None or found.gap < best.gap:
             best = found
-        if best.gap <= job.atol or time.monotonic() > job.end:
+        if best.gap <= job.atol or time.perf_counter() > job.end:
             break
         grid = np.unique(np.concatenate([found.support, data.to_theta(places)]))
     return best  # type: ignore[return-value]

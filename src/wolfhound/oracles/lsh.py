@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Matrix, Vector
+from wolfhound.display import read_rows, show_progress
 from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._planted import check_backed
@@ -90,6 +91,7 @@ class LshIndex(ProbingIndex):
         bucket: float | None = None,
         budget: int | None = None,
         proof: bool = False,
+        progress: bool | None = None,
         seed: int = 0,
     ) -> LshIndex:
         """Draw hashes, put all atoms into buckets and encode them.
@@ -122,6 +124,8 @@ class LshIndex(ProbingIndex):
         proof
             Whether a query that misses its threshold, or has none, is answered
             by a certified pass over the codes.
+        progress
+            As for `minimize`.
         seed
             Of the hashes.
         """
@@ -138,16 +142,17 @@ class LshIndex(ProbingIndex):
         chosen: Family = CrossPolytope() if family is None else family
         kind(chosen, "family", "CrossPolytope() or SimHash()", "directions", "codes", "assign", "spread")
         first = default_budget(rows) if budget is None else count(budget, "budget", low=1)
-        made, promise = draw_tables(
-            rows,
-            chosen,
-            promise,
-            tables=count(tables, "tables", low=1),
-            copies=count(copies, "copies", low=1),
-            axes=axes,
-            bucket=bucket,
-            rng=np.random.default_rng(count(seed, "seed")),
-        )
+        with show_progress(progress, read_rows("building", 2 * rows.shape[0])):
+            made, promise = draw_tables(
+                rows,
+                chosen,
+                promise,
+                tables=count(tables, "tables", low=1),
+                copies=count(copies, "copies", low=1),
+                axes=axes,
+                bucket=bucket,
+                rng=np.random.default_rng(count(seed, "seed")),
+            )
         origin = Ancestry.begin(made.all[0].buckets, seed, axes=axes, bucket=bucket)
         return cls(rows, made, budget=first, promise=promise, proof=flag(proof, "proof"), origin=origin)
 

@@ -14,6 +14,7 @@ from wolfhound import store
 from wolfhound._spool import spool_folder
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Vector
+from wolfhound.display import read_rows, show_progress
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles.indexes import SAVED_AS, IndexKind
@@ -48,7 +49,9 @@ class Int8FileScan(CheckedOracle):
         self._scan = Scan(atoms, screen=False)
 
     @classmethod
-    def build(cls, atoms: AtomsLike, path: saved.PathLike | None = None) -> Int8FileScan:
+    def build(
+        cls, atoms: AtomsLike, path: saved.PathLike | None = None, *, progress: bool | None = None
+    ) -> Int8FileScan:
         """Encode the atoms to a file in one pass, which also checks that they are finite.
 
         Parameters
@@ -58,11 +61,15 @@ class Int8FileScan(CheckedOracle):
         path
             New, or of an index that is replaced; whole or not at all. It can be loaded later.
             Default: a temporary file, removed with the oracle.
+        progress
+            As for `minimize`.
         """
         rows = as_atoms(atoms)
         spool = tempfile.mkdtemp(dir=spool_folder()) if path is None else ""
         place = store.place(os.path.join(spool, "codes") if path is None else path)
-        with store.compose(place, SAVED_AS, lay_out(rows.shape), saved.describe_proved(rows)) as draft:
+        watched = show_progress(progress, read_rows("building", rows.shape[0]))
+        layout, made_from = lay_out(rows.shape), saved.describe_proved(rows)
+        with watched, store.compose(place, SAVED_AS, layout, made_from) as draft:
             draft.params = {"index": NAME, **write_codes(rows, draft)}
         # What was just written needs no proof.
         stored = store.load(place, SAVED_AS, on_disk=ON_DISK, check=False)

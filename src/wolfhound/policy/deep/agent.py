@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from wolfhound import store, validate
 from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import AtomsLike, Status
+from wolfhound.display import read_count, show_progress
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import HullPoints, Rows
 from wolfhound.policy.deep import EXECUTIONS, RULES
@@ -151,6 +152,7 @@ class Agent:
         eval_freq: int = 1000,
         n_eval_episodes: int = 16,
         reset_num_timesteps: bool = True,
+        progress: bool | None = None,
     ) -> Self:
         """Act and learn until `total_timesteps` transitions are made; Ctrl-C keeps what was learned.
 
@@ -172,6 +174,8 @@ class Agent:
             `Training.eval_return`, in the logs too. Training goes on as if it had not been tested.
         reset_num_timesteps
             Whether to count from 0 again; what was learned stays either way.
+        progress
+            As for `minimize`.
         """
         total = validate.count(total_timesteps, "total_timesteps", low=1)
         interval = validate.count(log_interval, "log_interval", low=1)
@@ -181,9 +185,16 @@ class Agent:
         examine = self._plan_tests(eval_env, eval_freq, n_eval_episodes)
         if validate.flag(reset_num_timesteps, "reset_num_timesteps"):
             self._trainer.timesteps = 0
-        with one_thread(), open_log(log, interval) as write, open_tensorboard(tensorboard, interval) as show:
-            told = [write, show] if callback is None else [write, show, callback]
-            self.status = self._trainer.run(self.num_timesteps + total, limit, told, examine)
+        end = self.num_timesteps + total
+        read = read_count("steps", end, lambda training: training.timesteps)
+        with (
+            one_thread(),
+            open_log(log, interval) as write,
+            open_tensorboard(tensorboard, interval) as show,
+            show_progress(progress, read, callback) as hear,
+        ):
+            told = [write, show] if hear is None else [write, show, hear]
+            self.status = self._trainer.run(end, limit, told, examine)
         return self
 
     def _plan_tests(self, env: Env | None, freq: int, episodes: int) -> Callable[[int], None] | None:

@@ -25,6 +25,7 @@ from wolfhound.policy.deep.networks import Actor, Critic, CriticFeatures, Tensor
 from wolfhound.policy.deep.rules import Brain, Execution, Rule, SubsetsOf
 from wolfhound.policy.deep.settings import Settings, Training, TrainingCallback
 from wolfhound.policy.deep.worlds import Turn, World
+from wolfhound.stopwatch import time_solving
 from wolfhound.store import Stored
 from wolfhound.validate import count, ids, require
 
@@ -187,7 +188,7 @@ class Learner:
             self.actor_loss = self._descend("actor", self.rule.loss(brain.facing(batch.obs), batch.obs))
             follow(brain.slow_actor, brain.actor, self.settings.tau)
             follow(brain.slow_critic, brain.critic, self.settings.tau)
-        self.seconds += time.perf_counter() - began
+        self.seconds += time_solving(began)
         if self.settings.audit_every and self.updates % self.settings.audit_every == 0:
             self.audit(batch.obs[:AUDITED])
 
