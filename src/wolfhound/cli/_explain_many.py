@@ -18,7 +18,7 @@ from wolfhound.cli import _output as output
 from wolfhound.encoding import EncodingPlan, Missing, encode_source
 from wolfhound.many.result import STATUSES, ManyResult
 from wolfhound.markup import list_weights
-from wolfhound.tables import ArrayTable, open_table
+from wolfhound.tables import NAMED, ArrayTable, open_table
 from wolfhound.text import passes_text, seconds_text
 from wolfhound.validate import require
 from wolfhound.writers import write_table
@@ -127,7 +127,7 @@ def _read_points(file: str, rows: opt.NamedRows, *, skip: bool) -> NDArray[Any] 
 
     A row with missing values is refused, or nan, which is passed over.
     """
-    if rows.table is None or not file.lower().endswith((".csv", ".parquet")):
+    if rows.table is None or not file.lower().endswith(NAMED):
         return many.read_points(file)
     source = open_table(file)
     counted = {column.name for column in rows.table.columns}
