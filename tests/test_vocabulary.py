@@ -18,11 +18,6 @@ EXEMPT = {"theory", "paper"}
 """Modules and packages that keep the letters of the paper that they cite."""
 
 
-def of_a_file(function: str) -> bool:
-    """Whether it writes or reads one file, which is a path."""
-    return function.startswith(("machine.", "plot."))
-
-
 def adds(function: str) -> bool:
     """Whether it adds rows to atoms that there are."""
     return function.endswith((".append", ".append_rows"))

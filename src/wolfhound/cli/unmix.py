@@ -85,7 +85,7 @@ def unmix(
             seed=seed,
         )
     if summary is not None:
-        write_table(summary, many.list_targets(result, _places(result)))
+        write_table(summary, {**_places(result), **result.to_columns()})
     title = f"all {len(result):,} pixels of {Path(cube).name}, by {Path(library).name}"
     outputs.write(lambda path: _write_fractions(path, result, known), figure=lambda: result.plot(title=title))
     outputs.tell(result, names=known)

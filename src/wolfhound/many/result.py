@@ -161,18 +161,25 @@ class ManyResult(HasSummary):
         out[np.repeat(np.arange(len(self)), self.support), self.ids] = self.weights
         return out.reshape(*self.shape, size)
 
+    def to_columns(self) -> dict[str, NDArray[Any]]:
+        """Return what is known of every target, a row each."""
+        return {
+            "value": self.value,
+            "lower": self.lower,
+            "gap": self.gap,
+            "goal": self.goal,
+            "distance": self.distance,
+            **({} if self.price is None else {"price": self.price}),
+            "support": self.support,
+            "passes": self.passes,
+            "status": np.array([status.name for status in STATUSES])[self.codes],
+        }
+
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame with one row per target."""
-        columns: dict[str, Any] = {}
-        if len(self.shape) > 1:
-            axes = ("row", "column", *(f"axis{a}" for a in range(2, len(self.shape))))
-            places = np.unravel_index(np.arange(len(self)), self.shape)
-            columns |= dict(zip(axes, places, strict=False))
-        columns |= {"value": self.value, "lower": self.lower, "gap": self.gap, "goal": self.goal}
-        columns |= {} if self.price is None else {"price": self.price}
-        columns |= {"support": self.support, "passes": self.passes}
-        columns["status"] = np.array([status.name for status in STATUSES])[self.codes]
-        return make_frame(columns)
+        """Return a pandas DataFrame with one row per target: of a cube its place, then `to_columns`."""
+        axes = ("row", "column", *(f"axis{a}" for a in range(2, len(self.shape))))
+        places = np.unravel_index(np.arange(len(self)), self.shape) if len(self.shape) > 1 else ()
+        return make_frame({**dict(zip(axes, places, strict=False)), **self.to_columns()})
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write to a file that `load` reads; it must be new, or hold such a result."""
