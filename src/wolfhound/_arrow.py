@@ -32,6 +32,9 @@ BATCH = 65_536
 """Rows that are read at a time."""
 
 
+ARROW = (".parquet", ".arrow", ".feather")
+"""Endings of files of Arrow."""
+
 TRUTHS = ("False", "True")
 
 LABELS = "columns of numbers, texts, truths or dates"

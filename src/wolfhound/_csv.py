@@ -97,24 +97,24 @@ class CsvTable(Table):
     def _scanned(self) -> _Scanned:
         kinds: dict[str, Kind | None] = dict.fromkeys(self.names)
         kinds |= dict.fromkeys(self._layout.unnamed, Kind.UNNAMED)
-        small = sum(os.path.getsize(file) for file, _ in self._layouts) <= KEPT
+        small = sum(map(os.path.getsize, self.files)) <= KEPT
         held: list[Any] | None = [] if small else None
         inexact: set[str] = set()
         size = 0
-        for file, layout in self._layouts:
-            for batch in _stream(file, layout, self.names):
-                typed = []
-                for name, column in zip(self.names, batch.columns, strict=True):
-                    was = kinds[name]
-                    kinds[name], found = _judge(column, was)
-                    held = None if was is Kind.NUMBER and kinds[name] is not was else held  # it is text, then
-                    if found is not column and _is_rounded(column, found):
-                        inexact.add(name)
-                    typed.append(found)
-                if held is not None:
-                    held.append(import_arrow().RecordBatch.from_arrays(typed, names=list(self.names)))
-                size += len(batch)
-        return _Scanned({name: kind or Kind.TEXT for name, kind in kinds.items()}, size, held, inexact)
+        for batch in self._stream(self.names):
+            typed = []
+            for name, column in zip(self.names, batch.columns, strict=True):
+                was = kinds[name]
+                kinds[name], found = _judge(column, was)
+                held = None if was is Kind.NUMBER and kinds[name] is not was else held  # it is text, then
+                if found is not column and _is_rounded(column, found):
+                    inexact.add(name)
+                typed.append(found)
+            if held is not None:
+                held.append(import_arrow().RecordBatch.from_arrays(typed, names=list(self.names)))
+            size += len(batch)
+        every = {name: kind or Kind.TEXT for name, kind in kinds.items()}
+        return _Scanned(every, size, held, {name for name in inexact if every[name] is Kind.NUMBER})
 
     def _stream(self, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
         return itertools.chain.from_iterable(
@@ -165,12 +165,12 @@ class CsvTable(Table):
         for file, line, cells in every if columns else ():
             for name in columns:
                 cell, value = cells[places[name]], number(cells[places[name]])
-                where = f"olumn {name!r} in line {line} of {file}"
+                where = f"{name!r} in line {line} of {file}"
                 if not blanks and (value is None or not math.isfinite(value)):
                     missing = "" if cell.strip() else ", a missing value: fill it in or leave the row out"
                     named = "; names in line 1 must not be numbers" if line == 1 else ""
-                    raise ValueError(f"C{where} must be a finite number. Got {cell!r}{missing}{named}.")
-                require(is_exact(cell), f"c{where}", HELD, cell)
+                    raise ValueError(f"Column {where} must be a finite number. Got {cell!r}{missing}{named}.")
+                require(is_exact(cell), f"column {where}", HELD, cell)
 
     def rows(self, ids: Ids, *, as_text: bool = False) -> Any:
         """Return every column of these rows as a table of Arrow: cells as they stand, or numbers."""
@@ -220,9 +220,9 @@ def _judge_words(cells: list[str]) -> Kind:
     arrow = import_arrow()
     if all(cell.lower() in _TRUTHS for cell in cells):
         return Kind.TRUTH
-    for zone in (None, "UTC"):
+    for unit, zone in itertools.product(("us", "ns"), (None, "UTC")):
         with contextlib.suppress(arrow.ArrowInvalid):
-            arrow.array(cells).cast(arrow.timestamp("ns", zone))
+            arrow.array(cells).cast(arrow.timestamp(unit, zone))
             return Kind.TIME
     return Kind.TEXT
 

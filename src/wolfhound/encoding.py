@@ -229,7 +229,8 @@ def _find_kept(coders: Sequence[Coder], marks: Sequence[Coder], plan: EncodingPl
         first = min(each.first_gone for each in bad)
         listed = ", ".join(dict.fromkeys(f"{each.name} ({each.gone:,})" for each in bad))
         more = "" if fills else ", or fill them with means (mean)"
-        rule = f"`{plan.called}` must be free of missing values; leave such rows out (drop){more}"
+        remedy = "`encode` leaves such rows out" if plan.file else f"leave such rows out (drop){more}"
+        rule = f"`{plan.called}` must be free of missing values; {remedy}"
         raise ValueError(f"{rule}. Got some, the first in row {first}: {listed}.")  # all, however many
     if fills or not (gone or labels):
         for each in coders if fills else ():

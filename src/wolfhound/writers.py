@@ -17,11 +17,11 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._arrow import Kind, find_kind, import_arrow
+from wolfhound._arrow import ARROW, Kind, find_kind, import_arrow
+from wolfhound.atomic import write_atomically
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Vector
 from wolfhound.progress import report_rows
-from wolfhound.store import write_atomically
 from wolfhound.tables import ROW, ArrayTable, FileTable
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
@@ -64,7 +64,7 @@ def write_rows(path: Path, table: FileTable, ids: Ids, weights: Vector) -> None:
         write_table(path, {**table.rows(ids), **added})
         return
     rows = table.rows(ids, as_text=ending == ".csv")
-    if ending in _ARROW:
+    if ending in ARROW:
         for name, values in added.items():
             rows = rows.append_column(name, [values])
         write_file(path, _arrow_bytes(rows, ending))
@@ -215,13 +215,11 @@ def _as_json(value: Any, ending: str) -> Any:
     return json.loads(text) if ending == ".json" else text
 
 
-_ARROW = (".parquet", ".arrow", ".feather")
-
 _FORMATS: dict[str, Callable[[Columns], bytes]] = {
     ".csv": _csv,
     ".json": _json,
     ".npy": _npy,
-    **{each: functools.partial(_arrow, each) for each in _ARROW},
+    **{each: functools.partial(_arrow, each) for each in ARROW},
 }
 
 TABLES = tuple(_FORMATS)

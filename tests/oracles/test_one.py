@@ -42,7 +42,7 @@ def at_once() -> Iterator[None]:
 # ---------------------------------------------------------------- kernels and their twins
 
 
-def rank_in_numpy(scores: Vector, ids: Vector, k: int) -> tuple[Vector, Vector]:
+def rank_in_numpy(scores: Vector, ids: Any, k: int) -> tuple[Vector, Any]:
     order = np.lexsort((ids, -scores))[:k]
     return scores[order], ids[order]
 

@@ -23,9 +23,7 @@ def make_room(width: int) -> tuple[Vector, Vector]:
 
 
 @lean_fast_kernel
-def forms(
-    rows: Matrix, upper: Vector, scores: Vector, squares: Vector, room: tuple[Vector, Vector]
-) -> None:
+def forms(rows: Matrix, upper: Vector, scores: Vector, squares: Vector, room: tuple[Vector, Vector]) -> None:
     """Evaluate sum_{i <= j} upper[i, j] x_i x_j of every row in float64, and |x|^2 if there is room for it.
 
     32 rows are turned so that they lie side by side, and meet 4 x 4 entries of the
