@@ -8,27 +8,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
 from tests.compiled.test_corral import Options, bounded
 from tests.problems import exact_minimum, rational, squared_distance
 from wolfhound.compiled import active_set as kernels
-from wolfhound.compiled.active_set import (
-    ALPHA,
-    CAP,
-    FLOOR,
-    FREE,
-    GONE,
-    ROW,
-    SPARES,
-    STEPS,
-    TOTAL,
-    WEIGHT,
-    U,
-    V,
-)
+from wolfhound.compiled.active_set import ALPHA, CAP, FLOOR, FREE, GONE, ROW, STEPS, TOTAL, WEIGHT, U, V
 from wolfhound.compiled.corral import forward_rows
 from wolfhound.core import Ints, Vector
 
@@ -45,7 +31,7 @@ class Held:
     lines: Vector
     labels: Ints
     gone: Ints = field(default_factory=lambda: np.zeros((2, 400), np.int64))
-    sizes: Ints = field(default_factory=lambda: np.zeros(4, np.int64))
+    sizes: Ints = field(default_factory=lambda: np.zeros(5, np.int64))
     numbers: Vector = field(default_factory=lambda: np.zeros(6))
 
     @property
@@ -262,45 +248,32 @@ class Loop:
     steps: int = 1 << 40
 
     def solve(self, ids: Ints | None = None, weights: Vector | None = None, *, goal: float = 0.0) -> Vector:
-        n, wide, cap = len(self.linear), -(-len(self.linear) // 16) * 16, self.options.cap
+        n, wide, cap = len(self.linear), kernels.pad(len(self.linear)), self.options.cap
         padded = np.zeros((n, wide))
         padded[:, :n] = self.gram
         demand = self.rows is not None
         gram = np.zeros((1, wide)) if demand else padded
-        rows = self.rows if self.rows is not None else np.empty((0, 1))
-        singles: NDArray[np.float64] = (np.zeros((n, wide)) if demand else padded).astype(self.kind)
-        terms = np.stack([self.linear, cap])
-        quick: NDArray[np.float64] = np.zeros((3, wide), self.kind)
-        quick[kernels.TERM] = kernels.SHUT
-        quick[kernels.TERM, :n] = self.linear
-        marks = np.stack([np.zeros(n), np.arange(n), np.arange(n)]).astype(np.int64)
-        for j in self.barred:
-            quick[kernels.TERM, j], marks[kernels.STATE, j] = kernels.SHUT, kernels.BARRED
-        total = self.options.total
-        state = np.zeros((n, n)), np.zeros((9, n)), np.zeros(n, np.int64), np.zeros((2, n + 2), np.int64)
-        numbers = np.array(
-            [
-                0.0 if total is None else float(np.trace(self.gram)) / n + 1e-300,
-                total or 0.0,
-                self.options.ridge,
-                0.0,
-                1e-14 * (total or 0.0),
-                float(np.isfinite(cap).any()),
-            ]
+        rows = np.empty((0, 1)) if self.rows is None else self.rows
+        state = kernels.make_state(
+            gram, (np.zeros((n, wide)) if demand else padded).astype(self.kind), rows, n
         )
-        sizes = np.zeros(4, np.int64)
-        sizes[SPARES] = n
+        state.terms[:] = self.linear, cap
+        state.quick[kernels.TERM, :n] = self.linear
+        for j in self.barred:
+            state.quick[kernels.TERM, j], state.marks[kernels.STATE, j] = kernels.SHUT, kernels.BARRED
+        total = self.options.total
+        alpha = 0.0 if total is None else float(np.trace(self.gram)) / n + 1e-300
+        kernels.begin(state, n, alpha, total or 0.0, self.options.ridge)
+        state.numbers[kernels.CAPPED] = np.isfinite(cap).any()
         if ids is None and total is not None:
-            ids, weights = self._start(marks, numbers)
-        world = gram, singles, rows, terms
+            ids, weights = self._start(state.marks, state.numbers)
         if ids is not None and weights is not None:
-            kernels.enter(*world, marks, *state, sizes, numbers, ids, weights)
-        square = self.options.square
-        kernels.walk(*world, quick, marks, *state, sizes, numbers, square, goal, self.most, self.steps)
-        assert sizes[STEPS] <= self.steps
-        out = np.where(marks[kernels.STATE] == kernels.AT_CAP, cap, 0.0)
-        k = sizes[FREE]
-        out[state[2][:k]] = state[1][WEIGHT, :k]
+            kernels.enter(state, ids, weights, len(ids))
+        kernels.walk(state, self.options.square, goal, self.most, self.steps)
+        assert state.sizes[STEPS] <= self.steps
+        out = np.where(state.marks[kernels.STATE] == kernels.AT_CAP, cap, 0.0)
+        k = state.sizes[FREE]
+        out[state.labels[:k]] = state.lines[WEIGHT, :k]
         return out
 
     def _start(self, marks: Ints, numbers: Vector) -> tuple[Ints, Vector]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import wolfhound as wh
 from tests.many.judge import check_proofs
-from tests.many.test_small import normal
+from tests.many.test_gram_solver import normal
 from wolfhound.core import Status
 from wolfhound.many import run as runs
 from wolfhound.many.result import ManyResult

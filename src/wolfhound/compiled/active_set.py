@@ -29,7 +29,7 @@ the other, with prices in the type of the rows that they are given.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,8 +53,9 @@ ZERO = 1e-14
 U, V, ROW, AIM, WEIGHT, CAP, LINEAR, COSINE, SINE = range(9)
 """Lines of (9, capacity) numbers per free atom; ROW and AIM are to work on, LINEAR is c."""
 
-FREE, GONE, STEPS, SPARES = range(4)
-"""Of (4,) counts: free atoms, those that left since the caller looked, atoms that joined, spare rows."""
+FREE, GONE, STEPS, SPARES, ATOMS = range(5)
+"""Of (5,) counts: free atoms, those that left since the caller looked, atoms that joined; in the compiled
+loop spare rows, and all atoms."""
 
 ALPHA, TOTAL, RIDGE, MU, FLOOR, CAPPED = range(6)
 """Of (6,) numbers: alpha, sum of the free weights, ridge, price of the free atoms, what counts as zero,
@@ -160,9 +161,10 @@ def append(
         pull = released * numbers[ALPHA]
         for j in range(k):
             u[j] += released * row[j] - pull * v[j]
-    a, b = linear, 1.0
     for j in range(k):
         new[j] = row[j]
+    a, b = linear, 1.0
+    for j in range(k):  # on its own: a sum beside a store depends on where arrays lie
         a -= row[j] * u[j]
         b -= row[j] * v[j]
     new[k] = np.sqrt(pivot)
@@ -400,13 +402,13 @@ def admit(
 
 
 PRICE, TERM, SHARE = range(3)
-"""Lines of (3, wide) numbers per atom in the type of the prices: price, c, and room for weights."""
+"""Lines of numbers per atom in the type of the prices: price, c, and room for weights."""
 
 EXACT, BOUND = range(2)
-"""Lines of (2, n) float64 numbers per atom: c and cap."""
+"""Lines of float64 numbers per atom: c and cap."""
 
 STATE, SLOT, SPARE = range(3)
-"""Lines of (3, n) places per atom: how it is, which row of the prices it has; a stack of spare rows."""
+"""Lines of places per atom: how it is, which row of the prices it has; a stack of spare rows."""
 
 AT_ZERO, IS_FREE, AT_CAP, BARRED = range(4)
 """How an atom is."""
@@ -416,6 +418,56 @@ LANES = 16
 
 SHUT = -1e30
 """TERM of a barred atom and of the padding: its price is never least."""
+
+
+class GramState(NamedTuple):
+    """What one thread works on: a target after the other, over up to n atoms of which `capacity` may be free.
+
+    Attributes
+    ----------
+    gram, rows : (n, wide) and (0, d), or (1, wide) and (n, d)
+        All products in float64; or a line to work on, and rows whose products are made as atoms join
+        (then no atom has a cap).
+    singles : (n or capacity + 1, wide)
+        The same products in the type of the prices, of atom j in row ``marks[SLOT, j]``.
+    terms, quick, marks : (2, n), (3, wide), (3, n)
+        Per atom, as `EXACT`, `PRICE` and `STATE` say.
+    factor, lines, labels, gone, sizes, numbers
+        The free atoms: (c, c), (9, c), (c,), (2, c + 2), (5,), (6,).
+    """
+
+    gram: Vector
+    singles: NDArray[Any]
+    rows: Vector
+    terms: Vector
+    quick: NDArray[Any]
+    marks: Ints
+    factor: Vector
+    lines: Vector
+    labels: Ints
+    gone: Ints
+    sizes: Ints
+    numbers: Vector
+
+
+def pad(columns: int) -> int:
+    """Columns rounded up to whole lanes."""
+    return -(-columns // LANES) * LANES
+
+
+def make_state(gram: Vector, singles: NDArray[Any], rows: Vector, capacity: int) -> GramState:
+    """Return room for targets over the atoms of a Gram matrix, or of rows; no atom has a cap."""
+    n, wide, c = max(len(rows), len(gram)), gram.shape[1], pad(capacity)
+    marks = np.zeros((3, n), np.int64)
+    marks[SLOT] = np.arange(n)
+    terms = np.stack([np.zeros(n), np.full(n, np.inf)])
+    quick = np.full((3, wide), SHUT, singles.dtype)
+    # One block: how loops are run may depend on how far arrays are from each other.
+    block = np.zeros((c + 10, c))
+    factor, lines = block[:capacity], block[c + 1 : c + 10]
+    labels, gone = np.zeros(capacity, np.int64), np.zeros((2, capacity + 2), np.int64)
+    sizes, numbers = np.zeros(5, np.int64), np.zeros(6)
+    return GramState(gram, singles, rows, terms, quick, marks, factor, lines, labels, gone, sizes, numbers)
 
 
 @lean_fast_kernel
@@ -481,199 +533,187 @@ def cut_gap(gap: float, excess: float) -> float:
 
 
 @lean_kernel
-def fetch(gram: Vector, singles: NDArray[Any], rows: Vector, marks: Ints, sizes: Ints, b: int) -> int:
+def begin(state: GramState, n: int, alpha: float, total: float, ridge: float) -> None:
+    """Forget all free atoms; of n atoms, `terms`, `quick` and `marks` are the caller's. alpha 0: no sum."""
+    sizes, numbers = state.sizes, state.numbers
+    sizes[FREE], sizes[GONE], sizes[STEPS], sizes[SPARES], sizes[ATOMS] = 0, 0, 0, 0, n
+    numbers[ALPHA], numbers[TOTAL], numbers[RIDGE] = alpha, total, ridge
+    numbers[MU], numbers[FLOOR], numbers[CAPPED] = 0.0, ZERO * total if alpha > 0.0 else 0.0, 0.0
+    if len(state.rows) > 0:
+        sizes[SPARES] = len(state.singles)
+        for i in range(len(state.singles)):
+            state.marks[SPARE, i] = i
+
+
+@lean_kernel
+def fetch(state: GramState, b: int) -> int:
     """Which line of `gram` has the products of atom b: its own, or the first, made of `rows` where given."""
-    if len(rows) == 0:
+    if len(state.rows) == 0:
         return b
-    line = gram[0]
-    for j in range(marks.shape[1]):
-        line[j] = dot(rows[j], rows[b])
+    line, own, sizes, marks = state.gram[0], state.rows[b], state.sizes, state.marks
+    for j in range(sizes[ATOMS]):
+        line[j] = dot(state.rows[j], own)
     sizes[SPARES] -= 1
     marks[SLOT, b] = marks[SPARE, sizes[SPARES]]
-    copy(singles[marks[SLOT, b]], line)
+    copy(state.singles[marks[SLOT, b]], line)
     return 0
 
 
 @lean_kernel
-def settle(marks: Ints, gone: Ints, sizes: Ints, spares: bool) -> None:
+def settle(state: GramState) -> None:
     """Note the atoms that left, and that their rows of prices are spare."""
+    marks, gone, sizes = state.marks, state.gone, state.sizes
     for i in range(sizes[GONE]):
         j = gone[0, i]
         marks[STATE, j] = AT_CAP if gone[1, i] == 1 else AT_ZERO
-        if spares and gone[1, i] == 0:
+        if len(state.rows) > 0:
             marks[SPARE, sizes[SPARES]] = marks[SLOT, j]
             sizes[SPARES] += 1
     sizes[GONE] = 0
 
 
 @lean_kernel
-def step_to(
-    gram: Vector,
-    singles: NDArray[Any],
-    rows: Vector,
-    terms: Vector,
-    marks: Ints,
-    factor: Vector,
-    lines: Vector,
-    labels: Ints,
-    gone: Ints,
-    sizes: Ints,
-    numbers: Vector,
-    b: int,
-    gain: float,
-) -> bool:
+def settled_descent(state: GramState) -> bool:
+    """Descend, and note who left; whether any weight moved."""
+    moved = descend(state.factor, state.lines, state.labels, state.gone, state.sizes, state.numbers)
+    settle(state)
+    return moved
+
+
+@lean_kernel
+def pull_of_caps(state: GramState, line: Vector, b: int) -> float:
+    """What the atoms at their cap take from the b of an atom, given its products."""
+    pull = 0.0
+    for j in range(state.sizes[ATOMS] if state.numbers[CAPPED] > 0.0 else 0):
+        pull += line[j] * state.terms[BOUND, j] if state.marks[STATE, j] == AT_CAP and j != b else 0.0
+    return pull
+
+
+@lean_kernel
+def step_to(state: GramState, b: int, gain: float) -> bool:
     """Free atom b, whose price is on the wrong side by `gain`, and descend; whether a weight moved."""
-    sign, linear = -1 if marks[STATE, b] == AT_CAP else 1, terms[EXACT, b]
-    line = gram[fetch(gram, singles, rows, marks, sizes, b)]
+    marks, sizes, lines, gone = state.marks, state.sizes, state.lines, state.gone
+    sign, bound = -1 if marks[STATE, b] == AT_CAP else 1, state.terms[BOUND, b]
+    line = state.gram[fetch(state, b)]
     for i in range(sizes[FREE]):
-        lines[ROW, i] = line[labels[i]]
-    for j in range(marks.shape[1] if numbers[CAPPED] > 0.0 else 0):
-        linear -= line[j] * terms[BOUND, j] if marks[STATE, j] == AT_CAP and j != b else 0.0
-    how = admit(factor, lines, labels, gone, sizes, numbers, b, line[b], linear, gain, terms[BOUND, b], sign)
+        lines[ROW, i] = line[state.labels[i]]
+    linear = state.terms[EXACT, b] - pull_of_caps(state, line, b)
+    how = admit(
+        state.factor, lines, state.labels, gone, sizes, state.numbers, b, line[b], linear, gain, bound, sign
+    )
     moved = how == 2 or (how == 1 and lines[WEIGHT, sizes[FREE] - 1] > 0.0)
     if how == 1:
         marks[STATE, b] = IS_FREE
     else:
         gone[0, sizes[GONE]], gone[1, sizes[GONE]] = b, 1 if (how == 2) == (sign > 0) else 0
         sizes[GONE] += 1
-    moved = (how > 0 and descend(factor, lines, labels, gone, sizes, numbers)) or moved
-    settle(marks, gone, sizes, len(rows) > 0)
-    return moved
+    if how == 0:
+        settle(state)
+        return False
+    return settled_descent(state) or moved
 
 
 @lean_kernel
-def enter(
-    gram: Vector,
-    singles: NDArray[Any],
-    rows: Vector,
-    terms: Vector,
-    marks: Ints,
-    factor: Vector,
-    lines: Vector,
-    labels: Ints,
-    gone: Ints,
-    sizes: Ints,
-    numbers: Vector,
-    ids: Ints,
-    weights: Vector,
-) -> None:
-    """Free these atoms with these weights but for dependent ones, and descend: a start, warm or of one atom.
+def enter(state: GramState, ids: Ints, weights: Vector, count: int) -> None:
+    """Free the first of these atoms with these weights but for dependent ones, and descend: a start.
 
-    No atom may be free before; those at their cap are noted in `marks`, and not in TOTAL.
+    After `begin`; atoms at their cap are noted in `marks`, and not in TOTAL.
     """
+    sizes, lines, labels, numbers = state.sizes, state.lines, state.labels, state.numbers
     total = 0.0
-    for i in range(len(ids)):
-        b, k = ids[i], sizes[FREE]
-        linear, row = terms[EXACT, b], lines[ROW]
-        line = gram[fetch(gram, singles, rows, marks, sizes, b)]
+    for i in range(count):
+        b, k, row = ids[i], sizes[FREE], lines[ROW]
+        line = state.gram[fetch(state, b)]
         for j in range(k):
             row[j] = line[labels[j]] + numbers[ALPHA]
-        for j in range(marks.shape[1] if numbers[CAPPED] > 0.0 else 0):
-            linear -= line[j] * terms[BOUND, j] if marks[STATE, j] == AT_CAP else 0.0
-        forward(factor, 0, k, row)
+        forward(state.factor, 0, k, row)
         whole = line[b] + numbers[RIDGE] + numbers[ALPHA]
         pivot = whole
         for j in range(k):
             pivot -= row[j] * row[j]
         if k < len(labels) and pivot > DEPENDENT * whole:
-            lines[WEIGHT, k], lines[CAP, k], labels[k], marks[STATE, b] = (
-                weights[i],
-                terms[BOUND, b],
-                b,
-                IS_FREE,
-            )
-            append(factor, lines, sizes, numbers, pivot, linear, 0.0)
+            lines[WEIGHT, k], lines[CAP, k], labels[k] = weights[i], state.terms[BOUND, b], b
+            linear = state.terms[EXACT, b] - pull_of_caps(state, line, b)
+            append(state.factor, lines, sizes, numbers, pivot, linear, 0.0)
+            state.marks[STATE, b] = IS_FREE
             total += weights[i]
-        elif len(rows) > 0:
-            marks[SPARE, sizes[SPARES]] = marks[SLOT, b]
-            sizes[SPARES] += 1
+        else:
+            state.gone[0, sizes[GONE]], state.gone[1, sizes[GONE]] = b, 0
+            sizes[GONE] += 1
+            settle(state)
     if numbers[ALPHA] > 0.0 and total > 0.0:
         for i in range(sizes[FREE]):
             lines[WEIGHT, i] *= numbers[TOTAL] / total
-    descend(factor, lines, labels, gone, sizes, numbers)
-    settle(marks, gone, sizes, len(rows) > 0)
+    settled_descent(state)
 
 
 @lean_kernel
-def price_capped(
-    singles: NDArray[Any], terms: Vector, quick: NDArray[Any], marks: Ints, sizes: Ints, numbers: Vector
-) -> tuple[float, float]:
+def price_all(state: GramState) -> float:
+    """Set the prices of all atoms that are not free, in their type; return c'w of the free ones."""
+    quick, lines, gone, labels, k = state.quick, state.lines, state.gone, state.labels, state.sizes[FREE]
+    prices, bend = quick[PRICE, : (state.sizes[ATOMS] + LANES - 1) // LANES * LANES], 0.0
+    for j in range(len(prices)):
+        prices[j] = -quick[TERM, j]
+    for i in range(k):
+        # Places of the rows: nobody is gone here.
+        quick[SHARE, i], gone[0, i] = lines[WEIGHT, i], state.marks[SLOT, labels[i]]
+        bend += lines[WEIGHT, i] * state.terms[EXACT, labels[i]]
+    add_rows(prices, state.singles, gone[0, :k], quick[SHARE, :k])
+    for i in range(k):
+        prices[labels[i]] = state.numbers[MU]
+    return bend
+
+
+@lean_kernel
+def price_capped(state: GramState) -> tuple[float, float]:
     """Add the atoms at their cap to prices, w'p and c'w; set MU if none is free."""
-    here, bend, top = 0.0, 0.0, -np.inf
-    for j in range(marks.shape[1]):
+    quick, marks, numbers, here, bend, top = state.quick, state.marks, state.numbers, 0.0, 0.0, -np.inf
+    for j in range(state.sizes[ATOMS]):
         if marks[STATE, j] == AT_CAP:
-            quick[SHARE, 0] = terms[BOUND, j]
-            add_rows(quick[PRICE], singles, marks[SLOT, j : j + 1], quick[SHARE, :1])
-    for j in range(marks.shape[1]):
+            quick[SHARE, 0] = state.terms[BOUND, j]
+            add_rows(quick[PRICE], state.singles, marks[SLOT, j : j + 1], quick[SHARE, :1])
+    for j in range(state.sizes[ATOMS]):
         if marks[STATE, j] == AT_CAP:
-            cap = terms[BOUND, j]
+            cap = state.terms[BOUND, j]
             price = quick[PRICE, j] + numbers[RIDGE] * cap
             here += cap * price
-            bend += cap * terms[EXACT, j]
+            bend += cap * state.terms[EXACT, j]
             top = max(top, price)
-    if sizes[FREE] == 0:
+    if state.sizes[FREE] == 0:
         numbers[MU] = top if numbers[ALPHA] > 0.0 else 0.0
     return here, bend
 
 
 @lean_kernel
-def choose_capped(
-    terms: Vector, quick: NDArray[Any], marks: Ints, sizes: Ints, numbers: Vector, total: float
-) -> tuple[int, float, float]:
+def choose_capped(state: GramState, total: float) -> tuple[int, float, float]:
     """The atom whose price is furthest on the wrong side, by how much, and the gap over the whole set."""
+    quick, marks, numbers = state.quick, state.marks, state.numbers
     best, gain, gap, mu, first = -1, 0.0, 0.0, numbers[MU], -1
-    for j in range(marks.shape[1]):
-        cap = terms[BOUND, j]
+    for j in range(state.sizes[ATOMS]):
+        cap = state.terms[BOUND, j]
+        wrong = 0.0
         if marks[STATE, j] == AT_ZERO:
             wrong = mu - quick[PRICE, j]
         elif marks[STATE, j] == AT_CAP:
             wrong = quick[PRICE, j] + numbers[RIDGE] * cap - mu
             first = j if wrong >= 0.0 else first
-        else:
-            wrong = 0.0
         if wrong > 0.0:
             gap += wrong * (min(cap, total) if numbers[ALPHA] > 0.0 else (cap if cap < np.inf else 1.0))
         if wrong > gain:
             best, gain = j, wrong
-    if best >= 0 and sizes[FREE] == 0 and numbers[ALPHA] > 0.0:
-        best = (
-            first  # where none is free, the sum is fixed: the atom at its cap of highest price is freed first
-        )
+    if best >= 0 and state.sizes[FREE] == 0 and numbers[ALPHA] > 0.0:
+        best = first  # where none is free, the sum is fixed: the atom at its cap of highest price is freed
     return best, gain, gap
 
 
 @lean_kernel
-def walk(
-    gram: Vector,
-    singles: NDArray[Any],
-    rows: Vector,
-    terms: Vector,
-    quick: NDArray[Any],
-    marks: Ints,
-    factor: Vector,
-    lines: Vector,
-    labels: Ints,
-    gone: Ints,
-    sizes: Ints,
-    numbers: Vector,
-    square: float,
-    goal: float,
-    most: int,
-    steps: int,
-) -> None:
+def walk(state: GramState, square: float, goal: float, most: int, steps: int) -> None:
     """Free the atom of largest violation and descend, until the gap is at most the goal or f falls no more.
 
     Parameters
     ----------
-    gram, rows : (n, wide) and (0, d), or (1, wide) and (n, d)
-        All products in float64; or a line to work on, and rows whose products are made as atoms join
-        (then no atom has a cap).
-    singles : (n or capacity, wide)
-        The same products in the type of the prices, of atom j in row ``marks[SLOT, j]``.
-    terms, quick, marks
-        Per atom, as `EXACT`, `PRICE` and `STATE` say.
-    factor, lines, labels, gone, sizes, numbers
-        The free atoms, after `enter`; (c, c), (9, c), (c,), (2, c + 2), (4,), (6,).
+    state
+        After `enter`, or without a sum after `begin`.
     square
         f is 1/2 w'(G + ridge I)w - c'w + square / 2 >= 0.
     goal
@@ -681,34 +721,27 @@ def walk(
     most, steps
         Most free atoms, and atoms that join.
     """
-    last, total, capped, prices = np.inf, numbers[TOTAL], numbers[CAPPED] > 0.0, quick[PRICE]
-    for j in range(marks.shape[1] if capped else 0):
-        total += terms[BOUND, j] if marks[STATE, j] == AT_CAP else 0.0
+    sizes, numbers, marks = state.sizes, state.numbers, state.marks
+    last, total, capped, summed = np.inf, numbers[TOTAL], numbers[CAPPED] > 0.0, numbers[ALPHA] > 0.0
+    for j in range(sizes[ATOMS] if capped else 0):
+        total += state.terms[BOUND, j] if marks[STATE, j] == AT_CAP else 0.0
     while sizes[FREE] < most and sizes[STEPS] < steps:
-        k, bend = sizes[FREE], 0.0
-        for j in range(len(prices)):
-            prices[j] = -quick[TERM, j]
-        for i in range(k):
-            # Places of the rows: `gone` is empty here.
-            quick[SHARE, i], gone[0, i] = lines[WEIGHT, i], marks[SLOT, labels[i]]
-            bend += lines[WEIGHT, i] * terms[EXACT, labels[i]]
-        add_rows(prices, singles, gone[0, :k], quick[SHARE, :k])
-        here = numbers[MU] * numbers[TOTAL] if numbers[ALPHA] > 0.0 and k > 0 else 0.0
+        k, numbers[MU] = sizes[FREE], numbers[MU] if summed else 0.0
+        bend = price_all(state)
+        here = numbers[MU] * numbers[TOTAL] if summed and k > 0 else 0.0
         if capped:
-            a, b = price_capped(singles, terms, quick, marks, sizes, numbers)
+            a, b = price_capped(state)
             here, bend = here + a, bend + b
-            best, gain, gap = choose_capped(terms, quick, marks, sizes, numbers, total)
+            best, gain, gap = choose_capped(state, total)
         else:
-            numbers[MU] = numbers[MU] if numbers[ALPHA] > 0.0 else 0.0
-            for i in range(k):
-                prices[labels[i]] = numbers[MU]
+            prices = state.quick[PRICE, : (sizes[ATOMS] + LANES - 1) // LANES * LANES]
             best = lowest(prices)
             gain = numbers[MU] - prices[best]
-            gap = gain * total if numbers[ALPHA] > 0.0 else gain
+            gap = gain * total if summed else gain
         value = 0.5 * (here - bend + square)
         if best < 0 or marks[STATE, best] == IS_FREE or (k > 0 and not value < last):
             return
         if not cut_gap(max(gap, 0.0), max(2.0 * value, 0.0)) > goal:
             return
         last = value if k > 0 else np.inf
-        step_to(gram, singles, rows, terms, marks, factor, lines, labels, gone, sizes, numbers, best, gain)
+        step_to(state, best, gain)

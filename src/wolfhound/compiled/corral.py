@@ -84,7 +84,7 @@ class Corral:
         self._lines = np.zeros((9, capacity))
         self._labels = np.zeros(capacity, np.int64)
         self._gone = np.zeros((2, capacity + 2), np.int64)
-        self._sizes = np.zeros(4, np.int64)
+        self._sizes = np.zeros(5, np.int64)
         self._numbers = np.zeros(6)
         self._numbers[RIDGE] = ridge
         self.clear(alpha)

@@ -12,8 +12,10 @@ import numpy as np
 
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Atoms, Ids, Matrix
-from wolfhound.gram._small import MEMORY
 from wolfhound.validate import require
+
+MEMORY = 4.0 * 2**30
+"""Bytes to work in, unless the caller says otherwise."""
 
 _THREADS = 4
 """Threads that are counted on: shares do not depend on how many there are, else answers would."""
@@ -126,3 +128,9 @@ def weigh_listed(atoms: Atoms, listed: int) -> int:
 def find_portion(atoms: Atoms, rows: int) -> int:
     """How many of so many rows are taken at once."""
     return min(rows, atoms.most) if isinstance(atoms, PortionedAtoms) else rows
+
+
+def fit_chunk(most: int, each: int, memory: float) -> int:
+    """At most `most` targets of `each` bytes, of which some chunks fit into a part of the memory."""
+    least = 16 if memory >= MEMORY else 1
+    return int(max(least, min(most, memory / 16.0 / each)))
