@@ -24,13 +24,14 @@ from wolfhound.many._target_kernels import (
     Pools,
     Source,
     Workspace,
-    certify_pools,
+    limit_pools,
     solve_pools,
-    write_sorted,
 )
 from wolfhound.many.batch import FINISHED, PROVED, ROUNDING, Answers, judge
 from wolfhound.many.memory import PortionedAtoms
+from wolfhound.many.proofs import R, certify
 from wolfhound.many.units import Units
+from wolfhound.rounding import TINY, gamma
 
 FLAT = 3
 """Passes in a row without progress after which a target is given up."""
@@ -135,18 +136,23 @@ class PoolState:
 
         `radius` is at least the norm of every atom.
         """
-        proved = np.zeros((3, len(best)))
-        certify_pools(self.points, best, rest, radius, proved)
+        points, d = self.points, self.ask.targets.shape[1]
+        error = gamma(d + 6) * radius * points.sizes[:, R] + d * TINY
+        least = -np.maximum(best, rest)
+        found = certify(points.sizes, d, -points.here, least, radius=radius, error=error)
         there = self.pools.active > 0  # others have no point yet
-        self.value[there], self.slack[there] = proved[0, there], proved[2, there]
-        self.lower[there] = np.minimum(np.maximum(self.lower, proved[1]), self.value)[there]
+        self.value[there], self.slack[there] = found.value[there], found.slack[there]
+        self.lower[there] = np.minimum(np.maximum(self.lower, found.lower), self.value)[there]
 
     def write(self, out: Answers, where: Ints) -> None:
         """Write atoms by decreasing weight, equal weights by id."""
-        for t, place in enumerate(where):
-            k = int(self.pools.active[t])
-            write_sorted(self.pools.ids[t], self.pools.weights[t], k, out.ids[place], out.weights[place])
-            out.support[place] = k
+        active, wide = self.pools.active, self.pools.weights.shape[1]
+        held = np.arange(wide) < active[:, None]
+        weights, ids = np.where(held, self.pools.weights, -1.0), self.pools.ids[:, :wide]
+        order = np.lexsort((ids, -weights), axis=-1)
+        out.ids[where] = np.take_along_axis(ids, order, axis=1)
+        out.weights[where] = np.take_along_axis(weights, order, axis=1)
+        out.support[where] = active
 
     def answers(self) -> Answers:
         """What is known of all."""
@@ -164,7 +170,7 @@ def begin_pools(targets: Vector, norms: Vector, goals: Vector, limit: int, cap: 
     Pools keep active atoms only, unless few of many are to be chosen in the end.
     """
     m, d = targets.shape
-    ask = Ask(targets, norms, goals, cap + 1, 0 if limit > cap else 3 * pool_size(d) // 4)
+    ask = Ask(targets, norms, goals, 0 if limit > cap else 3 * pool_size(d) // 4)
     none = np.zeros(m, np.int64)
     pools = Pools(np.zeros((m, pool_size(d)), np.int64), none, none.copy(), np.zeros((m, cap)))
     points = Points(targets.copy(), np.full(m, -np.inf), np.zeros((m, 6)))
@@ -185,22 +191,27 @@ class PoolFitter(NamedTuple):
     shift: float
 
     def work(self, state: PoolState, table: RowTable, ids: Ids, fill: Ints) -> Vector:
-        """Solve every target on its list, or again with few atoms; return the best score of each list.
+        """Solve every target on its list; return the best score of each list.
 
         (m, l) `ids`, of which `fill`; `table` has all rows that these and pools name.
         """
-        pools, (m, d) = state.pools, state.ask.targets.shape
-        source = Source(table.rows, self.units.centre, 2.0**-self.units.exponent, self.shift)
-        inside, size = pools._replace(ids=table.find(pools.ids)), pools.ids.shape[1]
-        wide, kept = pad(size), max(size, self.cap + 1)
-        singles = np.zeros((self.cap + 1, wide), np.float32)
-        space = make_state(np.zeros((1, wide)), singles, np.zeros((size, d)), self.cap)
-        room = np.zeros((2, kept), np.int64), np.zeros((2, kept))
-        work = Workspace(space, np.zeros((2, d)), np.zeros(6), np.zeros(wide), *room)
+        m = len(ids)
+        source, work, inside = self._prepare(state, table)
         lists = Lists(table.find(ids), fill, np.empty(m), np.empty(JOIN, np.int64), np.empty(JOIN))
         solve_pools(source, work, inside, state.ask, lists, state.points)
-        pools.ids[:] = table.name(inside.ids)
+        state.pools.ids[:] = table.name(inside.ids)
         return lists.best
+
+    def _prepare(self, state: PoolState, table: RowTable) -> tuple[Source, Workspace, Pools]:
+        """Rows as kernels take them, what they work on, and pools that name places in the table."""
+        size, d = state.pools.ids.shape[1], state.ask.targets.shape[1]
+        source = Source(table.rows, self.units.centre, 2.0**-self.units.exponent, self.shift)
+        wide, kept = pad(size), max(size, self.cap) + 1
+        singles = np.zeros((self.cap + 1, wide), np.float32)
+        space = make_state(np.zeros((1, wide)), singles, np.zeros((size, d)), self.cap)
+        room = np.zeros((4, kept), np.int64), np.zeros((4, kept))
+        work = Workspace(space, np.zeros(wide), *room, np.zeros(d))
+        return source, work, state.pools._replace(ids=table.find(state.pools.ids))
 
     def limit(self, state: PoolState, table: RowTable, limit: int, out: Answers) -> Answers:
         """Solve again with few atoms of its pool what has more; its bound stays."""
@@ -208,8 +219,9 @@ class PoolFitter(NamedTuple):
         if not len(many):
             return out
         part = state.pick(many)
-        part.ask = part.ask._replace(limit=limit)
-        self.work(part, table, np.zeros((len(many), 1), np.int64), np.zeros(len(many), np.int64))
+        source, work, inside = self._prepare(part, table)
+        limit_pools(source, work, inside, part.ask, limit, part.points)
+        part.pools.ids[:] = table.name(inside.ids)
         nothing = np.full(len(many), np.inf)
         part.prove(nothing, nothing, 0.0)
         part.write(out, many)

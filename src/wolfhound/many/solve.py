@@ -90,8 +90,9 @@ def minimize_many(
         Whether weights sum to at most 1 rather than to 1: the origin is one more atom, whose
         weight is left out (shadow, in unmixing).
     max_atoms
-        Most atoms per target. Where the minimum needs more, they are chosen greedily, and
-        `ManyResult.price` says what that costs; gaps still are to the minimum over the hull.
+        Most atoms per target. Where the minimum needs more, the best of atoms that join and of
+        atoms that leave, after exchanges; `ManyResult.price` says what that costs, and gaps still
+        are to the minimum over the hull.
         With `at_most_one` the origin counts as one.
     max_memory
         Bytes, or a text such as "1GB", to work in, besides atoms, targets and the answer; 4 GiB
