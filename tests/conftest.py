@@ -23,9 +23,9 @@ PLAIN = frozenset(
     browser cli reports
     fuzz/test_forged.py fuzz/test_wrong_calls.py fuzz/test_wrong_commands.py
     oracles/test_persistence.py
-    test_any_machine.py test_benchmarks.py test_cluster.py test_columns.py test_data.py test_datasets.py
+    test_any_machine.py test_arrow.py test_benchmarks.py test_cluster.py test_data.py test_datasets.py
     test_docs.py test_examples.py test_files.py test_gate.py test_given.py test_herding_benchmarks.py
-    test_identity.py test_jit.py test_lying_files.py test_manifest.py test_package.py test_parquet.py
+    test_identity.py test_jit.py test_lying_files.py test_package.py
     test_patience.py
     test_plot.py test_plugins.py test_processes.py test_readers.py test_registry.py test_release.py
     test_sentences.py test_site.py test_stopwatch.py test_store.py test_structure.py test_table_atoms.py
@@ -36,13 +36,12 @@ PLAIN = frozenset(
 
 REST = frozenset(
     """
-    browser cli/test_bench.py cli/test_policy.py cli/test_streams.py
+    browser cli/test_bench.py cli/test_streams.py
     fuzz/test_attacks.py::test_nothing_is_found fuzz/test_judges.py::test_deaths_and_hangs_are_findings
     many/test_large.py::test_a_memory_limit_is_kept many/test_resume.py::test_a_killed_run_goes_on
     oracles/test_growth.py::test_a_save_of_an_edit_that_is_killed_leaves_the_old_or_the_new
     oracles/test_persistence.py::test_a_save_that_is_killed_on_its_way_leaves_the_old_or_the_new
-    policy/test_baselines.py policy/test_compare.py policy/test_item_feed.py policy/test_logs.py
-    policy/test_recorded.py policy/test_rivals.py
+    feed policy/test_logs.py policy/test_recorded.py
     test_any_machine.py test_benchmarks.py::test_tiny_claim_holds
     test_cluster.py::test_a_changed_file_is_refused_and_ends_a_run_with_what_is_proved
     test_cluster.py::test_a_running_cluster_is_joined_and_left

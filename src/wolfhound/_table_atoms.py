@@ -6,20 +6,15 @@ Private: import the names from `wolfhound.encoding`, which makes them.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from decimal import Decimal
-from typing import Any, final
+from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wolfhound._arrow import unwrap
-from wolfhound._coding import EncodedColumn, Expansion
-from wolfhound._columns import ColumnSource
-from wolfhound._csv import CsvTable, number
+from wolfhound._arrow import Kind, Table, find_kind, read_cells, unwrap
 from wolfhound._exact import join_numbers
 from wolfhound._files import lock, valid_ids
 from wolfhound.core import Atoms, Ids, Matrix
@@ -104,7 +99,7 @@ class TableReport:
         return cls(rows=rows, dropped=dropped, counted=counted, swamping=swamping, **pairs)
 
 
-def list_some(parts: Iterator[str]) -> str:
+def list_some(parts: Iterable[str]) -> str:
     every = list(parts)
     more = f", ... ({len(every)} in all)" if len(every) > _SHOWN else ""
     return ", ".join(every[:_SHOWN]) + more
@@ -113,23 +108,30 @@ def list_some(parts: Iterator[str]) -> str:
 # ---------------------------------------------------------------- rows, coded
 
 
+class EncodedColumn(NamedTuple):
+    """A column that counts: its levels, sorted, if it is of texts, and the columns that it becomes."""
+
+    name: str
+    levels: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+class RowCoding(Protocol):
+    """Rows as stored to rows as they count."""
+
+    dim: int
+
+    def __call__(self, rows: Matrix) -> Matrix:
+        """(r, dim) coded rows."""
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedAtoms:
-    """Rows that are kept of what a pass stored, coded each time they are read.
-
-    Parameters
-    ----------
-    stored
-        All rows.
-    expand
-        Rows as stored to rows as they count.
-    ids : (r,) int64, optional
-        Rows that are kept, ascending; None: all.
-    """
+    """The rows `ids` of what a pass stored, None for all, coded each time they are read."""
 
     stored: Atoms
-    expand: Expansion
+    expand: RowCoding
     ids: Ids | None
 
     @property
@@ -174,7 +176,7 @@ class TableAtoms:
         The columns that count.
     report : TableReport
         What became of the table.
-    source : ColumnSource
+    source : Table
         The table.
     ids : (r,) int64, optional
         Rows that are kept; None: all.
@@ -183,7 +185,7 @@ class TableAtoms:
     atoms: Atoms
     columns: tuple[EncodedColumn, ...]
     report: TableReport
-    source: ColumnSource
+    source: Table
     ids: Ids | None = None
 
     @property
@@ -315,54 +317,25 @@ def join_labels(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.array([str(labels) for labels in zip(*(part.tolist() for part in parts), strict=True)])
 
 
-def read_column(source: ColumnSource, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def read_column(source: Table, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """(rows,) values of a column of labels, and where there are none: what stands there means nothing."""
-    read = source.keep_texts([name]) if isinstance(source, CsvTable) else source
-    found, gone, truths = [], [], False
-    for batch in read.batches([name]):
-        cells = batch[name]
-        texts = np.array(cells.levels or ("",), np.str_)
+    found, gone, kind = [], [], Kind.TEXT
+    for column in source.label_arrays(name):
+        kind = find_kind(column.type)
+        cells = read_cells(column, kind, name)
+        texts = np.array([cells.name_level(i) for i in range(len(cells.levels))] or [""], np.str_)
         found.append(texts[cells.values] if len(cells.levels) else cells.values)
         gone.append(cells.missing)
-        truths = cells.truths
-    labels = join_numbers(found, name)
-    missing = np.concatenate(gone)
+    labels, missing = join_numbers(found, name), np.concatenate(gone)
     require(labels.ndim == 1, "by", "columns of numbers or texts", f"vectors in {name}")
-    if isinstance(source, CsvTable) and name in source.numbers:
-        labels = _make_numbers(labels, missing)
     if labels.dtype.kind == "f":  # a whole number beside missing ones, or in text, is still one
         there = labels[~missing]
         whole = bool((np.isfinite(there) & (there == np.floor(there)) & (np.abs(there) < 2.0**53)).all())
         return np.where(missing, 0.0, labels).astype(np.int64) if whole else labels, missing
-    return labels == "True" if truths else labels, missing
+    return labels == "True" if kind is Kind.TRUTH else labels, missing
 
 
-def _make_numbers(labels: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return texts as numbers, unless one is none or two that differ would become one."""
-    distinct, places = np.unique(labels[~missing], return_inverse=True)
-    values = _parse_exactly(distinct.tolist())
-    if values is None:
-        return labels
-    out = np.zeros(len(labels), values.dtype)
-    out[~missing] = values[places.reshape(-1)]
-    return out
-
-
-def _parse_exactly(texts: Sequence[str]) -> NDArray[Any] | None:
-    """Numbers of distinct texts: float64 if that keeps them apart, else int64; None if neither does.
-
-    Examples
-    --------
-    >>> _parse_exactly(["0.5", "2"]), _parse_exactly(["9007199254740993"]), _parse_exactly(["1", "K"])
-    (array([0.5, 2. ]), array([9007199254740993]), None)
-    """
-    floats = [value for text in texts if (value := number(text)) is not None]
-    if len(floats) < len(texts):
-        return None
-    if max(map(abs, floats), default=0.0) >= 2.0**53:
-        with contextlib.suppress(ValueError, OverflowError):
-            return np.array([int(text) for text in texts], np.int64)
-    with contextlib.suppress(ArithmeticError):
-        if len({Decimal(text) for text in texts}) == len(set(floats)):
-            return np.array(floats, np.float64)
-    return None
+def read_texts(source: Table, name: str, missing: str) -> list[str]:
+    """Return a column of texts of all rows as they stand, with this text where there is none."""
+    cells = (cell for column in source.text_arrays(name) for cell in column.to_pylist())
+    return [missing if cell is None else str(cell) for cell in cells]

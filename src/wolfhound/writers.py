@@ -1,26 +1,28 @@
-"""One writer of tables: columns of equal length to .csv, .json, .npy or .parquet, all or nothing."""
+"""One writer of tables: columns of equal length to .csv, .json, .npy or files of Arrow, all or nothing."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import csv
+import functools
 import io
 import json
 import math
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._parquet import import_arrow
+from wolfhound._arrow import ARROW, Kind, find_kind, import_arrow
+from wolfhound.atomic import write_atomically
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Vector
 from wolfhound.progress import report_rows
-from wolfhound.store import write_atomically
-from wolfhound.tables import ROW, Table
+from wolfhound.tables import ROW, ArrayTable, FileTable
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 """Name -> (n,) values or (n, d) vectors."""
@@ -29,14 +31,6 @@ Columns: TypeAlias = Mapping[str, NDArray[Any]]
 def write_table(path: Path, columns: Columns) -> None:
     """Write columns of equal length; the ending of the path chooses the format."""
     write_file(path, _FORMATS[path.suffix.lower()](columns))
-
-
-def write_columns(path: Path, columns: Any) -> None:
-    """Write columns as `Table.rows` gives them: a mapping, or a table of pyarrow, whose types stay."""
-    if isinstance(columns, dict):
-        write_table(path, columns)
-    else:
-        write_file(path, _parquet_bytes(columns))
 
 
 def write_atoms(path: Path, atoms: Atoms) -> None:
@@ -52,8 +46,8 @@ def write_atoms(path: Path, atoms: Atoms) -> None:
     write_atomically(os.path.realpath(path), write)
 
 
-def write_rows(path: Path, table: Table, ids: Ids, weights: Vector) -> None:
-    """Write every column of these rows, then their ids and weights.
+def write_rows(path: Path, table: FileTable, ids: Ids, weights: Vector) -> None:
+    """Write every column of these rows, in order, then their ids and weights; types stay where they can.
 
     Parameters
     ----------
@@ -62,18 +56,21 @@ def write_rows(path: Path, table: Table, ids: Ids, weights: Vector) -> None:
     table
         Where the rows are.
     ids, weights : (m,)
-        The rows, in order.
+        The rows.
     """
-    ending = path.suffix.lower()
-    taken = table.names or (ROW,)
-    columns = table.rows(ids, ending)
+    ending, taken = path.suffix.lower(), table.names or (ROW,)
     added = {find_free("id", taken): ids, find_free("weight", taken): weights}
-    if isinstance(columns, dict):
-        write_columns(path, {**columns, **added})
+    if isinstance(table, ArrayTable):
+        write_table(path, {**table.rows(ids), **added})
         return
-    for name, values in added.items():  # a table of pyarrow
-        columns = columns.append_column(name, [values])
-    write_columns(path, columns)
+    rows = table.rows(ids, as_text=ending == ".csv")
+    if ending in ARROW:
+        for name, values in added.items():
+            rows = rows.append_column(name, [values])
+        write_file(path, _arrow_bytes(rows, ending))
+        return
+    columns = {name: _simplify(rows[name], ending) for name in rows.column_names}
+    write_table(path, {**columns, **added})
 
 
 def find_free(name: str, taken: Collection[str], prefix: str = "herd_") -> str:
@@ -173,23 +170,57 @@ def npz_bytes(arrays: Columns) -> bytes:
     return buffer.getvalue()
 
 
-def _parquet(columns: Columns) -> bytes:
-    arrow, _ = import_arrow()
+def _arrow(ending: str, columns: Columns) -> bytes:
+    """Columns of vectors become lists of one length."""
+    arrow = import_arrow()
 
     def convert(values: NDArray[Any]) -> Any:
         flat = arrow.array(values.ravel())
         return flat if values.ndim == 1 else arrow.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
-    return _parquet_bytes(arrow.table({name: convert(values) for name, values in columns.items()}))
+    return _arrow_bytes(arrow.table({name: convert(values) for name, values in columns.items()}), ending)
 
 
-def _parquet_bytes(table: Any) -> bytes:
+def _arrow_bytes(table: Any, ending: str) -> bytes:
     buffer = io.BytesIO()
-    import_arrow()[1].write_table(table, buffer)
+    if ending == ".parquet":
+        import_arrow(".parquet").write_table(table, buffer)
+    else:
+        import_arrow(".feather").write_feather(table, buffer)
     return buffer.getvalue()
 
 
-_FORMATS = {".csv": _csv, ".json": _json, ".npy": _npy, ".parquet": _parquet}
+def _simplify(column: Any, ending: str) -> NDArray[Any]:
+    """Numbers, text, or vectors of one length: what every format can hold; None for a null."""
+    arrow = import_arrow()
+    with contextlib.suppress(arrow.ArrowNotImplementedError):
+        column = column.cast(arrow.string()) if arrow.types.is_temporal(column.type) else column
+    values: NDArray[Any] = column.to_numpy()
+    if values.dtype.kind != "O" and not column.null_count:
+        return values
+    if find_kind(column.type) is Kind.VECTOR and not column.null_count:
+        whole = not any(part.flatten().null_count for part in column.chunks)
+        if whole and len({len(each) for each in values}) == 1:
+            return np.stack(list(values))
+    out = np.empty(len(column), object)
+    for i, each in enumerate(column.to_pylist()):
+        plain = isinstance(each, (str, bool, int, float, type(None)))
+        out[i] = each if plain else _as_json(each, ending) if isinstance(each, (list, dict)) else str(each)
+    return out
+
+
+def _as_json(value: Any, ending: str) -> Any:
+    """Return a list or a struct as text of JSON; as it is, in plain types, where JSON is written."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return json.loads(text) if ending == ".json" else text
+
+
+_FORMATS: dict[str, Callable[[Columns], bytes]] = {
+    ".csv": _csv,
+    ".json": _json,
+    ".npy": _npy,
+    **{each: functools.partial(_arrow, each) for each in ARROW},
+}
 
 TABLES = tuple(_FORMATS)
 """Endings of tables that can be written."""

@@ -91,7 +91,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(
     place.parent.mkdir()
     place.touch()
     monkeypatch.setenv("WOLFHOUND_CALIBRATION", str(place.parent / blocked))
-    monkeypatch.setattr(bench, "show_texts", None)  # would be used to measure
+    monkeypatch.setattr(bench, "show_progress", None)  # would be used to measure
     ran = run("bench")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: ")

@@ -264,15 +264,15 @@ def test_the_text_says_what_the_document_says(run: Run, here: Path) -> None:
     assert ran.code == 0
     assert ran.err.startswith(f"{M} of {N} rows by {D} columns (a, b, c): about ")
     lines = ran.out.splitlines()
-    assert lines[0] == f"FINISHED {M} of {N} rows chosen"
-    names = [line.split()[0] for line in lines[1:9]]
-    assert names == "kernel MMD random effective classes passes time rows".split()
-    assert f"{found['mmd']:.4g} ({found['reference']})" in lines[2]
-    assert f"{found['mmd_random']:.4g}, give or take {found['mmd_random_spread']:.2g}" in lines[3]
-    assert f"{found['gain']:.2g} times closer than a random subset" in lines[3]
-    assert "few: 3, many: 9" in lines[5]
-    assert f"({found['scored']:,} atoms scored)" in lines[6]
-    assert lines[9] == "Written to core.csv"
+    assert lines[0].startswith("HerdResult(FINISHED: ")
+    assert [line.split()[0] for line in lines[1:8]] == "atoms mmd labels by on cost in".split()
+    assert f"{M} of {N}, effective {found['ess']:,.6g}: {found['rows'][0]['id']}, " in lines[1]
+    assert f"MMD {found['mmd']:.3g}, {found['gain']:.3g} times closer than random" in lines[2]
+    assert f"({found['mmd_random']:.3g} +- {found['mmd_random_spread']:.1g})" in lines[2]
+    assert "few: 3, many: 9" in lines[3]
+    assert lines[5].endswith(found["reference"]) and lines[7].endswith(found["kernel"])
+    assert f"{found['scored']:,} atoms scored" in lines[6]
+    assert lines[8] == "Written to core.csv"
 
 
 def test_a_choice_that_is_no_better_says_so(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,9 +281,9 @@ def test_a_choice_that_is_no_better_says_so(run: Run, here: Path, monkeypatch: p
     assert closer > 1.0
     fields = {name: getattr(result, name) for name in HerdResult.__slots__}
     monkeypatch.setattr(library, "herd", lambda *_, **__: HerdResult(**fields | farther))
-    assert "2 times farther than a random subset" in run("herd", "rows.npy", "-m", M).out
+    assert "2 times farther than random" in run("herd", "rows.npy", "-m", M).out
     monkeypatch.setattr(library, "herd", lambda *_, **__: HerdResult(**fields | {"mmd": 0.0}))
-    assert "not compared" in run("herd", "rows.npy", "-m", M).out
+    assert "MMD 0, random " in run("herd", "rows.npy", "-m", M).out
     assert document(run("herd", "rows.npy", "-m", M, "--json").out)["gain"] is None
 
 
@@ -330,7 +330,7 @@ def interrupt() -> bool:
 
 def test_progress_shows_passes_then_rows(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # `run` sets the interval to infinity first; here every report is shown.
-    monkeypatch.setattr("wolfhound.cli._progress._LINE_INTERVAL", 0.0)
+    monkeypatch.setattr("wolfhound.display._LINE_INTERVAL", 0.0)
     lines = run("herd", "rows.npy", "-m", M, "--swap").err.splitlines()
     assert any(" over all rows, " in line for line in lines)
     assert any(line.startswith(f"{M} of {M} rows, ") for line in lines)
@@ -338,7 +338,7 @@ def test_progress_shows_passes_then_rows(run: Run, here: Path, monkeypatch: pyte
 
 
 def test_json_is_all_that_is_printed(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wolfhound.cli._progress._LINE_INTERVAL", 0.0)
+    monkeypatch.setattr("wolfhound.display._LINE_INTERVAL", 0.0)
     ran = run("herd", "rows.parquet", "-m", M, "-o", "core.csv", "--json")
     assert ran.err == ""
     assert document(ran.out)["expected"]["bytes"] > 0
@@ -417,7 +417,7 @@ def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
         (["rows.npy", "-m", "5", "--start", "narrow.csv"], "`--start` must be a file with a column id."),
         (
             ["rows.npy", "-m", "5", "-o", "core.xlsx"],
-            "`--out` must end in .csv, .json, .npy, .parquet. Got core.xlsx.",
+            "`--out` must end in .csv, .json, .npy, .parquet, .arrow, .feather. Got core.xlsx.",
         ),
         (["rows.npy", "-m", "5", "--plot", "no/run.png"], "`--plot` must be in a folder that exists."),
         (["nan.npy", "-m", "5"], "row 7"),

@@ -111,10 +111,12 @@ def test_the_text_says_what_the_document_says(run: Run, folder: Path) -> None:
     ran = run(*POINT, "--names", "names.txt", "--top", "2")
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
-    assert lines[0] == "GAP_REACHED the proved gap is at most the goal"
-    assert [line.split()[0] for line in lines[1:8]] == "value lower gap steps passes time atoms".split()
+    assert lines[0] == "Result(GAP_REACHED: the proved gap is at most the goal)"
+    assert [line.split()[0] for line in lines[1:7]] == "value lower gap cost support of".split()
     assert lines[1].split()[1] == f"{found['value']:.9g}"
-    assert [line.split()[0] for line in lines[9:11]] == [atom["name"] for atom in found["atoms"][:2]]
+    assert lines[3].split()[1:] == [f"{found['gap']:.3g}", "(goal", f"{found['goal']:.3g})"]
+    assert f"{found['scored']:,} atoms scored" in lines[4] and f"{found['steps']:,} steps" in lines[4]
+    assert [line.split()[0] for line in lines[8:10]] == [atom["name"] for atom in found["atoms"][:2]]
 
 
 def test_out_save_and_plot(run: Run, folder: Path, rows: np.ndarray[Any, np.dtype[np.float64]]) -> None:
@@ -171,7 +173,7 @@ def test_missing_options_are_asked_for(run: Run, folder: Path, name: str, option
         (["--exclude", "1,x"], "`--exclude` must be ids with commas between. Got x."),
         (["--exclude", "99"], "`--exclude` must be ids in [0, 60). Got 99 .. 99."),
         (["--exclude", "1,1"], "`--exclude` must be distinct ids."),
-        (["--out", "w.txt"], "`--out` must end in .csv, .json, .npy, .parquet. Got w.txt."),
+        (["--out", "w.txt"], "`--out` must end in .csv, .json, .npy, .parquet, .arrow, .feather. Got w.txt."),
         (["--plot", "no/w.png"], "`--plot` must be in a folder that exists. Got no/w.png."),
         (["--max-steps=-1"], "`--max-steps` must be a number >= 0."),
         (["--names", "missing.txt"], "missing.txt"),
@@ -228,7 +230,7 @@ def test_another_run_is_refused_by_its_checkpoint(run: Run, folder: Path) -> Non
     ran = run(*POINT, "--checkpoint", "kept", "--seed", "1")
     assert ran.code == 2
     assert "error: `--checkpoint` must be new, or hold a run of the same atoms, " in ran.err
-    assert "Got another seed in kept." in ran.err
+    assert "Got another seed in kept.safetensors." in ran.err
 
 
 def test_a_checkpoint_elsewhere_is_refused_before_any_work(run: Run, folder: Path) -> None:
@@ -236,7 +238,7 @@ def test_a_checkpoint_elsewhere_is_refused_before_any_work(run: Run, folder: Pat
     (folder / "notes" / "todo.txt").write_text("mine")
     ran = run(*POINT, "--checkpoint", "notes")
     assert ran.code == 2
-    assert "`--checkpoint` must be a new or empty folder, or one that holds a checkpoint." in ran.err
+    assert "`--checkpoint` must be a new file, or one that holds a checkpoint." in ran.err
     assert [path.name for path in (folder / "notes").iterdir()] == ["todo.txt"]
 
 

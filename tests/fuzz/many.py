@@ -1,4 +1,4 @@
-"""Many hostile targets in one call of `minimize_many`, each judged exactly, with the same truths as `problems`."""
+"""Many hostile targets in one call of `minimize_many`, each judged exactly, by the truths of `problems`."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -23,9 +23,6 @@ ROUNDS = 6
 
 TARGETS = 8
 """Most targets of a call."""
-
-ALONE = 6
-"""Problems that are solved alone, of each kind."""
 
 
 DEPENDENT = 1e-9

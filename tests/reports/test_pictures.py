@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 
 import wolfhound as wh
 from tests.reports.cases import CASES, HOSTILE, make
-from wolfhound.herding.picture import draw_herd, group_labels, project_rows
+from wolfhound import plot
+from wolfhound.herding.picture import group_labels, project_rows
 from wolfhound.many.picture import draw_errors
-from wolfhound.policy.feed.picture import Learning, draw_learning
 
-WITHOUT = ("ExactDesign", "Ellipsoid", "several")
+WITHOUT = ("Ellipsoid", "several")
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in WITHOUT])
@@ -43,12 +43,6 @@ def test_labels_are_drawn_as_they_stand(tmp_path: Path) -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["rows (a sample)", r"\$x_{\$", "\u200b_y"]
 
 
-def test_levels_are_drawn_as_they_stand() -> None:
-    curve = Learning(np.array([0.0, 100.0]), np.array([[1.0, 3.0], [2.0, 4.0]]))
-    figure = draw_learning({"_a": curve}, levels={"_b": 0.5}, title="$x_{$")
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["\u200b_a", "\u200b_b"]
-
-
 def test_a_far_row_does_not_choose_the_axes() -> None:
     rows = np.random.default_rng(0).standard_normal((500, 3)) * [10.0, 1.0, 0.1]
     rows[0] = [0.0, 0.0, 1e9]
@@ -66,12 +60,12 @@ def test_many_labels_share_the_last_colour() -> None:
 def test_a_map_says_what_it_leaves_out() -> None:
     distance = np.ones(100) + 0.01 * np.arange(100)
     distance[3], distance[4] = np.nan, 1e6
-    axes = draw_errors(distance, (10, 10)).axes[0]
+    axes = plot.make_figure(4.0, 4.0, "").subplots()
+    draw_errors(axes, distance, (10, 10))
     assert axes.get_title(loc="right") == "1 of 100 were not solved, 1 beyond the colours"
     assert axes.images[0].get_clim()[1] < 3.0
 
 
 def test_nothing_to_draw_is_refused() -> None:
-    none = np.empty(0)
     with pytest.raises(ValueError, match="nothing to draw"):
-        draw_herd(sizes=none, mmd=none, random=none)
+        make("Ellipsoid").plot()

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 from wolfhound import readers
 from wolfhound._files import FileRows, open_rows
 from wolfhound._npy import check_exists
-from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
-from wolfhound.many.result import CODES, STATUSES, ManyResult
-
-if TYPE_CHECKING:
-    from wolfhound.many.run import ManyState
-
-NAMES = np.array([status.name for status in STATUSES])
+from wolfhound.many.result import CODES, ManyResult
 
 
 def read_points(file: str) -> NDArray[Any] | FileRows:
@@ -31,19 +25,9 @@ def read_points(file: str) -> NDArray[Any] | FileRows:
     return readers.read_matrix(file)
 
 
-def _read(meter: Meter) -> Reading:
-    state = meter.state
-    if state is None or state.done == state.before:
-        return Reading(0.0, "starting")
-    speed = (state.done - state.before) / max(state.seconds, 1e-9)
-    left = (state.total - state.done) / speed
-    text = f"{state.done:,} of {state.total:,} targets, {speed:,.0f} per second, about {left:.0f} s left"
-    return Reading(state.done / state.total, text)
-
-
 @contextlib.contextmanager
-def watch_run(**names: str) -> Iterator[Callable[[ManyState], None]]:
-    """Show how far a run is, and give its callback; mistakes name the options of the command.
+def name_mistakes(**names: str) -> Iterator[None]:
+    """Let mistakes name the options of the command.
 
     Parameters
     ----------
@@ -51,8 +35,7 @@ def watch_run(**names: str) -> Iterator[Callable[[ManyState], None]]:
         What the user calls arguments of `minimize_many`.
     """
     try:
-        with Meter(_read).job() as callback:
-            yield callback
+        yield
     except (ValueError, TypeError) as error:
         raise type(error)(_rename(str(error), names)) from None
     except OSError as error:
@@ -67,21 +50,6 @@ def _rename(text: str, names: Mapping[str, str]) -> str:
     return text
 
 
-def list_targets(result: ManyResult, places: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Columns with one row per target: where it is, then what is known of it."""
-    return {
-        **places,
-        "value": result.value,
-        "lower": result.lower,
-        "gap": result.gap,
-        "goal": result.goal,
-        "distance": result.distance,
-        "support": result.support,
-        "passes": result.passes,
-        "status": NAMES[result.codes],
-    }
-
-
 def list_mixtures(
     result: ManyResult, places: dict[str, NDArray[Any]], names: Sequence[str] | None, weight: str
 ) -> dict[str, NDArray[Any]]:
@@ -91,12 +59,6 @@ def list_mixtures(
     found = {name: column[which] for name, column in places.items()}
     found |= {"id": result.ids, "name": labels[result.ids if names is not None else 0 * result.ids]}
     return found | {weight: result.weights}
-
-
-def count_statuses(result: ManyResult) -> dict[str, int]:
-    """How many targets ended how."""
-    counts = np.bincount(result.codes, minlength=len(STATUSES)).tolist()
-    return {name: n for name, n in zip(NAMES.tolist(), counts, strict=True) if n}
 
 
 def exit_code(result: ManyResult) -> int:

@@ -15,7 +15,7 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
 from wolfhound.cli._options import option
-from wolfhound.cli._progress import show_texts
+from wolfhound.display import Reading, show_progress
 from wolfhound.machine import default_path
 from wolfhound.text import seconds_text
 
@@ -48,7 +48,12 @@ def bench(
     if path is not None:  # what could not be written is refused before any work is done
         path.parent.mkdir(parents=True, exist_ok=True)
         places.check_file(path, "WOLFHOUND_CALIBRATION", (path.suffix.lower(),))
-    with show_texts() as say:
+    with show_progress(True, lambda job: job.state or Reading(0.0, "starting")) as hear:
+
+        def say(share: float, text: str) -> None:
+            if hear is not None:
+                hear(Reading(share, text))
+
         report = measure(n=N, d=D, rounds=ROUNDS, say=say)
     # Speeds of wrong answers are worth nothing.
     saved = report.calibration.save(path) if path is not None and report.right else None

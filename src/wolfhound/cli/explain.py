@@ -22,12 +22,11 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._explain_many import explain_many
 from wolfhound.cli._options import option
-from wolfhound.cli._places import check_folder
-from wolfhound.cli._progress import GapMeter
+from wolfhound.cli._places import check_run
 from wolfhound.cli.solve import weigh_oracles
 from wolfhound.core import Status, Vector
-from wolfhound.many.result import RUN
 from wolfhound.result import Result
+from wolfhound.text import passes_text, seconds_text
 from wolfhound.validate import number, require
 from wolfhound.writers import TABLES, Columns, write_table
 
@@ -106,7 +105,7 @@ def explain(
     """
     outputs = output.Outputs(out, None, picture, page).check()
     output.check_path(summary, "--summary", TABLES)
-    check_folder(save, "--save", "a run of many targets", [RUN])
+    check_run(save, "--save")
     if (targets is None) == (not target):
         raise ValueError("`--target` or `--targets` must be given, and not both.")
     rows = opt.read_table(atoms, names, missing=missing, numeric_only=numeric_only)
@@ -138,21 +137,21 @@ def explain(
         lambda: weigh_oracles(rows.atoms, *(each.result for each in done)),
         title=f"{told}, explained",
     )
-    ended = _summary(done, len(wanted))
-    output.show(
-        as_json,
-        lambda: {"table": rows.describe(), "targets": list(map(_document, done))},
-        lambda: _print(console, [] if live else done, top, ended),
-    )
+    if as_json:
+        output.print_json({"table": rows.describe(), "targets": list(map(_document, done))})
+    else:
+        for explanation in [] if live else done:
+            print_explanation(console, explanation, top)
+        console.print(_summary(done, len(wanted)))
     # A run that is cut short leaves targets out; its own status already says so.
     raise Exit(output.exit_code(*(explanation.result for explanation in done)))
 
 
-def _check_checkpoint(folder: Path | None, targets: int) -> str:
-    """As for solve, of one target: a folder keeps one run."""
-    one = folder is None or targets == 1
+def _check_checkpoint(path: Path | None, targets: int) -> str:
+    """As for solve, of one target: a file keeps one run."""
+    one = path is None or targets == 1
     require(one, "--checkpoint", "given with one target", f"{targets} targets")
-    return output.check_checkpoint(folder)
+    return output.check_checkpoint(path)
 
 
 def find_atom(text: str, names: Sequence[str] | None, n: int) -> int:
@@ -191,48 +190,36 @@ def _explain_all(
     # One oracle for all: what it learns of the atoms in a first pass is kept.
     oracle, names = wh.Scan(rows.atoms), rows.kept_names
     end = time.monotonic() + max_seconds
-    meter = GapMeter(rows.atoms.shape[0], rtol=rtol, jobs=len(targets), intent=resumed)
+    if resumed:
+        output.notify(resumed)
     for target in targets:
-        with meter.job() as callback:
-            result = wh.minimize(
-                wh.SquaredDistance(target.point),
-                oracle,
-                rtol=rtol,
-                max_seconds=max(end - time.monotonic(), 0.0),
-                exclude=None if target.atom is None else [target.atom],
-                names=names,
-                callback=callback,
-                checkpoint=checkpoint,
-                seed=seed,
-            )
+        result = wh.minimize(
+            wh.SquaredDistance(target.point),
+            oracle,
+            rtol=rtol,
+            max_seconds=max(end - time.monotonic(), 0.0),
+            exclude=None if target.atom is None else [target.atom],
+            names=names,
+            checkpoint=checkpoint,
+            progress=True,
+            seed=seed,
+        )
         yield Explanation(target.name, rows.name_rows(result), target.id)
         if result.status in (Status.INTERRUPTED, Status.MAX_SECONDS, Status.LOST):
             return
 
 
-def _print(console: Console, rest: Sequence[Explanation], top: int, ended: str) -> None:
-    """Print what has not been printed yet, and how it ended."""
-    for explanation in rest:
-        print_explanation(console, explanation, top)
-    console.print(ended)
-
-
 def print_explanation(console: Console, explanation: Explanation, top: int) -> None:
     """Print a target, its distance, its atoms and the proof."""
     result = explanation.result
-    console.print(f"[bold]{output.plain(explanation.target)}[/]")
-    output.print_atoms(console, result, top)
-    console.print(
-        f"[dim]distance {explanation.distance:.6g}, proved gap {result.gap:.2g}, {result.support} atoms,"
-        f" {output.passes_text(result.passes)}, {output.seconds_text(result.seconds)}[/]"
-    )
-    if not result.success:
-        console.print(f"[yellow]{result.status.value}[/]")
-    console.print()
+    why = "" if result.success else result.status.value
+    told = f"{explanation.distance:.6g}, proved gap {result.gap:.2g}, {result.support} atoms"
+    cost = f"{passes_text(result.passes)}, {seconds_text(result.seconds)}"
+    output.print_mixture(console, explanation.target, result.summary().tables[0], top, f"{told}, {cost}", why)
 
 
 def _document(explanation: Explanation) -> dict[str, object]:
-    document = output.document(explanation.result)
+    document = explanation.result.summary().document()
     return {"target": explanation.target, "distance": explanation.distance, **document}
 
 
@@ -240,8 +227,8 @@ def _summary(done: Sequence[Explanation], wanted: int) -> str:
     results = [explanation.result for explanation in done]
     proved = sum(result.success for result in results)
     support = np.mean([result.support for result in results])
-    seconds = output.seconds_text(sum(result.seconds for result in results))
-    passes = output.passes_text(sum(result.passes for result in results))
+    seconds = seconds_text(sum(result.seconds for result in results))
+    passes = passes_text(sum(result.passes for result in results))
     return (
         f"[bold]{proved} of {wanted} targets proved[/] to the wanted gap,"
         f" {support:.3g} atoms each on average, {passes}, {seconds}"

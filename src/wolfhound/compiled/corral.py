@@ -40,6 +40,8 @@ BLOCK = 64
 PANEL = 64
 """Rows of the factor that are applied to a block at once."""
 
+_NONE: Ints = np.empty(0, np.int64)
+
 
 def forward_rows(factor: Vector, k: int, rows: Vector) -> None:
     """Replace each row r of (B, k) `rows` by L^-1 r, in panels that fit a cache."""
@@ -121,6 +123,11 @@ class Corral:
         free = self._lines[WEIGHT, : self.size]
         return np.concatenate([free, self.caps(self._capped)]) if len(self._capped) else free
 
+    @property
+    def capped(self) -> Ints:
+        """Labels of the atoms at their cap."""
+        return self._capped
+
     def caps(self, labels: Ints) -> Vector:
         """(r,) caps of some labels."""
         return self.cap[labels] if isinstance(self.cap, np.ndarray) else np.full(len(labels), self.cap)
@@ -155,7 +162,9 @@ class Corral:
         k, kept = self.size, np.empty(len(labels), np.int64)
         rows = cross[:, :k] + self.alpha
         forward_rows(self._factor, k, rows)
-        terms = np.stack([self._pulled(cross, linear), self.caps(labels), linear])
+        terms = np.empty((3, len(labels)))
+        terms[0], terms[2] = self._pulled(cross, linear), linear
+        terms[1] = self.cap[labels] if isinstance(self.cap, np.ndarray) else self.cap
         state = self._factor, self._lines, self._labels, self._sizes, self._numbers
         count = kernels.absorb(
             *state, rows, np.ascontiguousarray(gram), terms, np.ascontiguousarray(labels), kept
@@ -258,6 +267,8 @@ class Corral:
 
     def _note_gone(self) -> Ints:
         """Labels that lost all weight since it was asked last; others that left are at their cap."""
+        if not self._sizes[GONE]:
+            return _NONE
         gone: Ints = self._gone[:, : self._sizes[GONE]].copy()
         labels, capped = gone[0], gone[1]
         self._sizes[GONE] = 0
@@ -317,8 +328,7 @@ def corrections(corral: Corral, model: Model) -> Iterator[int]:
     a block moves no weight, single atoms are tried.
     """
     count, single, idle, best = 0, False, 0, np.inf
-    none = np.empty(0, np.int64)
-    model.swap(none, corral.descend()[0])
+    model.swap(_NONE, corral.descend()[0])
     while True:
         value, candidates = model.price(corral)
         yield count
@@ -329,20 +339,20 @@ def corrections(corral: Corral, model: Model) -> Iterator[int]:
         new = candidates[: min(block, corral.room)]
         if len(new) == 0 or idle > PATIENCE:
             return
-        held = corral.labels[corral.size :]
-        back = np.isin(new, held) if len(held) else np.zeros(len(new), bool)
-        new = new[:1] if back[0] else new[~back]
+        back = bool((corral.capped == new[0]).any())
+        if len(corral.capped):
+            new = new[:1] if back else new[~np.isin(new, corral.capped)]
         cross, gram, linear = model.gram(new, corral.labels)
-        joined = none if back[0] else new[corral.append(new, cross, gram, linear)]
+        joined = _NONE if back else new[corral.append(new, cross, gram, linear)]
         if len(joined) == 0 and len(new) > 1:
             single = True
             continue
-        left = none
+        left = _NONE
         if len(joined) == 0:
             swapped = corral.exchange(int(new[0]), cross[0], float(gram[0, 0]), float(linear[0]))
             if swapped is None:
                 return
-            joined, left = none if back[0] else new, swapped
+            joined, left = _NONE if back else new, swapped
         gone, moved = corral.descend()
         model.swap(joined, np.concatenate([left, gone]))
         count = len(new)

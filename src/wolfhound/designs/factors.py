@@ -14,18 +14,16 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._coding import EncodedColumn
-from wolfhound._columns import Kind
 from wolfhound._files import lock, valid_ids
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix
 from wolfhound.encoding import (
-    ColumnSource,
+    EncodedColumn,
     EncodingPlan,
     Missing,
+    Table,
     TableAtoms,
     check_missing,
-    choose_columns,
     encode_source,
     find_table,
 )
@@ -186,9 +184,7 @@ class FactorOptions(NamedTuple):
     numeric_only: bool = False
 
 
-def _read_table(
-    source: ColumnSource, name: str, known: Sequence[Column], options: FactorOptions
-) -> TableAtoms:
+def _read_table(source: Table, name: str, known: Sequence[Column], options: FactorOptions) -> TableAtoms:
     """Rows of factors, numbers first; a text is the place of its level."""
     check_missing(options.missing)
     like = tuple(EncodedColumn(column.name, column.levels, (column.name,)) for column in known)
@@ -200,13 +196,7 @@ def _read_table(
         like=like,
         called=name,
     )
-    if like:
-        return encode_source(source, plan)
-    kinds = source.find_kinds()
-    chosen, _ = choose_columns(kinds, options.columns, plan)
-    in_order = sorted(chosen, key=lambda each: kinds[each] in (Kind.TEXT, Kind.TRUTH))  # stable
-    order = {each: place for place, each in enumerate(in_order)}
-    return encode_source(source, plan, options.columns, order=order)
+    return encode_source(source, plan, None if like else options.columns)
 
 
 def _list_columns(table: TableAtoms) -> tuple[Column, ...]:

@@ -93,7 +93,7 @@ def solve_objective(
     objective: Objective, oracle: Oracle, banned: Ids, options: dict[str, Any]
 ) -> tuple[TargetBatch, Status]:
     """Minimise one objective as `minimize` does, which is asked; the answer, and how it ended."""
-    found = minimize(objective, oracle, exclude=banned, **options)
+    found = minimize(objective, oracle, exclude=banned, progress=False, **options)
     order = np.lexsort((found.ids, -found.weights))
     order = order[found.weights[order] > 0.0]
     batch = TargetBatch(

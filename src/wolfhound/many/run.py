@@ -14,6 +14,7 @@ import numpy as np
 
 from wolfhound.atoms import Fingerprint
 from wolfhound.core import Objective, Oracle, Status
+from wolfhound.display import Job, Reading, show_progress
 from wolfhound.many.batch import (
     Goals,
     TargetBatch,
@@ -27,6 +28,7 @@ from wolfhound.many.given import Excluded, Targets
 from wolfhound.many.objectives import solve_objective
 from wolfhound.many.result import CODES
 from wolfhound.many.stream import Stream, digest, open_stream
+from wolfhound.stopwatch import time_solving
 from wolfhound.threads import map_ordered
 
 GROUPED = 16384
@@ -47,7 +49,7 @@ class ManyState:
     proved : int
         Those whose gap is at most the goal.
     seconds : float
-        Since the start.
+        Since the start, without that in which kernels were compiled or loaded.
     before : int
         Targets that an earlier run had finished.
     """
@@ -57,6 +59,17 @@ class ManyState:
     proved: int
     seconds: float
     before: int = 0
+
+
+def read_done(job: Job) -> Reading:
+    """Say how far a run is; see `show_progress`."""
+    state: ManyState | None = job.state
+    if state is None or state.done == state.before:
+        return Reading(0.0, f"starting, {job.seconds:.0f} s")
+    speed = (state.done - state.before) / max(state.seconds, 1e-9)
+    left = (state.total - state.done) / speed
+    text = f"{state.done:,} of {state.total:,} targets, {speed:,.0f} per second, about {left:.0f} s left"
+    return Reading(state.done / state.total, text)
 
 
 @dataclass(slots=True)
@@ -198,7 +211,7 @@ class _Log:
 
     def look(self) -> Status | None:
         """Tell the callback how far the run is; return why to stop, if so."""
-        total, seconds = len(self.job.targets.rows), time.perf_counter() - self.began
+        total, seconds = len(self.job.targets.rows), time_solving(self.began)
         state = ManyState(
             done=self.done, total=total, proved=self.proved, seconds=seconds, before=self.before
         )
@@ -219,22 +232,26 @@ class _Log:
 
 
 def run(
-    job: ManyJob, clock: Clock, callback: Callable[[ManyState], bool | None] | None
+    job: ManyJob,
+    clock: Clock,
+    callback: Callable[[ManyState], bool | None] | None,
+    progress: bool | None = None,
 ) -> Iterator[TargetBatch]:
     """Solve the chunks in order; give all groups, those that there is no time for unsolved."""
     starts = range(0, len(job.targets.rows), job.group)
-    log = _Log(job, clock, callback)
-    for start in starts:
-        log.read(start)
-    spans = [span for start in starts if start not in log.written for span in job.spans(start)]
     status = Status.INTERRUPTED
-    with contextlib.suppress(KeyboardInterrupt), _stop(_solve_all(job, spans), clock) as solved:
-        for span, batch in zip(spans, solved, strict=False):
-            log.add(span, batch)
-            ended = log.look()
-            if ended is not None:
-                status = ended
-                break
+    with show_progress(progress, read_done, callback) as hear:
+        log = _Log(job, clock, hear)
+        for start in starts:
+            log.read(start)
+        spans = [span for start in starts if start not in log.written for span in job.spans(start)]
+        with contextlib.suppress(KeyboardInterrupt), _stop(_solve_all(job, spans), clock) as solved:
+            for span, batch in zip(spans, solved, strict=False):
+                log.add(span, batch)
+                ended = log.look()
+                if ended is not None:
+                    status = ended
+                    break
     return log.batches(starts, status)
 
 
@@ -274,7 +291,7 @@ def run_objectives(
             batch, ended = solve_objective(objective, oracle, excluded.read(i, i + 1)[1], options | left)
             parts.append(batch)
             proved += ended is Status.GAP_REACHED
-            state = ManyState(done=i + 1, total=total, proved=proved, seconds=time.perf_counter() - began)
+            state = ManyState(done=i + 1, total=total, proved=proved, seconds=time_solving(began))
             stopped = callback is not None and callback(state)
             if ended is Status.INTERRUPTED or stopped or clock.over():
                 status = ended if ended is Status.INTERRUPTED else Status.MAX_SECONDS

@@ -14,15 +14,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.atoms import ArrayAtoms, as_atoms
 from wolfhound.core import Atoms, AtomsLike, Ints, Matrix, Vector
+from wolfhound.display import read_rows, show_progress
 from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.machine import Speed
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._kmeans import kmeans, kmeans_products, nearest
-from wolfhound.oracles._order_kernels import Promises
+from wolfhound.oracles._probe_kernels import Promises
 from wolfhound.oracles._scale import FAR, sample_rows, scale_rows, unit_of
 from wolfhound.oracles.buckets import Buckets, BucketTable, ProbingIndex, default_budget, fill_buckets
 from wolfhound.oracles.growth import Ancestry, delete_rows, follow_budget, insert_rows, wants_rebuild
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
+from wolfhound.oracles.int8._encode_kernels import empty_coded
 from wolfhound.oracles.int8._one_kernels import bound_queries
 from wolfhound.oracles.int8.codes import Codes
 from wolfhound.oracles.int8.encoding import encode_atoms
@@ -69,9 +71,9 @@ class Clusters:
 
     def promises(self, queries: Vector, sizes: Vector) -> Promises:
         """Score of the centre, and what its best atom adds to it."""
-        out = np.empty((len(queries), self.buckets), np.float32)
-        bound_queries(queries, sizes, self.codes.bare, out)
-        return Promises.plain(out)
+        out = np.empty((len(queries), len(self.codes.scales)), np.float32)
+        bound_queries(queries, sizes, self.codes.bare, empty_coded(*queries.shape), out)
+        return Promises.plain(np.ascontiguousarray(out[:, : self.buckets]))
 
     @classmethod
     def train(cls, rows: Matrix, clusters: int, n: int, *, seed: int) -> Clusters:
@@ -89,7 +91,9 @@ class Clusters:
         mean = np.where(sizes > 0, total / np.maximum(sizes, 1), squares.mean(dtype=np.float64))
         expected = np.maximum(sizes * (n / len(rows)), 2.0)
         above = np.sqrt(mean / rows.shape[1] * 2.0 * np.log(expected))
-        codes = encode_atoms(ArrayAtoms(centres), centre=centres.mean(axis=0, dtype=np.float64))
+        # In the precision of the atoms: a second one is compiled too.
+        exact = ArrayAtoms(centres.astype(rows.dtype))
+        codes = encode_atoms(exact, centre=centres.mean(axis=0, dtype=np.float64))
         errors = np.zeros_like(codes.errors)
         errors[:clusters] = np.ldexp(above, -codes.exponent)
         return cls(centres, unit, replace(codes, errors=errors))
@@ -137,6 +141,7 @@ class ClusterIndex(ProbingIndex):
         clusters: int | None = None,
         budget: int | None = None,
         proof: bool = False,
+        progress: bool | None = None,
         seed: int = 0,
     ) -> ClusterIndex:
         """Train k-means on a sample, then assign and encode all atoms.
@@ -153,6 +158,8 @@ class ClusterIndex(ProbingIndex):
         proof
             Whether a query that misses its threshold, or has none, is answered
             by a certified pass over the codes.
+        progress
+            As for `minimize`.
         seed
             Of the sample and of k-means.
         """
@@ -161,9 +168,10 @@ class ClusterIndex(ProbingIndex):
         chosen = _default_clusters(n) if clusters is None else min(n, count(clusters, "clusters", low=1))
         first = default_budget(rows) if budget is None else count(budget, "budget", low=1)
         rng = np.random.default_rng(count(seed, "seed"))
-        sample = sample_rows(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
-        made = Clusters.train(sample, chosen, n, seed=seed)
-        buckets = fill_buckets(rows, made, sample.mean(axis=0, dtype=np.float64))
+        with show_progress(progress, read_rows("building", 2 * n)):
+            sample = sample_rows(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
+            made = Clusters.train(sample, chosen, n, seed=seed)
+            buckets = fill_buckets(rows, made, sample.mean(axis=0, dtype=np.float64))
         origin = Ancestry.begin(buckets, seed)
         return cls(rows, made, buckets, budget=first, proof=flag(proof, "proof"), origin=origin)
 
@@ -227,28 +235,28 @@ class ClusterIndex(ProbingIndex):
         """Memory that the index takes."""
         return self._buckets.nbytes + self._clusters.codes.nbytes + self._clusters.centres.nbytes
 
-    def save(self, folder: saved.Folder) -> None:
-        """Write the index to a folder, whole or not at all; see `load`."""
+    def save(self, path: saved.PathLike) -> None:
+        """Write the index to a file, whole or not at all; see `load`."""
         params = {"budget": self._budget, "proof": self._proof, "unit": self._clusters.unit}
         codes = {"origin": asdict(self._origin)}
         codes |= {"codes": self._buckets.codes.numbers(), "centre_codes": self._clusters.codes.numbers()}
         arrays = self._buckets.arrays("codes") | self._clusters.codes.arrays("centre_codes")
         arrays["centres"] = self._clusters.centres
-        saved.save_index(folder, NAME, arrays, {**params, **codes}, self._atoms)
+        saved.save_index(path, NAME, arrays, {**params, **codes}, self._atoms)
 
     @classmethod
-    def load(cls, folder: saved.Folder, atoms: AtomsLike) -> ClusterIndex:
+    def load(cls, path: saved.PathLike, atoms: AtomsLike) -> ClusterIndex:
         """Read an index that `save` wrote; the atoms must be the same: all are read, and hashed.
 
         With `proof`, one pass proves that the codes are those of the atoms, as for
-        `Int8Scan.load`. Without, a folder that was forged gives bad answers at worst.
+        `Int8Scan.load`. Without, a file that was forged gives bad answers at worst.
 
         Raises
         ------
         StoreError
-            If the folder is damaged, or was made from other atoms.
+            If the file is damaged, or was made from other atoms.
         """
-        rows, stored = saved.open_index(folder, atoms, [NAME])
+        rows, stored = saved.open_index(path, atoms, [NAME])
         params, d = stored.params, rows.shape[1]
         with stored.reading():
             unit = number(params["unit"], "unit", low=0.0, strict=True)

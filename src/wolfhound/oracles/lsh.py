@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Matrix, Vector
+from wolfhound.display import read_rows, show_progress
 from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._planted import check_backed
@@ -90,6 +91,7 @@ class LshIndex(ProbingIndex):
         bucket: float | None = None,
         budget: int | None = None,
         proof: bool = False,
+        progress: bool | None = None,
         seed: int = 0,
     ) -> LshIndex:
         """Draw hashes, put all atoms into buckets and encode them.
@@ -122,6 +124,8 @@ class LshIndex(ProbingIndex):
         proof
             Whether a query that misses its threshold, or has none, is answered
             by a certified pass over the codes.
+        progress
+            As for `minimize`.
         seed
             Of the hashes.
         """
@@ -138,16 +142,17 @@ class LshIndex(ProbingIndex):
         chosen: Family = CrossPolytope() if family is None else family
         kind(chosen, "family", "CrossPolytope() or SimHash()", "directions", "codes", "assign", "spread")
         first = default_budget(rows) if budget is None else count(budget, "budget", low=1)
-        made, promise = draw_tables(
-            rows,
-            chosen,
-            promise,
-            tables=count(tables, "tables", low=1),
-            copies=count(copies, "copies", low=1),
-            axes=axes,
-            bucket=bucket,
-            rng=np.random.default_rng(count(seed, "seed")),
-        )
+        with show_progress(progress, read_rows("building", 2 * rows.shape[0])):
+            made, promise = draw_tables(
+                rows,
+                chosen,
+                promise,
+                tables=count(tables, "tables", low=1),
+                copies=count(copies, "copies", low=1),
+                axes=axes,
+                bucket=bucket,
+                rng=np.random.default_rng(count(seed, "seed")),
+            )
         origin = Ancestry.begin(made.all[0].buckets, seed, axes=axes, bucket=bucket)
         return cls(rows, made, budget=first, promise=promise, proof=flag(proof, "proof"), origin=origin)
 
@@ -298,25 +303,25 @@ class LshIndex(ProbingIndex):
 
     # ------------------------------------------------------------ saving
 
-    def save(self, folder: saved.Folder) -> None:
-        """Write the index to a folder, whole or not at all; see `load`."""
+    def save(self, path: saved.PathLike) -> None:
+        """Write the index to a file, whole or not at all; see `load`."""
         params = {"budget": self._budget, "proof": self._proof, **asdict(self._promise)}
         params |= {"origin": asdict(self._origin), **self._tables.numbers()}
-        saved.save_index(folder, NAME, self._tables.arrays(), params, self._atoms)
+        saved.save_index(path, NAME, self._tables.arrays(), params, self._atoms)
 
     @classmethod
-    def load(cls, folder: saved.Folder, atoms: AtomsLike) -> LshIndex:
+    def load(cls, path: saved.PathLike, atoms: AtomsLike) -> LshIndex:
         """Read an index that `save` wrote; the atoms must be the same: all are read, and hashed.
 
         With `proof`, one pass proves that the codes are those of the atoms, as for
-        `Int8Scan.load`. Without, a folder that was forged gives bad answers at worst.
+        `Int8Scan.load`. Without, a file that was forged gives bad answers at worst.
 
         Raises
         ------
         StoreError
-            If the folder is damaged, or was made from other atoms.
+            If the file is damaged, or was made from other atoms.
         """
-        rows, stored = saved.open_index(folder, atoms, [NAME])
+        rows, stored = saved.open_index(path, atoms, [NAME])
         with stored.reading():
             tables, promise = HashTables.of(stored, rows.shape), Promise.of(stored.params)
             if promise.taus:

@@ -8,21 +8,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from os import PathLike
 from typing import TYPE_CHECKING, cast, final
 
-from wolfhound import plot
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Oracle
 from wolfhound.machine import Calibration, as_calibration
 from wolfhound.markup import HasSummary, Summary
 from wolfhound.oracles.indexes import INDEXES, Make, Workload, in_files
-from wolfhound.planning.options import Option, basis_lines, cheapest, options_grid, options_table, weigh
+from wolfhound.planning.options import (
+    Option,
+    basis_lines,
+    cheapest,
+    list_tiles,
+    options_grid,
+    options_table,
+    picture_totals,
+    weigh,
+)
 from wolfhound.text import about_text, bytes_text, count_text, queries_text
 from wolfhound.validate import count, flag, memory, require, within
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 _WITHOUT = ("scored", "queries")
 
@@ -81,25 +88,15 @@ class Choice(HasSummary):
         title, shape = self._title()
         grid = options_grid(self.options, self.chosen, without=_WITHOUT)
         notes = (self._verdict(), *basis_lines(self.chosen, self.workload.speeds))
-        return Summary(title, (("atoms", shape),), (grid,), notes)
-
-    def plot(self, path: str | PathLike[str] | None = None, *, title: str | None = None) -> Figure:
-        """Draw what every oracle takes in all.
-
-        Parameters
-        ----------
-        path
-            Where to write the picture; its ending chooses the format.
-        title
-            Heading; by default the choice.
-        """
-        figure = plot.draw_totals(
-            {each.title: each.total_seconds for each in self.options},
-            marked=self.chosen.title,
-            faint=[each.title for each in self.options if each.objection],
-            title=self._title()[0] if title is None else title,
+        return Summary(
+            title,
+            (("atoms", shape), *list_tiles(self.chosen)),
+            (grid,),
+            notes,
+            title="The oracle that pays",
+            caption=title,
+            pictures=lambda: picture_totals(self.options, self.chosen),
         )
-        return plot.keep(figure, path)
 
     def _title(self) -> list[str]:
         work = self.workload

@@ -6,10 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import final
 
+from wolfhound import plot
 from wolfhound.machine import Calibration
-from wolfhound.markup import Grid
+from wolfhound.markup import Field, Grid, Picture
 from wolfhound.oracles.indexes import INDEXES, Estimate, IndexKind, Make, Workload
 from wolfhound.text import bytes_text, count_text, ratio_text, seconds_text, table_lines
 from wolfhound.threads import get_threads
@@ -140,7 +142,8 @@ def options_table(options: Sequence[Option], chosen: Option, *, without: Collect
     grid = options_grid(options, chosen, without=without)
     rows = [("  " + grid.headings[0], *grid.headings[1:-1], "")]
     for each, (title, *cells, why) in zip(options, grid.rows, strict=True):
-        rows.append((("* " if each is chosen else "  ") + title, *cells, why and f"  {why}"))
+        mark = "*" if each is chosen else " "
+        rows.append((f"{mark} {title}", *map(str, cells), f"  {why}" if why else ""))
     return table_lines(rows, left=grid.left)
 
 
@@ -175,3 +178,26 @@ def basis_lines(chosen: Option, speeds: Calibration) -> list[str]:
         now = f" (now {threads})" if threads != speeds.threads else ""
         basis = f"Speeds: {speeds.origin.machine}, {speeds.origin.date[:10]}, threads {speeds.threads}{now}."
     return [f"Made by {chosen.recipe}", f"Ratios ~ are typical, not promised. {basis}"]
+
+
+def list_tiles(chosen: Option) -> list[Field]:
+    """The numbers to see first: what the chosen oracle takes."""
+    tiles = {
+        "oracle": chosen.title,
+        "in all": seconds_text(chosen.total_seconds),
+        "per query": seconds_text(chosen.query_seconds),
+        "memory beside the atoms": bytes_text(chosen.nbytes),
+    }
+    return [Field("", tile=tile) for tile in tiles.items()]
+
+
+def picture_totals(options: Sequence[Option], chosen: Option) -> list[Picture]:
+    """What every oracle takes in all, as a picture."""
+    draw = partial(
+        plot.draw_totals,
+        seconds={each.title: each.total_seconds for each in options},
+        marked=chosen.title,
+        faint=[each.title for each in options if each.objection],
+    )
+    said = f"{chosen.title} takes {seconds_text(chosen.total_seconds)} in all, building included."
+    return [Picture("Time in all, by oracle", said, draw)]

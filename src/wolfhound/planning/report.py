@@ -6,16 +6,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from wolfhound import plot, theory
-from wolfhound.markup import HasSummary, Summary
+from wolfhound.markup import Details, HasSummary, Summary
 from wolfhound.oracles.indexes import INDEXES, Workload
 from wolfhound.planning.aims import TauAim
-from wolfhound.planning.options import Option, basis_lines, options_grid, options_table, weigh
+from wolfhound.planning.options import (
+    Option,
+    basis_lines,
+    list_tiles,
+    options_grid,
+    options_table,
+    picture_totals,
+    weigh,
+)
 from wolfhound.planning.sample import Facts
 from wolfhound.planning.sharing import solve_seconds
 from wolfhound.planning.theorems import PROVED, UNPROVED, Copies, Demand, Exponent, Exponents
@@ -116,15 +124,17 @@ class Plan(HasSummary):
         require(name in found, "name", f"one of {', '.join(found)}", name)
         return found[name]
 
-    def plot(self, path: str | Path | None = None) -> Figure:
+    def plot(self, path: str | PathLike[str] | None = None, *, title: str | None = None) -> Figure:
         """Draw candidates against n, and the total time against the ratio.
 
         Parameters
         ----------
         path
             Where to write the picture; its ending chooses the format.
+        title
+            Heading; by default the atoms and the ratio.
         """
-        figure = _draw(self)
+        figure = _draw(self, title)
         return plot.keep(figure, path)
 
     def to_dict(self) -> dict[str, Any]:
@@ -158,7 +168,15 @@ class Plan(HasSummary):
         title, *rest = _title(self)
         grid = options_grid(self.options, self.chosen)
         notes = (*_advice(self), *basis_lines(self.chosen, self.workload.speeds))
-        return Summary(title, tuple(("of", line) for line in rest), (grid,), notes)
+        return Summary(
+            title,
+            (*(("of", line) for line in rest), *list_tiles(self.chosen)),
+            (grid,),
+            notes,
+            title="What a run would cost",
+            pictures=lambda: picture_totals(self.options, self.chosen),
+            details=lambda: Details(notes=tuple(self.theorems())),
+        )
 
     def theorems(self) -> list[str]:
         """What the theorems say, in sentences."""
@@ -336,9 +354,10 @@ def _hashing(plan: Plan) -> Iterator[str]:
 # ---------------------------------------------------------------- as a picture
 
 
-def _draw(plan: Plan) -> Figure:
+def _draw(plan: Plan, title: str | None) -> Figure:
     """Draw candidates against n, and the total time against the ratio."""
     work, levels = plan.workload, [each for each in plan.options if each.proves]
+    heading = f"{work.n:,} x {work.d:,} atoms, c = {plan.ratio:g}, tau = {plan.tau:.2g}"
     sizes = np.geomspace(1e3, max(1e10, 10.0 * work.n), 61).round()
     scored, seconds = {}, {}
     for regime, exponent in plan.exponents.regimes.items():
@@ -361,5 +380,5 @@ def _draw(plan: Plan) -> Figure:
         seconds=seconds,
         levels={each.title: each.total_seconds for each in levels},
         ratio=plan.best_ratio,
-        title=f"{work.n:,} x {work.d:,} atoms, c = {plan.ratio:g}, tau = {plan.tau:.2g}",
+        title=heading if title is None else title,
     )

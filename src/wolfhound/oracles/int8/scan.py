@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Singles, Vector
+from wolfhound.display import read_rows, show_progress
 from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.machine import Speed
 from wolfhound.oracles import _saved as saved
@@ -18,6 +19,7 @@ from wolfhound.oracles._hits import Cost, in_memory, join, patch, settle
 from wolfhound.oracles._one import empty_top, make_hits
 from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one, slacks
 from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
+from wolfhound.oracles.int8._encode_kernels import empty_coded
 from wolfhound.oracles.int8._one_kernels import UNDECIDED, best_by_codes
 from wolfhound.oracles.int8.codes import CHUNK, CodedQueries, Codes, CodeStore, encode_queries
 from wolfhound.oracles.int8.editing import append_codes, remove_codes
@@ -60,16 +62,19 @@ class Int8Scan(CheckedOracle):
         self._scan = Scan(atoms, screen=False)
 
     @classmethod
-    def build(cls, atoms: AtomsLike) -> Int8Scan:
+    def build(cls, atoms: AtomsLike, *, progress: bool | None = None) -> Int8Scan:
         """Encode the atoms in one pass, which also checks that they are finite.
 
         Parameters
         ----------
         atoms
             Atoms, an array or a path.
+        progress
+            As for `minimize`.
         """
         rows = as_atoms(atoms)
-        return cls(rows, encode_atoms(rows))
+        with show_progress(progress, read_rows("building", rows.shape[0])):
+            return cls(rows, encode_atoms(rows))
 
     def append(self, rows: AtomsLike) -> Int8Scan:
         """Return the index of the atoms followed by these rows, whose ids are n, n + 1, ...
@@ -111,24 +116,24 @@ class Int8Scan(CheckedOracle):
         """Answer checked queries; thresholds are ignored."""
         return answer_by_codes(self._atoms, self._codes, self._scan, question)
 
-    def save(self, folder: saved.Folder) -> None:
-        """Write the codes to a folder, whole or not at all; see `load`."""
-        saved.save_index(folder, NAME, self._codes.arrays(), self._codes.numbers(), self._atoms, proved=True)
+    def save(self, path: saved.PathLike) -> None:
+        """Write the codes to a file, whole or not at all; see `load`."""
+        saved.save_index(path, NAME, self._codes.arrays(), self._codes.numbers(), self._atoms, proved=True)
 
     @classmethod
-    def load(cls, folder: saved.Folder, atoms: AtomsLike) -> Int8Scan:
+    def load(cls, path: saved.PathLike, atoms: AtomsLike) -> Int8Scan:
         """Read codes that were saved, by `Int8FileScan` too; prove in one pass that they are of the atoms.
 
-        So bounds rest on the atoms, not on the folder: one that was forged, or made
+        So bounds rest on the atoms, not on the file: one that was forged, or made
         from other atoms, is refused. Atoms that changed by less than their codes tell are
         taken: every answer is scored from the rows as they are now.
 
         Raises
         ------
         StoreError
-            If the folder is damaged, or was made from other atoms.
+            If the file is damaged, or was made from other atoms.
         """
-        rows, stored = saved.open_index(folder, atoms, [NAME, ON_DISK], proved=True)
+        rows, stored = saved.open_index(path, atoms, [NAME, ON_DISK], proved=True)
         with stored.reading():
             codes = Codes.of(stored, stored.params, rows.shape)
         saved.check_codes(stored, codes, rows)
@@ -169,7 +174,8 @@ def _answer_at_once(atoms: Atoms, codes: CodeStore, question: Question) -> Hits 
     slack = slack_of_one(float(question.sizes[0]), rows.shape[1], codes.radius)
     query, sizes, exclude, k = question.queries, question.sizes, question.exclude, question.k
     top = empty_top(rows, k)
-    found = best_by_codes(rows, query, sizes, exclude, codes.bare, room(k), slack, top)
+    asked = empty_coded(1, rows.shape[1])
+    found = best_by_codes(rows, query, sizes, exclude, codes.bare, asked, room(k), slack, top)
     if found == UNDECIDED:
         return None
     report_rows(codes.n)
