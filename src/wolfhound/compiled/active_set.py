@@ -637,7 +637,8 @@ def walk(
         gap = 0.5 * excess if gap >= excess else gap * (1.0 - 0.5 * gap / excess)
         solved = not gap > goal
         if solved or marks[STATE, b] != AT_ZERO or (k > 0 and not value < last):
-            if solved or finely or len(fine) == 0:
+            # Of a matrix, a proof by its residual follows; rows on demand are priced finely once more here.
+            if finely or len(fine) == 0 or (solved and len(rows) == 0):
                 break
             last, finely = np.inf, True
             continue

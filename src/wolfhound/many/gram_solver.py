@@ -168,7 +168,7 @@ def most_active(n: int, d: int) -> int:
     return min(n, d + 1) + 1
 
 
-def build_gram_solver(rows: Matrix, pool: Ids, *, zero: bool, memory: float = math.inf) -> GramSolver:
+def build_gram_solver(rows: Matrix, pool: Ids, *, zero: bool, max_memory: float = math.inf) -> GramSolver:
     """Make the Gram matrix of (n, d) rows; `zero`: the last is the origin, whose weight answers leave out."""
     n, d = rows.shape
     cap, wide = most_active(n, d), pad(n)
@@ -181,5 +181,5 @@ def build_gram_solver(rows: Matrix, pool: Ids, *, zero: bool, memory: float = ma
     norms, singles = measure_norms(moved), gram.astype(np.float32)
     # Without the origin's weight the others sum to what they do, not to 1.
     shift = float(norms[n - 1]) if zero else 0.0
-    most = fit_chunk(CHUNK, 8 * (7 * n + 4 * d + 4 * cap), memory)
+    most = fit_chunk(CHUNK, 8 * (7 * n + 4 * d + 4 * cap), max_memory)
     return GramSolver(units, moved, norms, squares, gram, singles, shift, pool, cap, most, threading.local())

@@ -48,7 +48,7 @@ def as_points(objectives: Sequence[Objective]) -> Vector | None:
     return np.stack(points) if len(points) == len(objectives) else None
 
 
-def lift_shared(objectives: Sequence[Objective], atoms: Atoms, memory: float) -> Lifted | None:
+def lift_shared(objectives: Sequence[Objective], atoms: Atoms, max_memory: float) -> Lifted | None:
     """Least squares that share a design which is not tall, as distances; None for others.
 
     Each A a is computed with an error of at most gamma_d |A| |a|, by which every distance may be off.
@@ -57,7 +57,7 @@ def lift_shared(objectives: Sequence[Objective], atoms: Atoms, memory: float) ->
     design = squares[0].design if len(squares) == len(objectives) else np.empty((0, 0))
     p, (n, d) = len(design), atoms.shape
     shared = all(each.design is design or np.array_equal(each.design, design) for each in squares)
-    if not (shared and 0 < p <= 2 * d and 8 * n * p <= memory / 2):
+    if not (shared and 0 < p <= 2 * d and 8 * n * p <= max_memory / 2):
         return None
     lifted, longest = np.empty((n, p)), 0.0
     with one_blas_thread():

@@ -192,7 +192,7 @@ def _pad(starts: Ints, banned: Ids) -> Ids:
 
 
 def build_oracle_solver(
-    oracle: Oracle, pool_ids: Ids, *, zero: bool, memory: float, over: Callable[[], bool]
+    oracle: Oracle, pool_ids: Ids, *, zero: bool, max_memory: float, over: Callable[[], bool]
 ) -> OracleSolver:
     """Read the random atoms, no others.
 
@@ -204,7 +204,7 @@ def build_oracle_solver(
         Random atoms that give the scale of rtol.
     zero
         Whether the origin is one more atom, whose weight is left out of the answer.
-    memory
+    max_memory
         Bytes to work in.
     over
         Tells whether time is over.
@@ -213,7 +213,7 @@ def build_oracle_solver(
     cap = min(n + zero, d + 1) + 1
     each = ANSWERS * (24 + 16 * d) + 8 * (pool_size(d) + cap + 8 * d + 4 * len(pool_ids))
     least = len(pool_ids) * d * (oracle.atoms.dtype.itemsize + 24) + each
-    require_room(memory, least)
+    require_room(max_memory, least)
     raw = finite_rows(oracle.atoms, pool_ids)
     require_moderate(raw, "atoms")
     units, _ = choose_units(raw)
@@ -223,5 +223,5 @@ def build_oracle_solver(
         table = table.add(np.zeros((1, d), raw.dtype), np.array([n]))
     shift = float(measure_norms(units.convert(np.zeros((1, d))))[0]) if zero else 0.0
     fitter = PoolFitter(units, cap, shift)
-    most = fit_chunk(CHUNK, each // 8, memory)
+    most = fit_chunk(CHUNK, each // 8, max_memory)
     return OracleSolver(fitter, oracle, pool_ids, units.convert(raw), table, n if zero else -1, most, over)

@@ -241,7 +241,7 @@ def build_pass_solver(
     rng: np.random.Generator,
     *,
     zero: bool,
-    memory: float,
+    max_memory: float,
     over: Callable[[], bool],
 ) -> PassSolver:
     """Read the atoms and lay them out.
@@ -256,7 +256,7 @@ def build_pass_solver(
         Draws the subsets.
     zero
         Whether the last atom is the origin, whose weight is left out of the answer.
-    memory
+    max_memory
         Bytes to work in. Codes, n (d + 12) bytes, or float32 rows of few atoms are kept if they take
         up to half of it (a third, of less than is there by default), else float32 rows are made anew
         in each pass.
@@ -266,8 +266,8 @@ def build_pass_solver(
     n, d = atoms.shape
     cap = min(n, d + 1) + 1
     each = 12 * (2 * LIST + 64) + 4 * TILE + 8 * (pool_size(d) + cap + 8 * d + 2 * len(pool_ids))
-    listed = weigh_listed(atoms, LIST) if memory < MEMORY else 0
-    room = plan_room(atoms, len(pool_ids), each + listed, memory)
+    listed = weigh_listed(atoms, LIST) if max_memory < MEMORY else 0
+    room = plan_room(atoms, len(pool_ids), each + listed, max_memory)
     rows = finite_rows(atoms, pool_ids).astype(np.float64)
     require_moderate(rows, "atoms")
     atoms = room.portion(atoms)

@@ -255,17 +255,17 @@ def _choose(
     if not isinstance(oracle, EXACT):
         from wolfhound.many.oracle_solver import build_oracle_solver  # noqa: PLC0415 - compiles only what is used
 
-        return build_oracle_solver(oracle, pool, zero=origin, memory=memory, over=clock.over)
+        return build_oracle_solver(oracle, pool, zero=origin, max_memory=memory, over=clock.over)
     if n <= SMALL and (memory >= MEMORY or weigh_gram(n, d) <= memory):
         rows = finite_rows(source, np.arange(n))
         validate.require_moderate(rows, "atoms")
         if origin:
             rows = np.concatenate([rows, np.zeros((1, d), rows.dtype)])
-        return build_gram_solver(rows, pool, zero=origin, memory=memory)
+        return build_gram_solver(rows, pool, zero=origin, max_memory=memory)
     from wolfhound.many.pass_solver import build_pass_solver  # noqa: PLC0415 - likewise
 
     atoms = ConcatAtoms([source, np.zeros((1, d), source.dtype)]) if origin else source
-    return build_pass_solver(atoms, pool, rng, zero=origin, memory=memory, over=clock.over)
+    return build_pass_solver(atoms, pool, rng, zero=origin, max_memory=memory, over=clock.over)
 
 
 def _name(oracle: Oracle) -> str:
