@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wolfhound.store import write_atomically
+from wolfhound.atomic import write_atomically
 from wolfhound.validate import count, kind, number
 from wolfhound.validate import path as checked_path
 

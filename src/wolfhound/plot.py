@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from wolfhound.atomic import write_atomically
 from wolfhound.core import Vector
-from wolfhound.store import write_atomically
 from wolfhound.validate import file_path, require
 
 if TYPE_CHECKING:

@@ -275,7 +275,7 @@ def minimize(
     callback
         Called with every `State`; returning True stops.
     checkpoint : path, optional
-        A folder that is written after every pass. The same call with the same folder goes on
+        A file that is written after every pass. The same call with the same file goes on
         from there, or returns the result of a run that has ended; `max_steps` and
         `max_passes` count the whole run, `max_seconds` this call. Other atoms, another
         objective, method or option is refused; for that all atoms are read once, and hashed.

@@ -31,7 +31,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    names = ("HerdResult", "ManyResult", "MixtureFit", "Design", "Comparison")
+    names = ("HerdResult", "ManyResult", "MixtureFit", "Design", "TabularResult")
     return wh.report({name: make(name) for name in names}, tmp_path_factory.mktemp("pages") / "several.html")
 
 

@@ -38,16 +38,14 @@ class ManyExplained(NamedTuple):
     def deliver(self, outputs: output.Outputs, summary: Path | None, *, as_json: bool, top: int) -> None:
         """Write the files that are asked for, and print."""
         if summary is not None:
-            write_table(summary, many.list_targets(self.result, self._places()))
+            write_table(summary, {**self._places(), **self.result.to_columns()})
         mixtures = many.list_mixtures(self.result, self._places(), self.names, "weight")
         outputs.write(lambda path: write_table(path, mixtures), figure=self.result.plot)
         outputs.tell(self.result, names=self.names)
-        everything = range(len(self.result))
-        output.show(
-            as_json,
-            lambda: {"table": self.table, "targets": list(map(self.document, everything))},
-            lambda: self.print(top),
-        )
+        if as_json:
+            output.print_json({"table": self.table, "targets": self.list_documents()})
+        else:
+            self.print(top)
 
     def _places(self) -> dict[str, Any]:
         return {"target": np.array(self.targets, np.str_)}
@@ -59,23 +57,15 @@ class ManyExplained(NamedTuple):
         names = [None if self.names is None else self.names[id] for id in ids]
         return list(zip(ids, names, weights, strict=True))
 
-    def document(self, i: int) -> dict[str, object]:
-        """What is known of a target, as JSON values."""
-        result, status = self.result, STATUSES[self.result.codes[i]]
-        atoms = [dict(zip(("id", "name", "weight"), atom, strict=True)) for atom in self._atoms(i)]
-        return {
-            "target": self.targets[i],
-            "distance": float(result.distance[i]),
-            "status": status.name,
-            "success": status.success,
-            "value": float(result.value[i]),
-            "lower": float(result.lower[i]),
-            "gap": float(result.gap[i]),
-            "goal": float(result.goal[i]),
-            "support": len(atoms),
-            "passes": int(result.passes[i]),
-            "atoms": atoms,
-        }
+    def list_documents(self) -> list[dict[str, object]]:
+        """What is known of every target, as JSON values."""
+        columns = {**self._places(), **self.result.to_columns()}
+        documents = []
+        for i, row in enumerate(zip(*(column.tolist() for column in columns.values()), strict=True)):
+            atoms = [dict(zip(("id", "name", "weight"), atom, strict=True)) for atom in self._atoms(i)]
+            success = STATUSES[self.result.codes[i]].success
+            documents.append({**dict(zip(columns, row, strict=True)), "success": success, "atoms": atoms})
+        return documents
 
     def print(self, top: int) -> None:
         """Print the first targets with their atoms, and how many were proved."""

@@ -1,7 +1,7 @@
-"""A run that is written as it goes: one folder per group of targets, each whole or not there.
+"""A run that is written as it goes: a folder with one file per group of targets, each whole or not there.
 
-`out` holds a manifest that says what is run, and folders ``targets-0000000000`` named
-for the first target of each. What is there is complete, so a folder can be read at any
+`out` holds a file that says what is run, and files ``targets-0000000000.safetensors`` named
+for the first target of each. What is there is complete, so the folder can be read at any
 time, and a run that was cut short goes on with the groups that are missing. Answers are
 joined in files without a name beside them, never in memory.
 """
@@ -43,7 +43,7 @@ class Stream(NamedTuple):
 
     def place(self, start: int) -> Path:
         """Where the group that begins at a target is kept."""
-        return self.folder / f"targets-{start:010d}"
+        return self.folder / f"targets-{start:010d}{store.ENDING}"
 
     def write(self, start: int, portion: Portion) -> None:
         """Keep the answers of a group.
@@ -53,7 +53,7 @@ class Stream(NamedTuple):
         OSError
             If that cannot be done, as on a full disk. Groups that were written stay.
         """
-        if not (self.folder / "manifest.json").exists():
+        if not (self.folder / store.RUN_FILE).exists():
             text = "`out` must stay where it is during the run. It is gone"
             raise FileNotFoundError(errno.ENOENT, text, str(self.folder))
         params = {"start": start, "count": len(portion.value)}
@@ -65,12 +65,12 @@ class Stream(NamedTuple):
 
     def read(self, start: int, size: int) -> Portion | None:
         """Answers of a group of so many targets; None if it is not there or was cut off."""
-        folder = self.place(start)
-        if not (folder / "manifest.json").exists():
+        file = self.place(start)
+        if not file.exists():
             return None
-        stored = store.load(folder, GROUP)
+        stored = store.load(file, GROUP)
         if stored.fingerprint != self.fingerprint:
-            raise store.StoreError(f"{folder} must be of the run that it lies in. Got one of other atoms.")
+            raise store.StoreError(f"{file} must be of the run that it lies in. Got one of other atoms.")
         with stored.reading():
             m = count(stored.params["count"], "count")
             require(m == size, "count", f"{size} targets", m)
@@ -113,10 +113,15 @@ def check_out(out: str | PathLike[str] | None) -> None:
         return
     root = path(out, "out")
     require(root.is_dir() or not root.exists(), "out", "a folder", f"a file, {root}")
-    try:
-        store.check_free(root, RUN)
-    except store.StoreError as error:
-        raise store.StoreError(str(error).replace("`folder`", "`out`")) from None
+    # What a first write left that was killed does not count.
+    if root.is_dir() and any(not each.name.startswith(f".{store.RUN_FILE}.") for each in root.iterdir()):
+        rule = "`out` must be new or empty, or hold a run of many targets."
+        try:
+            held, _ = store.describe(root)
+        except store.StoreError as error:
+            raise store.StoreError(f"{rule} Got {root}: {error}") from None
+        if held != RUN:
+            raise store.StoreError(f"{rule} Got a {held} in {root}.")
 
 
 def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: Fingerprint) -> Stream:
@@ -138,8 +143,8 @@ def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: 
     """
     check_out(folder)
     root = path(folder, "out")
-    if not (root / "manifest.json").exists():  # also if a run was cut off before it was written
-        store.save(root, RUN, {}, params, source)
+    if not (root / store.RUN_FILE).exists():
+        store.save(root / store.RUN_FILE, RUN, {}, params, source)
         return Stream(root, source)
     stored = store.load(root, RUN)
     rule = "`out` must be new, or hold a run with the same targets, settings and atoms."
