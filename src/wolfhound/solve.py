@@ -43,7 +43,7 @@ from wolfhound.core import (
     Vector,
 )
 from wolfhound.display import read_gap, show_progress
-from wolfhound.methods._begin import find_scale, try_starts
+from wolfhound.methods._begin import POOL, find_scale, try_starts
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan
 from wolfhound.progress import Cut, on_progress
@@ -53,9 +53,6 @@ from wolfhound.stopwatch import time_solving
 from wolfhound.threads import one_blas_thread
 
 P = TypeVar("P", bound=Progress)
-
-POOL = 1300
-"""Least number of random atoms read before the first step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

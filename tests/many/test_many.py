@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import wolfhound as wh
 from tests.many.judge import check_proofs
-from tests.many.test_small import normal
+from tests.many.test_gram_solver import normal
 from wolfhound.core import Status
 from wolfhound.many import run as runs
 from wolfhound.many.result import ManyResult
@@ -138,8 +138,10 @@ def test_skip_solves_the_others(targets: Any, bad: int) -> None:
     assert np.isnan(result.x(bad)).all()
     assert result.success  # as asked
     assert f"{len(good):,} of {len(targets):,} targets are proved" in repr(result)
-    assert np.array_equal(result.value[good], alone.value)
-    assert np.array_equal(result.weights, alone.weights)
+    # Products of other sizes may add in another order.
+    np.testing.assert_allclose(result.value[good], alone.value, rtol=1e-12, atol=1e-24)
+    np.testing.assert_array_equal(result.ids, alone.ids)
+    np.testing.assert_allclose(result.weights, alone.weights, rtol=1e-9)
 
 
 def test_skip_targets_without_atoms() -> None:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import wolfhound as wh
+from tests.many.test_gram_solver import normal
 from tests.many.test_many import ATOMS, same, small_groups
-from tests.many.test_small import normal
 from wolfhound import store
 from wolfhound.core import Status
 from wolfhound.many.run import ManyState

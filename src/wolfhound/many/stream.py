@@ -26,7 +26,7 @@ from wolfhound._files import FileRows
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS
 from wolfhound.core import AtomsLike, Status
-from wolfhound.many._portion import Portion, make_unsolved
+from wolfhound.many.batch import TargetBatch, make_unsolved
 from wolfhound.many.result import RUN, STATUSES, ManyResult
 from wolfhound.validate import count, path, require
 
@@ -45,7 +45,7 @@ class Stream(NamedTuple):
         """Where the group that begins at a target is kept."""
         return self.folder / f"targets-{start:010d}{store.ENDING}"
 
-    def write(self, start: int, portion: Portion) -> None:
+    def write(self, start: int, batch: TargetBatch) -> None:
         """Keep the answers of a group.
 
         Raises
@@ -56,14 +56,14 @@ class Stream(NamedTuple):
         if not (self.folder / store.RUN_FILE).exists():
             text = "`out` must stay where it is during the run. It is gone"
             raise FileNotFoundError(errno.ENOENT, text, str(self.folder))
-        params = {"start": start, "count": len(portion.value)}
+        params = {"start": start, "count": len(batch.value)}
         try:
-            store.save(self.place(start), GROUP, portion._asdict(), params, self.fingerprint)
+            store.save(self.place(start), GROUP, batch._asdict(), params, self.fingerprint)
         except OSError as error:
             text = f"`out` must be writable, with room: {error.strerror}. What is finished stays"
             raise OSError(error.errno, f"{text}, and the same call goes on", str(self.folder)) from None
 
-    def read(self, start: int, size: int) -> Portion | None:
+    def read(self, start: int, size: int) -> TargetBatch | None:
         """Answers of a group of so many targets; None if it is not there or was cut off."""
         file = self.place(start)
         if not file.exists():
@@ -74,17 +74,17 @@ class Stream(NamedTuple):
         with stored.reading():
             m = count(stored.params["count"], "count")
             require(m == size, "count", f"{size} targets", m)
-            return _read_portion(stored, m)
+            return _read_batch(stored, m)
 
 
-def _read_portion(stored: store.Stored, m: int) -> Portion:
+def _read_batch(stored: store.Stored, m: int) -> TargetBatch:
     n = stored.shape[0]
     ends = stored.array("indptr", np.int64, (m + 1,), low=0)
     size = int(ends[-1])
     require(ends[0] == 0 and bool((np.diff(ends) >= 0).all()), "indptr", "rising from 0", "not")
     columns = {name: stored.array(name, np.float64, (m,)) for name in ("value", "lower")}
     columns |= {name: stored.array(name, np.float64, (m,), low=0.0) for name in ("goal", "price")}
-    portion = Portion(
+    batch = TargetBatch(
         indptr=ends,
         ids=stored.array("ids", np.int64, (size,), low=0, high=n - 1),
         weights=stored.array("weights", np.float64, (size,), low=0.0, high=1.0 + WEIGHTS),
@@ -92,8 +92,8 @@ def _read_portion(stored: store.Stored, m: int) -> Portion:
         passes=stored.array("passes", np.int64, (m,), low=0),
         **columns,
     )
-    require(bool((portion.lower <= portion.value).all()), "lower", "<= value", "more")
-    return portion
+    require(bool((batch.lower <= batch.value).all()), "lower", "<= value", "more")
+    return batch
 
 
 def digest(*arrays: NDArray[Any] | FileRows) -> str:
@@ -161,20 +161,20 @@ def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: 
 # ---------------------------------------------------------------- reading all groups
 
 
-def join_on_disk(folder: Path, portions: Iterable[Portion]) -> Portion:
+def join_on_disk(folder: Path, batches: Iterable[TargetBatch]) -> TargetBatch:
     """Put answers for consecutive targets together, in files that vanish with the answer."""
-    names = Portion._fields
+    names = TargetBatch._fields
     with contextlib.ExitStack() as stack:
         files = {name: stack.enter_context(_open_nameless(folder)) for name in names}
         kinds = {name: column.dtype for name, column in make_unsolved(0, Status.SKIPPED)._asdict().items()}
         end = np.zeros(1, np.int64)
         files["indptr"].write(end.tobytes())
-        for portion in portions:
-            for name, column in portion._asdict().items():
+        for batch in batches:
+            for name, column in batch._asdict().items():
                 part = end + column[1:] if name == "indptr" else column
                 files[name].write(np.ascontiguousarray(part, kinds[name]).tobytes())
-            end = end + portion.indptr[-1]
-        return Portion(**{name: _map(files[name], kinds[name]) for name in names})
+            end = end + batch.indptr[-1]
+        return TargetBatch(**{name: _map(files[name], kinds[name]) for name in names})
 
 
 def _open_nameless(folder: Path) -> IO[bytes]:
@@ -212,11 +212,11 @@ def read_stream(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> 
         priced = stored.params["max_atoms"] is not None
     stream = Stream(Path(folder), stored.fingerprint)
 
-    def read() -> Iterator[Portion]:
+    def read() -> Iterator[TargetBatch]:
         for start in range(0, total, step):
             size = min(step, total - start)
-            portion = stream.read(start, size)
-            yield make_unsolved(size, Status.INTERRUPTED) if portion is None else portion
+            batch = stream.read(start, size)
+            yield make_unsolved(size, Status.INTERRUPTED) if batch is None else batch
 
     columns = join_on_disk(stream.folder, read())._asdict() | ({} if priced else {"price": None})
     known = None if atoms is None else as_atoms(atoms)

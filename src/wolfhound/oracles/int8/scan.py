@@ -30,7 +30,7 @@ from wolfhound.progress import report_rows
 NAME = "int8"
 
 ON_DISK = "int8-file"
-"""The name of `Int8FileScan`, whose folders hold the same."""
+"""The name of `Int8FileScan`, whose files hold the same."""
 
 _MEMORY = 128 << 20
 _PER_ENTRY = 32
