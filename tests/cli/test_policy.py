@@ -32,8 +32,7 @@ ENOUGH = ("--steps", 832, "--users", 50, "--episodes", 4)
 
 @pytest.fixture(autouse=True)
 def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with items, made the current one; nothing is calibrated."""
-    monkeypatch.setenv("WOLFHOUND_CALIBRATION", str(tmp_path / "none.json"))
+    """A folder with items, made the current one."""
     monkeypatch.chdir(tmp_path)
     np.save("items.npy", ITEMS)
     np.save("other.npy", ITEMS)

@@ -33,14 +33,14 @@ COMPARE = "policy compare atoms.npy --steps 8 --seeds 1 --users 5 --episodes 1"
 FRAME = [
     Wrong("fly", "fly"),
     Wrong("--fly", "--fly"),
-    Wrong("--threads 0 bench --no-save", "--threads"),
-    Wrong("--threads two bench --no-save", "--threads"),
+    Wrong("--threads 0 doctor", "--threads"),
+    Wrong("--threads two doctor", "--threads"),
     Wrong("policy fly", "fly"),
     Wrong("index fly", "fly"),
     Wrong("demo --fly", "--fly"),
     Wrong("demo extra", "extra"),
     Wrong("demo --plot", "--plot"),
-    Wrong("bench --rounds 3", "--rounds"),
+    Wrong("doctor --rounds 3", "--rounds"),
 ]
 
 OVERWRITTEN = [

@@ -19,11 +19,10 @@ from wolfhound.cli._herding import HerdOptions, Job, read_job
 from wolfhound.cli._options import option
 from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
-from wolfhound.text import bytes_text, seconds_text
+from wolfhound.text import seconds_text
 from wolfhound.writers import write_rows
 
 if TYPE_CHECKING:
-    from wolfhound.herding.cost import HerdCost
     from wolfhound.herding.result import HerdResult
 
 _SHOWN = 8
@@ -101,16 +100,12 @@ def herd(
 
     wolfhound herd rows.csv -m 100 --columns age,income --standardize --weights --json
     """
-    from wolfhound.herding.cost import estimate_cost  # noqa: PLC0415 - numba
-    from wolfhound.herding.herd import herd as choose  # noqa: PLC0415
+    from wolfhound.herding.herd import herd as choose  # noqa: PLC0415 - numba
 
     outputs = output.Outputs(out, save, picture, page).check("rows that were chosen", "herd")
     sets = (atoms, columns or (), target, by or (), balanced, start or (), exclude or ())
     job = read_job(HerdOptions(*sets, kernel, scores, lengthscale, missing, numeric_only))
-    as_taken = job.prepare(standardize=False)
-    labels = 1 if as_taken.by is None else len(np.unique(as_taken.by))
-    cost = estimate_cost(as_taken.atoms, m, candidates=candidates, labels=labels, swap=swap, weights=weights)
-    meter = _meter(job.atoms.shape[0], m, swap, _intent(job, m, cost))
+    meter = _meter(job.atoms.shape[0], m, swap, _intent(job, m))
     with _too_late(as_json=as_json), contextlib.nullcontext() if as_json else meter.job() as watch:
         ready = job.prepare(standardize=standardize)
         result = choose(
@@ -131,7 +126,7 @@ def herd(
             callback=watch,
             seed=seed,
         )
-    document = _document(job, result, cost)
+    document = _document(job, result)
     outputs.write(
         lambda path: write_rows(path, job.source, result.ids, result.weights),
         result.save,
@@ -145,13 +140,11 @@ def herd(
 # ---------------------------------------------------------------- before and while it runs
 
 
-def _intent(job: Job, m: int, cost: HerdCost) -> str:
+def _intent(job: Job, m: int) -> str:
     n, d = job.atoms.shape
     shown_names = ", ".join(job.columns[:_SHOWN]) + (", ..." if len(job.columns) > _SHOWN else "")
     counted = f" ({shown_names})" if job.columns else ""
-    taken = f"about {bytes_text(cost.nbytes)} beside the rows, {seconds_text(cost.seconds)} to choose"
-    measured = f"{seconds_text(cost.evaluation_seconds)} to measure"
-    return f"{m:,} of {n:,} rows by {d:,} columns{counted}: {taken}, {measured}"
+    return f"{m:,} of {n:,} rows by {d:,} columns{counted}"
 
 
 def _meter(n: int, m: int, swap: bool, intent: str) -> Meter:
@@ -187,7 +180,7 @@ def _too_late(*, as_json: bool) -> Iterator[None]:
 # ---------------------------------------------------------------- what it gives
 
 
-def _document(job: Job, result: HerdResult, cost: HerdCost) -> dict[str, object]:
+def _document(job: Job, result: HerdResult) -> dict[str, object]:
     columns = {"id": result.ids, "weight": result.weights}
     columns |= {} if result.labels is None else {"label": _show_labels(result.labels)}
     chosen = zip(*(column.tolist() for column in columns.values()), strict=True)
@@ -203,7 +196,6 @@ def _document(job: Job, result: HerdResult, cost: HerdCost) -> dict[str, object]
         "gain": result.gain,
         **output.pick(result, "mmd", "mmd_random", "mmd_random_spread", "reference", "ess"),
         **output.pick(result, "evaluation_seconds", "seconds", "passes", "scored"),
-        "expected": {"bytes": cost.nbytes, **output.pick(cost, "seconds", "evaluation_seconds")},
         "rows": [dict(zip(columns, row, strict=True)) for row in chosen],
     }
 

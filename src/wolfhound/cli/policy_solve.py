@@ -23,7 +23,7 @@ from wolfhound.validate import number, require
 from wolfhound.writers import Columns, write_table
 
 if TYPE_CHECKING:
-    from wolfhound.oracles.indexes import Make
+    from wolfhound.oracles.costs import Make
     from wolfhound.policy import ACMDP, TabularResult
     from wolfhound.policy.tabular.steps import PolicyStep
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from wolfhound.planning.choose import Choice
-from wolfhound.planning.options import Option
-from wolfhound.planning.report import Plan
+from wolfhound.planning.choose import Choice, Option
+from wolfhound.planning.plan import Plan
 from wolfhound.reports import figures
 from wolfhound.reports.story import Chart, RowLabels, Section, Story
 from wolfhound.text import bytes_text, seconds_text
@@ -16,9 +15,7 @@ from wolfhound.text import bytes_text, seconds_text
 
 def tell_plan(result: Plan, labels: RowLabels) -> Story:
     """Tell what a run would cost with every oracle."""
-    story = _tell(result, "What a run would cost")
-    theorems = Section("What the theorems say", tuple(result.theorems()))
-    return story._replace(sections=(*story.sections, theorems))
+    return _tell(result, "What a run would cost")
 
 
 def tell_choice(result: Choice, labels: RowLabels) -> Story:

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from wolfhound.planning.choose import Choice
-from wolfhound.planning.report import Plan
+from wolfhound.planning.plan import Plan
 from wolfhound.reports.kinds import find_teller
 from wolfhound.reports.page import fill_page, import_plotly
 from wolfhound.reports.render import Renderer
