@@ -32,6 +32,9 @@ from dataclasses import dataclass, field, replace
 
 import data
 import numpy as np
+from feed.baselines import feed_baselines
+from feed.environment import BatchedFeed, Feed, feed_features
+from feed.rivals import NFWPO, TD3, Wolpertinger
 from reference import Matrix
 from rig import Claim, held_threads
 
@@ -40,11 +43,8 @@ from wolfhound.core import Oracle
 from wolfhound.policy import ActionSet
 from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.agent import Agent, Settings
-from wolfhound.policy.deep.evaluation import Policy, evaluate
-from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
 from wolfhound.policy.deep.rules import FrankWolfeRule, HullDecision, Rule
-from wolfhound.policy.feed.contenders import feed_baselines
-from wolfhound.policy.feed.environment import BatchedFeed, Feed, feed_features
+from wolfhound.policy.deep.worlds import Policy, evaluate
 
 OURS, INDEXED, PLAIN = "SFWPO", "SFWPO, index", "TD3, not refined"
 REFINED, REFERENCE = "TD3, refined", "NFWPO"

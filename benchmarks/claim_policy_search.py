@@ -39,6 +39,7 @@ import data
 import faiss as untyped_faiss
 import faissed
 import numpy as np
+from feed.environment import BatchedFeed, Feed, feed_features
 from reference import Matrix, Vector
 from rig import Claim, held_threads, interleave
 
@@ -46,8 +47,6 @@ import wolfhound
 from wolfhound.core import Ids, Oracle
 from wolfhound.policy import ActionSet
 from wolfhound.policy.deep.agent import SFWPO, Settings
-from wolfhound.policy.feed import Feed, feed_features
-from wolfhound.policy.feed.environment import BatchedFeed
 
 faiss: Any = untyped_faiss
 

@@ -36,13 +36,12 @@ PLAIN = frozenset(
 
 REST = frozenset(
     """
-    browser cli/test_policy.py cli/test_streams.py
+    browser cli/test_streams.py
     fuzz/test_attacks.py::test_nothing_is_found fuzz/test_judges.py::test_deaths_and_hangs_are_findings
     many/test_large.py::test_a_memory_limit_is_kept many/test_resume.py::test_a_killed_run_goes_on
     oracles/test_growth.py::test_a_save_of_an_edit_that_is_killed_leaves_the_old_or_the_new
     oracles/test_persistence.py::test_a_save_that_is_killed_on_its_way_leaves_the_old_or_the_new
-    policy/test_baselines.py policy/test_compare.py policy/test_item_feed.py policy/test_logs.py
-    policy/test_recorded.py policy/test_rivals.py
+    feed policy/test_logs.py policy/test_recorded.py
     test_any_machine.py test_benchmarks.py::test_tiny_claim_holds
     test_cluster.py::test_a_changed_file_is_refused_and_ends_a_run_with_what_is_proved
     test_cluster.py::test_a_running_cluster_is_joined_and_left

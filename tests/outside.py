@@ -17,9 +17,9 @@ from wolfhound.herding import Kernel
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
 from wolfhound.policy import RULES
-from wolfhound.policy.deep._torch import Tensor
 from wolfhound.policy.deep.agent import HullDecision
-from wolfhound.policy.deep.rules import Brain, Described, Rule
+from wolfhound.policy.deep.networks import Tensor
+from wolfhound.policy.deep.rules import Brain, Described
 
 ONCE = HullDecision(refine=1)
 
@@ -115,10 +115,6 @@ class Cautious(Described):
 
     def loss(self, brain: Brain, obs: Tensor) -> Tensor:
         return -self.reach * brain.critic.first(obs, brain.actor(obs)).mean()
-
-    @classmethod
-    def variants(cls) -> dict[str, Rule]:
-        return {"cautious": cls(), "bold": cls(reach=1.0)}
 
 
 def register() -> None:

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from wolfhound import _columns, encode
+from wolfhound import _arrow, encode
 
 
 def read(table: Any) -> Any:
@@ -37,7 +37,7 @@ HOLED = [None, None, [1.0, 2.0], None, None, None, [3.0, 4.0]]
     ids=["pandas", "polars", "arrow", "pandas of arrow"],
 )
 def test_batches_without_any_vector_are_dropped(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_columns, "BATCH", 2)
+    monkeypatch.setattr(_arrow, "BATCH", 2)
     np.testing.assert_array_equal(read(table), [[1.0, 2.0], [3.0, 4.0]])
     assert encode(table).report.dropped == 5
 

@@ -22,7 +22,6 @@ from sklearn.linear_model import LogisticRegression
 
 from wolfhound import INDEXES, KERNELS, SquaredDistance
 from wolfhound.policy import RULES
-from wolfhound.policy.feed import BatchedFeed, Feed
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- fragment: \S.*-->\n+)?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -128,7 +127,6 @@ def policies() -> Given:
         "reward": rng.standard_normal((3, 4)),
         "transition": rng.dirichlet(np.ones(3), (3, 4)),
         "start": np.full(3, 1.0 / 3.0),
-        "obs": BatchedFeed(Feed.build(vectors), 1).reset(seed=0),
     }
 
 

@@ -33,6 +33,7 @@ from wolfhound import (
     SublinearFrankWolfe,
     Vanilla,
     minimize,
+    stopwatch,
 )
 from wolfhound.core import Atoms, Hits, Ids, Matrix, Method, Objective, Oracle, Point, Start, State, Vector
 from wolfhound.progress import Cut, on_progress, report_rows
@@ -175,6 +176,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(stopwatch, "COMPILING", stopwatch.Stopwatch())
 
 
 @pytest.fixture

@@ -83,15 +83,6 @@ def test_a_list_of_files_is_one_table(tmp_path: Path) -> None:
     assert find_table([[1.0, 2.0]]) is None
 
 
-def test_csv_without_pyarrow_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = encode(FLIGHTS)
-    monkeypatch.setattr("wolfhound._csv._read_arrow", lambda *_: None)
-    found = encode(FLIGHTS)
-    np.testing.assert_array_equal(read(found), read(expected))
-    assert found.report == expected.report
-    np.testing.assert_array_equal(found.ids, expected.ids)
-
-
 def test_means_fill_what_is_missing() -> None:
     frame = pd.read_csv(FLIGHTS)
     found = encode(frame, missing=Missing.MEAN)

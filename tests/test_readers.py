@@ -3,10 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import h5py
@@ -16,15 +14,17 @@ import pytest
 import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyarrow import parquet
+from pyarrow import feather, parquet
 from safetensors import numpy as safetensors
 
 from tests.conformance.atoms import Rows, check_atoms
 from wolfhound import _csv, _files
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, join
+from wolfhound._arrow import Kind
+from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
 from wolfhound.core import Atoms
+from wolfhound.encoding import read_column, read_texts
 from wolfhound.readers import read_atoms, read_matrix, read_names, read_vector
-from wolfhound.tables import open_table
+from wolfhound.tables import ArrayTable, open_table
 
 ROWS = np.array([[1.5, -2.0], [3.0, 4e-3], [0.1, 6.0]])
 
@@ -33,31 +33,16 @@ def values(atoms: Atoms) -> Rows:
     return np.asarray(atoms.take(np.arange(atoms.shape[0])), np.float64)
 
 
+def open_named(path: Path) -> Any:
+    """A file with named columns."""
+    table = open_table(path)
+    assert not isinstance(table, ArrayTable)
+    return table
+
+
 def text_file(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
-
-
-@pytest.fixture
-def no_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = importlib.import_module
-
-    def without(name: str, package: str | None = None) -> ModuleType:
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return real(name, package)
-
-    monkeypatch.setattr(importlib, "import_module", without)
-
-
-@pytest.fixture
-def arrow() -> None:
-    """Leave pyarrow where it is."""
-
-
-@pytest.fixture(params=["arrow", "no_arrow"])
-def either_route(request: pytest.FixtureRequest) -> None:
-    request.getfixturevalue(request.param)
 
 
 # ---------------------------------------------------------------- every format gives atoms
@@ -77,6 +62,10 @@ def write_csv(path: Path, rows: Rows) -> None:
 
 def write_parquet(path: Path, rows: Rows) -> None:
     parquet.write_table(pa.table({f"c{i}": column for i, column in enumerate(rows.T)}), path)
+
+
+def write_feather(path: Path, rows: Rows) -> None:
+    feather.write_feather(pa.table({f"c{i}": column for i, column in enumerate(rows.T)}), path)
 
 
 def write_h5(path: Path, rows: Rows) -> None:
@@ -102,6 +91,8 @@ WRITERS = {
     ".npz": write_npz,
     ".csv": write_csv,
     ".parquet": write_parquet,
+    ".arrow": write_feather,
+    ".feather": write_feather,
     ".h5": write_h5,
     ".hdf5": write_chunks,
     ".zarr": write_zarr,
@@ -175,7 +166,7 @@ def test_unknown_endings_and_empty_globs_are_refused(tmp_path: Path) -> None:
         read_atoms(f"{tmp_path}/absent.npz:key")
 
 
-@pytest.mark.parametrize("ending", [".npy", ".npz", ".parquet"])
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".parquet", ".feather"])
 def test_damaged_files_are_refused_by_name(tmp_path: Path, ending: str) -> None:
     path = text_file(tmp_path / f"x{ending}", "certainly nothing of the kind")
     with pytest.raises(ValueError, match=rf"`path` must be a .*{ending} file.* Got .*x{ending}"):
@@ -233,27 +224,26 @@ def test_names_are_lines(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- csv
 
 
-@pytest.mark.usefixtures("either_route")
 def test_a_table_keeps_names_and_other_columns(tmp_path: Path) -> None:
     text = 'word,x,"y, of z",kind\n"a ""b""",1,2.5e-1,u\n\n"line\nbreak",-3,4,\n'
-    table = open_table(text_file(tmp_path / "x.csv", "\ufeff" + text))
+    path = text_file(tmp_path / "x.csv", "\ufeff" + text)
+    table = open_named(path)
     assert table.numbers == ("x", "y, of z")
-    np.testing.assert_array_equal(values(join(table.parts(None))), [[1, 0.25], [-3, 4]])
-    assert {name: table.columns([name])[name].tolist() for name in table.texts} == {
+    np.testing.assert_array_equal(values(read_atoms(path)), [[1, 0.25], [-3, 4]])
+    assert {name: read_texts(table, name, "none") for name in table.texts} == {
         "word": ['a "b"', "line\nbreak"],
         "kind": ["u", ""],
     }
 
 
-@pytest.mark.usefixtures("either_route")
 def test_lines_without_a_header_get_names(tmp_path: Path) -> None:
-    table = open_table(text_file(tmp_path / "x.csv", "a,1,3\nb,3,4"))
+    path = text_file(tmp_path / "x.csv", "a,1,3\nb,3,4")
+    table = open_named(path)
     assert table.numbers == ("column 2", "column 3")
-    assert table.columns(["column 1"])["column 1"].tolist() == ["a", "b"]
-    np.testing.assert_array_equal(values(join(table.parts(None))), [[1, 3], [3, 4]])
+    assert read_texts(table, "column 1", "") == ["a", "b"]
+    np.testing.assert_array_equal(values(read_atoms(path)), [[1, 3], [3, 4]])
 
 
-@pytest.mark.usefixtures("either_route")
 @pytest.mark.parametrize(
     ("text", "names", "rows"),
     [
@@ -267,12 +257,11 @@ def test_lines_without_a_header_get_names(tmp_path: Path) -> None:
     ],
 )
 def test_names_may_be_numbers(tmp_path: Path, text: str, names: tuple[str, ...], rows: list[Any]) -> None:
-    table = open_table(text_file(tmp_path / "x.csv", text))
-    assert table.numbers == names
-    np.testing.assert_array_equal(values(join(table.parts(None))), rows)
+    path = text_file(tmp_path / "x.csv", text)
+    assert open_table(path).numbers == names
+    np.testing.assert_array_equal(values(read_atoms(path)), rows)
 
 
-@pytest.mark.usefixtures("either_route")
 @pytest.mark.parametrize("cell", ["", " ", "n/a", "-"])
 @pytest.mark.parametrize("row", [1, 2, 3])
 def test_a_column_is_not_left_out_for_one_cell(tmp_path: Path, cell: str, row: int) -> None:
@@ -284,18 +273,16 @@ def test_a_column_is_not_left_out_for_one_cell(tmp_path: Path, cell: str, row: i
         read_atoms(text_file(tmp_path / "x.csv", "\n".join(lines)))
 
 
-@pytest.mark.usefixtures("either_route")
 def test_a_column_that_is_blank_for_long_is_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_csv, "SAMPLE", 2)
+    monkeypatch.setattr(_csv, "_SAMPLE", 2)
     path = text_file(tmp_path / "x.csv", "a,b,note\n" + ",1,\n" * 5 + "3,1,\n")
     with pytest.raises(ValueError, match=r"Column 'a' in line 2 .* Got '', a missing value: fill it in"):
         read_atoms(path)
     np.testing.assert_array_equal(values(read_atoms(path, columns=["b"])), [[1]] * 6)
 
 
-@pytest.mark.usefixtures("either_route")
 def test_columns_can_be_chosen(tmp_path: Path) -> None:
     path = text_file(tmp_path / "x.csv", "id,x,y\n7,1,2\n8,3,4\n")
     np.testing.assert_array_equal(values(read_atoms(path, columns=["y", "x"])), [[2, 1], [4, 3]])
@@ -303,7 +290,6 @@ def test_columns_can_be_chosen(tmp_path: Path) -> None:
         read_atoms(path, columns=["z", "x"])
 
 
-@pytest.mark.usefixtures("either_route")
 @pytest.mark.parametrize(
     ("text", "error"),
     [
@@ -316,7 +302,7 @@ def test_columns_can_be_chosen(tmp_path: Path) -> None:
         ("x,y\n1,2\n3,4,5\n", r"`line 3 of .*x.csv` must be 2 cells. Got 3"),
         ("x,y\n", "at least one row of numbers"),
         ("\n\n", "at least one row of numbers"),
-        ("x,y\na,b\n", "`path` must be a comma-separated file with numeric columns. Got none"),
+        ("x,y\na,b\n", "`path` must be a file with numeric columns. Got none"),
         ("x;y\n1;2\n", "with numeric columns"),
         ("x,x\n1,2\n", "names are distinct. Got x twice"),
         (",0,7\n0,2.5,3\n", r"Column 'column 1' in line 1 .* Got '', .*names in line 1 must not be numbers"),
@@ -328,7 +314,6 @@ def test_junk_is_named_by_line_and_column(tmp_path: Path, text: str, error: str)
         read_atoms(text_file(tmp_path / "x.csv", text))
 
 
-@pytest.mark.usefixtures("either_route")
 def test_other_encodings_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes("name,x\nb,1\né,2\n".encode("latin-1"))
@@ -344,25 +329,31 @@ CELLS = st.one_of(
 )
 
 
-def outcome(route: Callable[[], Any]) -> object:
+def parse(cell: str) -> float | None:
+    """What Python reads: None for a text, nan for a blank."""
+    cell = cell.strip('"')
+    if cell.strip() in _csv.BLANKS:
+        return np.nan
     try:
-        return route().tolist()
-    except ValueError as error:
-        return str(error)
+        return float(cell)
+    except ValueError:
+        return None
 
 
-@pytest.mark.slow
 @settings(
     max_examples=150,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1, max_size=4))
-def test_both_routes_read_the_same(tmp_path: Path, cells: list[list[str]]) -> None:
-    path = str(text_file(tmp_path / "x.csv", "x,y\n1,2\n" + "".join(",".join(row) + "\n" for row in cells)))
-    layout = _csv.Layout(("x", "y"), 1, (0, 1))
-    slow = outcome(lambda: _csv.read_rows(path, layout, (0, 1)))
-    assert outcome(lambda: _csv.read(path, layout, (0, 1))) == slow
+@given(st.lists(CELLS, min_size=1, max_size=6))
+def test_a_column_is_of_numbers_if_python_reads_every_cell(tmp_path: Path, cells: list[str]) -> None:
+    path = text_file(tmp_path / "x.csv", "x,y\n1,2\n" + "".join(f"{cell},0\n" for cell in cells))
+    expected = [1.0, *map(parse, cells)]
+    table = open_named(path)
+    assert table.kinds["x"] is (Kind.TEXT if None in expected else Kind.NUMBER)
+    found = [cell for batch in table.batches(["x"]) for cell in batch.column("x").to_pylist()]
+    read = [parse("" if cell is None else str(cell)) for cell in found]
+    np.testing.assert_array_equal(np.array(read, np.float64), np.array(expected, np.float64))
 
 
 # ---------------------------------------------------------------- parquet
@@ -387,12 +378,12 @@ def test_a_column_of_lists_is_the_atoms(
 ) -> None:
     monkeypatch.setattr(_files, "IN_MEMORY", limit)
     path = parquet_file(tmp_path / "x.parquet", {"id": [7, 8, 9], "vector": lists, "word": ["a", "b", None]})
-    table = open_table(path)
-    assert join(table.parts(None)).dtype == np.float32
+    table = open_named(path)
+    assert read_atoms(path).dtype == np.float32
     assert table.numbers == ("vector",)
-    np.testing.assert_array_equal(values(join(table.parts(None))), ROWS.astype(np.float32))
-    assert table.columns(["id"])["id"].tolist() == [7, 8, 9]
-    assert table.columns(["word"], missing="-")["word"].tolist() == ["a", "b", "-"]
+    np.testing.assert_array_equal(values(read_atoms(path)), ROWS.astype(np.float32))
+    assert read_column(table, "id")[0].tolist() == [7, 8, 9]
+    assert read_texts(table, "word", "-") == ["a", "b", "-"]
     np.testing.assert_array_equal(values(read_atoms(path, columns=["id"])), [[7], [8], [9]])
 
 
@@ -402,11 +393,12 @@ def test_numeric_columns_become_the_widest_float(
 ) -> None:
     monkeypatch.setattr(_files, "IN_MEMORY", limit)
     columns = {"a": np.arange(5, dtype=np.int8), "b": np.arange(5, dtype=np.float32) / 2, "on": [True] * 5}
-    table = open_table(parquet_file(tmp_path / "x.parquet", columns))
-    assert join(table.parts(None)).dtype == np.float32
+    path = parquet_file(tmp_path / "x.parquet", columns)
+    table = open_named(path)
+    assert read_atoms(path).dtype == np.float32
     assert table.numbers == ("a", "b")
-    assert table.columns(["on"])["on"].tolist() == [True] * 5
-    np.testing.assert_array_equal(values(join(table.parts(None))), [[i, i / 2] for i in range(5)])
+    assert read_column(table, "on")[0].tolist() == [True] * 5
+    np.testing.assert_array_equal(values(read_atoms(path)), [[i, i / 2] for i in range(5)])
     wide = read_atoms(parquet_file(tmp_path / "x.parquet", columns | {"c": np.arange(5)}))
     assert wide.dtype == np.float64
 
@@ -417,16 +409,16 @@ def test_numeric_columns_become_the_widest_float(
     [
         ({"a": ["x"]}, "`path` must be a file with numeric columns"),
         ({"a": pa.array([], pa.int64())}, "`path` must be a file with numeric columns"),
-        ({"a": [1, 2, None]}, "column 'a' of .*x.parquet, rows 0 to 2,` must be free of nulls"),
-        ({"a": [[1.0], None]}, "must be free of nulls"),
-        ({"a": [[1.0, None]]}, "must be free of nulls"),
-        ({"a": [[1.0], [2.0, 3.0], [1.0]]}, "column 'a' of .* must be lists of one length"),
-        ({"a": [[1.0], [2.0, 3.0, 4.0]]}, "column 'a' of .* must be lists of one length"),
+        ({"a": [1, 2, None]}, r"x.parquet` must be free of missing values.* the first in row 2: a \(1\)"),
+        ({"a": [[1.0], None]}, r"must be free of missing values.* the first in row 1: a \(1\)"),
+        ({"a": [[1.0, None]]}, r"must be free of missing values.* the first in row 0: a \(1\)"),
+        ({"a": [[1.0], [2.0, 3.0], [1.0]]}, "column 'a' of .*x.parquet` must be a column of vectors of one"),
+        ({"a": [[1.0], [2.0, 3.0, 4.0]]}, "column 'a' of .* must be a column of vectors of one length"),
+        ({"a": [[1.0], [2.0], [3.0], [4.0, 5.0]]}, "vectors of one length. Got lengths 1 to 2"),
         (
-            {"a": [[1.0], [2.0], [3.0], [4.0, 5.0]]},
-            "rows 0 to 3,` must be lists of one length. Got lengths 1 to 2",
+            {"a": pa.array([[]], pa.list_(pa.float32()))},
+            "column 'a' of .* must be a column of vectors of one",
         ),
-        ({"a": pa.array([[]], pa.list_(pa.float32()))}, "column 'a' of .* must be lists of one length"),
         ({"a": [[]]}, "numeric columns"),
         ({"a": [[1.0]], "b": [[2.0]]}, "`columns` must be given to choose among a, b"),
     ],
@@ -440,13 +432,6 @@ def test_columns_that_are_no_atoms_are_refused(
         read_atoms(path)
 
 
-@pytest.mark.usefixtures("no_arrow")
-def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path) -> None:
-    path = parquet_file(tmp_path / "x.parquet", {"a": [1.0]})
-    with pytest.raises(ImportError, match=r'pip install "wolfhound\[data\]"'):
-        read_atoms(path)
-
-
 def test_joined_files_must_have_the_same_columns(tmp_path: Path) -> None:
     text_file(tmp_path / "p0.csv", "x,y\n1,2\n")
     text_file(tmp_path / "p1.csv", "x,z\n1,2\n")
@@ -456,6 +441,6 @@ def test_joined_files_must_have_the_same_columns(tmp_path: Path) -> None:
         read_atoms(tmp_path / "p*.csv")
     text_file(tmp_path / "p0.csv", "w,y\na,2\n")
     text_file(tmp_path / "p1.csv", "w,y\nb,3\n")
-    table = open_table(tmp_path / "p*.csv")
+    table = open_named(tmp_path / "p*.csv")
     assert table.numbers == ("y",)
-    assert table.columns(["w"])["w"].tolist() == ["a", "b"]
+    assert read_texts(table, "w", "") == ["a", "b"]

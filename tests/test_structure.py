@@ -41,8 +41,14 @@ def test_numbers_of_a_small_package(structure: Any, tmp_path: Path) -> None:
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_text(text)
     found = structure.report(folder)
-    assert found["modules"] == "5"
-    assert found["lines of code"] == "18"
+    assert found["files"] == "5"
+    assert found["entries at the root"] == "3"
+    assert found["lines"] == "27"
+    kinds = ("blank", "docstring", "comment", "import", "signature", "statement")
+    assert [found[f"  {kind}"] for kind in kinds] == ["8", "1", "0", "3", "6", "9"]
+    assert found["functions"] == "4, median 2 lines"
+    assert found["functions used once"] == "0"
+    assert found["functions over 40 lines"] == "0"
     assert found["imports between packages"] == "1"
     assert found["imports within packages"] == "2"
     assert found["cycles"] == "wolfhound.room.b, wolfhound.room.c"

@@ -13,8 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from wolfhound import _csv, encode
-from wolfhound._columns import BATCH
+from wolfhound import encode
+from wolfhound._arrow import BATCH
 from wolfhound.encoding import find_table, read_column
 
 
@@ -46,7 +46,6 @@ def test_texts_that_look_like_truths_stay_texts() -> None:
 BIG = [9007199254740992, 9007199254740993, 9007199254740994, 9007199254740995]
 
 
-@pytest.mark.parametrize("reader", [_csv._read_arrow, lambda *_: None], ids=["arrow", "plain"])
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [
@@ -60,11 +59,8 @@ BIG = [9007199254740992, 9007199254740993, 9007199254740994, 9007199254740995]
         (["123456789012345678901", "123456789012345678902", "1", "2"],) * 2,
     ],
 )
-def test_labels_of_a_csv_file_are_kept_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: list[str], expected: list[Any], reader: Any
-) -> None:
+def test_labels_of_a_csv_file_are_kept_apart(tmp_path: Path, texts: list[str], expected: list[Any]) -> None:
     path = write(tmp_path, texts)
-    monkeypatch.setattr(_csv, "_read_arrow", reader)
     found = read(path)
     assert found == expected
     assert list(map(type, found)) == list(map(type, expected))

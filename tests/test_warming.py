@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import wolfhound as wh
-from wolfhound import jit
+from wolfhound import jit, stopwatch
+from wolfhound.core import State
 
 SCRIPT = """
 import gc
@@ -75,12 +78,38 @@ def test_long_compiling_is_said_once_on_a_terminal(
     assert stderr.getvalue().count("wolfhound compiles its kernels once") == said
 
 
-def test_a_display_that_says_it_itself_is_not_spoken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_message_names_the_door_and_about_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = Terminal()
     monkeypatch.setattr(sys, "stderr", stderr)
     monkeypatch.setattr(jit, "_PATIENCE", -1.0)
-    monkeypatch.setattr(jit._TIMER, "_said", False)
-    with jit.on_compile(lambda: None):
-        jit._TIMER.on_start(None)
-        jit._TIMER.on_end(None)
-    assert stderr.getvalue() == ""
+    monkeypatch.delenv("WOLFHOUND_QUIET", raising=False)
+    timer = jit._Timer()
+
+    def compile_inside(_: State) -> bool:
+        timer.on_start(None)
+        timer.on_end(None)
+        return True
+
+    wh.minimize(wh.SquaredDistance([1.0, 0.2, 0.0]), np.eye(3), callback=compile_inside)
+    assert re.fullmatch(r"wolfhound compiles minimize once, about \d+ s\n", stderr.getvalue())
+
+
+ROWS = np.random.default_rng(0).standard_normal((60, 3))
+TIMED: dict[str, Callable[[], Any]] = {
+    "minimize": lambda: wh.minimize(wh.SquaredDistance(ROWS[0]), ROWS),
+    "minimize_many": lambda: wh.minimize_many(ROWS[:3], ROWS),
+    "objectives": lambda: wh.minimize_many([wh.Huber(ROWS[:9], ROWS[:9, 0])] * 2, ROWS),
+    "herd": lambda: wh.herd(ROWS, 3),
+    "herd_in_features": lambda: wh.herd_in_features(ROWS, 3),
+    "npmle": lambda: wh.npmle(ROWS[:, 0], wh.Normal()),
+    "fit_weights": lambda: wh.fit_weights(np.exp(ROWS)),
+    "design": lambda: wh.design(ROWS),
+    "enclosing_ellipsoid": lambda: wh.enclosing_ellipsoid(ROWS),
+}
+
+
+@pytest.mark.parametrize("door", TIMED)
+def test_compiling_is_never_counted(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    TIMED[door]()
+    monkeypatch.setattr(stopwatch.COMPILING, "since", lambda began: 1e6)  # a million seconds of compiling
+    assert TIMED[door]().seconds < -1e5

@@ -18,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from wolfhound import _columns, _csv, encode, encoding, read_atoms
+from wolfhound import _arrow, _csv, encode, encoding, read_atoms
 from wolfhound.cli._options import read_table
 from wolfhound.encoding import EncodingPlan, encode_source
 from wolfhound.herding.herd import herd
@@ -57,7 +57,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         require(ok, name, rule, got)
 
     monkeypatch.setattr(_csv, "rows", count_rows)
-    for module in (_csv, _columns, encoding):
+    for module in (_csv, _arrow, encoding):
         monkeypatch.setattr(module, "require", count_message)
 
 
@@ -69,9 +69,14 @@ def write(columns: int) -> None:
     Path("x.csv").write_text("\n".join([",".join(names), *lines, ""]))
 
 
+def open_named(path: str) -> Any:
+    """A file with named columns."""
+    return open_table(path)
+
+
 def encode_like() -> Any:
     like = encode("x.csv").columns
-    return encode_source(open_table("x.csv"), EncodingPlan(like=like))  # type: ignore[arg-type]
+    return encode_source(open_named("x.csv"), EncodingPlan(like=like))
 
 
 USES: dict[str, Callable[[], Any]] = {
@@ -83,20 +88,15 @@ USES: dict[str, Callable[[], Any]] = {
     "like another": encode_like,
     "atoms": lambda: read_atoms("x.csv"),
     "atoms by name": lambda: read_atoms("x.csv", columns=[f"c{3 * i}" for i in range(1, COLUMNS // 3)]),
-    "texts": lambda: open_table("x.csv").texts,
-    "columns": lambda: open_table("x.csv").columns(open_table("x.csv").texts),
-    "rows": lambda: open_table("x.csv").rows(np.array([1]), ".parquet"),
+    "texts": lambda: open_named("x.csv").texts,
+    "rows": lambda: open_named("x.csv").rows(np.array([1])),
     "the command line": lambda: read_table("x.csv", None, missing="drop", numeric_only=False),
     "herd": lambda: herd("x.csv", 2, by="c1"),
 }
 
 
-@pytest.mark.parametrize("reader", [_csv._read_arrow, lambda *_: None], ids=["arrow", "plain"])
 @pytest.mark.parametrize("use", USES)
-def test_work_grows_with_the_columns_and_not_with_their_square(
-    monkeypatch: pytest.MonkeyPatch, use: str, reader: Any
-) -> None:
-    monkeypatch.setattr(_csv, "_read_arrow", reader)
+def test_work_grows_with_the_columns_and_not_with_their_square(use: str) -> None:
     write(COLUMNS)
     USES[use]()
     assert COUNTS["comparisons"] <= 40 * COLUMNS

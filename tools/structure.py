@@ -1,9 +1,10 @@
 """Numbers that tell how the tree is built: ``python tools/structure.py [--names] [folder]``.
 
-Modules, imports between them and cycles; the largest file, class and function; the
-most positional arguments of a kernel; classes that share a name; functions named by
-a participle; public arguments of any type; and, for the three main calls, files visited
-and hops between files. ``--names`` lists the names that are counted.
+Lines by what they are (blank, docstring, comment, import, signature, statement), files, entries at the
+root, lines of tests; modules, imports between them and cycles; the largest file, class and function; how
+long functions are, and how many private ones are used once; the most positional arguments of a kernel;
+classes that share a name; functions named by a participle; public arguments of any type; and, for the
+main calls, files visited and hops between files. ``--names`` lists the names that are counted.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -12,14 +13,21 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import io
+import statistics
 import sys
-from collections import defaultdict
+import tempfile
+import textwrap
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
 PACKAGE = "wolfhound"
+KINDS = ("blank", "docstring", "comment", "import", "signature", "statement")
+LONG = 40
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 NOUNS_IN_ED = {"seed", "need", "feed", "speed", "embed", "exceed", "proceed", "shed"}
 OTHER_PARTICIPLES = {
     "drawn",
@@ -133,16 +141,58 @@ def _lines(node: Any) -> int:
     return int(node.end_lineno - node.lineno + 1)
 
 
-def code_lines(module: Module) -> int:
-    """Lines that are neither blank nor of a docstring."""
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    docstrings: set[int] = set()
+def count_lines(module: Module) -> Counter[str]:
+    """Lines of a file by what they are; every line is one thing."""
+    kinds: dict[int, str] = {}
+
+    def note(kind: str, first: int, last: int) -> None:
+        kinds.update(dict.fromkeys(range(first, last + 1), kind))
+
     for node in ast.walk(module.tree):
-        if isinstance(node, documented) and ast.get_docstring(node) is not None:
-            first: Any = node.body[0]
-            docstrings.update(range(first.lineno, first.end_lineno + 1))
-    lines = enumerate(module.text.splitlines(), 1)
-    return sum(1 for number, line in lines if line.strip() and number not in docstrings)
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            note("signature", node.lineno, node.body[0].lineno - 1)
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            note("import", node.lineno, node.end_lineno or node.lineno)
+        for text in _texts(node):
+            note("docstring", text.lineno, text.end_lineno)
+    found: Counter[str] = Counter()
+    for number, line in enumerate(module.text.splitlines(), 1):
+        kind = kinds.get(number, "statement")
+        if kind != "docstring":
+            kind = "comment" if line.strip().startswith("#") else kind if line.strip() else "blank"
+        found[kind] += 1
+    return found
+
+
+def _texts(node: ast.AST) -> list[Any]:
+    """Docstrings of a module, class or function, and texts below a constant or a field."""
+    body: list[Any] = getattr(node, "body", []) if isinstance(node, DOCUMENTED) else []
+    return [each for each in body if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)]
+
+
+def list_single_uses(all_modules: list[Module]) -> list[str]:
+    """Private functions of modules that only one place of the package names."""
+    uses: Counter[str] = Counter()
+    for module in all_modules:
+        for node in ast.walk(module.tree):
+            uses[getattr(node, "id", "") if isinstance(node, ast.Name) else getattr(node, "attr", "")] += 1
+    return sorted(
+        f"{module.name}.{node.name}"
+        for module in all_modules
+        for node in module.tree.body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("_") and uses[node.name] == 1
+    )
+
+
+def list_long(all_modules: list[Module]) -> list[str]:
+    """Functions of more than 40 lines of statements: no signature, docstring, comment or blank line."""
+    found = []
+    for module, node in definitions(all_modules, ast.FunctionDef):
+        text = "\n".join(module.text.splitlines()[node.lineno - 1 : node.end_lineno])
+        part = module._replace(text=text, tree=ast.parse(textwrap.dedent(text)))
+        if count_lines(part)["statement"] > LONG:
+            found.append(f"{module.name}.{node.name}")
+    return sorted(found)
 
 
 def is_kernel(node: ast.FunctionDef) -> bool:
@@ -190,6 +240,8 @@ def names(folder: Path) -> dict[str, list[str]]:
             f"{module.name}.{node.name}" for module, node in functions if is_participle(node)
         ),
         "public arguments of any type": sorted(loose_arguments(found)),
+        "functions used once": list_single_uses(found),
+        f"functions over {LONG} lines": list_long(found),
     }
 
 
@@ -209,10 +261,14 @@ def report(folder: Path) -> dict[str, str]:
         max(functions, key=lambda pair: _lines(pair[1])),
     )
     widest = max(kernels, key=lambda pair: len(pair[1].args.args))
+    kinds = sum(map(count_lines, found), Counter())
+    middle = statistics.median(_lines(node) for _, node in functions)
     return {
-        "lines": f"{sum(module.text.count(chr(10)) for module in found):,}",
-        "lines of code": f"{sum(map(code_lines, found)):,}",
-        "modules": str(len(found)),
+        "lines": f"{sum(kinds.values()):,}",
+        **{f"  {kind}": f"{kinds[kind]:,}" for kind in KINDS},
+        "files": str(len(found)),
+        "entries at the root": str(sum(each.name != "__pycache__" for each in folder.iterdir())),
+        "functions": f"{len(functions):,}, median {middle:g} lines",
         "imports between packages": str(between),
         "imports within packages": str(len(pairs) - between),
         "cycles": "; ".join(", ".join(sorted(group)) for group in cycles(edges)) or "none",
@@ -255,24 +311,33 @@ def walk(call: Callable[[], object], folder: Path) -> tuple[int, int]:
 
 
 def calls() -> dict[str, Callable[[], object]]:
-    """The three main calls, small."""
+    """The main calls, small."""
     import numpy as np  # noqa: PLC0415 - only where calls are made
 
     import wolfhound  # noqa: PLC0415
+    from wolfhound.cli import main as command  # noqa: PLC0415
 
     rows = np.random.default_rng(0).standard_normal((5000, 8))
     found: dict[str, Callable[[], object]] = {
         "minimize": lambda: wolfhound.minimize(wolfhound.SquaredDistance(np.full(8, 2.0)), rows),
         "herd(X, 500)": lambda: wolfhound.herd(rows, 500),
     }
-    with contextlib.suppress(ImportError):  # without the extra `rl`
-        from wolfhound.policy.actions import ActionSet  # noqa: PLC0415
-        from wolfhound.policy.deep.agent import SFWPO  # noqa: PLC0415
-        from wolfhound.policy.feed import Feed  # noqa: PLC0415
-        from wolfhound.policy.feed.environment import BatchedFeed  # noqa: PLC0415
+    table = Path(tempfile.mkdtemp(prefix="structure-")) / "rows.csv"
+    np.savetxt(table, rows[:500], delimiter=",", header=",".join("abcdefgh"), comments="")
 
-        feed = Feed.build(rows[:500])
-        found["SFWPO.learn"] = lambda: SFWPO(BatchedFeed(feed, 4), ActionSet(feed.atoms)).learn(1200)
+    def herd_csv() -> None:
+        sys.argv = ["wolfhound", "herd", str(table), "-m", "20"]
+        with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+            command()
+
+    found["wolfhound herd rows.csv"] = herd_csv
+    with contextlib.suppress(ImportError):  # without the extra `rl`
+        import gymnasium  # noqa: PLC0415
+
+        from wolfhound.policy import SFWPO  # noqa: PLC0415
+
+        cart = gymnasium.make("CartPole-v1")
+        found["SFWPO.learn"] = lambda: SFWPO(cart, [[-1.0], [1.0]]).learn(1200)
     return found
 
 
@@ -291,6 +356,9 @@ def main() -> None:
         return
     for name, text in report(given.folder).items():
         print(f"{name:28} {text}")
+    tests = [path for path in (here.parents[1] / "tests").rglob("*.py") if given.folder is here]
+    if tests:
+        print(f"{'lines of tests':28} {sum(path.read_text().count(chr(10)) for path in tests):,}")
     for name, call in (calls() if given.folder is here else {}).items():
         files, hops = walk(call, here)
         print(f"{name:28} {files} files visited, {hops} pairs of files between which calls go")

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from wolfhound.mixtures.families import Binomial as Binomial
     from wolfhound.mixtures.families import Normal as Normal
     from wolfhound.mixtures.families import NormalMeanScale as NormalMeanScale
+    from wolfhound.mixtures.families import NormalScales as NormalScales
     from wolfhound.mixtures.families import Poisson as Poisson
     from wolfhound.mixtures.families import StudentT as StudentT
     from wolfhound.mixtures.fit import MixtureFit as MixtureFit
@@ -120,7 +121,7 @@ _NAMES = {
     "methods.fully_corrective": ("FullyCorrective",),
     "methods.steps": ("Adaptive", "Clipped", "LineSearch", "OpenLoop", "ShortStep"),
     "methods.sublinear": ("Halving", "SublinearFrankWolfe"),
-    "mixtures.families": ("Binomial", "Normal", "NormalMeanScale", "Poisson", "StudentT"),
+    "mixtures.families": ("Binomial", "Normal", "NormalMeanScale", "NormalScales", "Poisson", "StudentT"),
     "mixtures.fit": ("MixtureFit",),
     "mixtures.npmle": ("npmle",),
     "mixtures.weights": ("WeightsFit", "fit_weights"),

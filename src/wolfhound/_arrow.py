@@ -1,89 +1,76 @@
-"""Columns of Arrow: tables in memory, and the batches that .parquet files are read by."""
+"""The one table: columns of Arrow, in memory or in files, read some rows at a time.
+
+Knows how each library and format holds a column; must not know which columns count. Frames of
+pandas and polars, tables of Arrow and structured arrays become columns of Arrow at the door, and
+rows go out as the kind of table that came in. pyarrow is slow to load, so it is imported by what
+holds a table, and by nothing else.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
+import enum
+import functools
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._columns import BATCH, LABELS, ColumnCells, Kind, clean_numbers, code_truths, name_columns
-from wolfhound._exact import require_same
+from wolfhound._exact import cast_objects, require_exact, require_same
 from wolfhound.core import Ids
-from wolfhound.validate import require
+from wolfhound.validate import array, require, require_distinct
+
+BATCH = 65_536
+"""Rows that are read at a time."""
 
 
-def import_pyarrow() -> Any:
-    """Return pyarrow, which is an extra."""
+TRUTHS = ("False", "True")
+
+LABELS = "columns of numbers, texts, truths or dates"
+
+
+def import_arrow(part: str = "") -> Any:
+    """Return pyarrow, or a module of it."""
+    return importlib.import_module(f"pyarrow{part}")
+
+
+def import_pandas(what: str) -> Any:
+    """Return pandas, which is an extra."""
     try:
-        return importlib.import_module("pyarrow")
+        return importlib.import_module("pandas")
     except ImportError:
-        raise ImportError('Arrow tables need pyarrow: pip install "wolfhound[data]"') from None
+        raise ImportError(f'{what} needs pandas: pip install "wolfhound[data]"') from None
 
 
-def unwrap(values: Any) -> Any:
-    """Return a column of a library as an array of numpy; anything else as it is."""
-    if type(values).__module__ == "pyarrow.lib" and not hasattr(values, "chunks"):
-        return values.to_numpy(zero_copy_only=False)
-    return values.to_numpy() if hasattr(values, "to_numpy") else values
+class Kind(enum.Enum):
+    """What the cells of a column are; the value says it in a report."""
 
-
-class ArrowSource:
-    """A table of pyarrow, or anything that gives a stream of Arrow."""
-
-    resident = True
-
-    def __init__(self, value: Any) -> None:
-        self._arrow = import_pyarrow()
-        self._table = value if isinstance(value, self._arrow.Table) else self._arrow.table(value)
-        self.names = name_columns(self._table.column_names)
-
-    def __reduce__(self) -> tuple[type[ArrowSource], tuple[Any]]:
-        """Pickle the table."""
-        return ArrowSource, (self._table,)
-
-    @property
-    def size(self) -> int:
-        """How many rows."""
-        return int(self._table.num_rows)
-
-    def find_kinds(self) -> dict[str, Kind]:
-        """By type."""
-        return find_kinds(self._table.schema)
-
-    def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
-        """Yield batches of the table."""
-        kinds = self.find_kinds()
-        for batch in self._table.select(list(names)).to_batches(max_chunksize=BATCH):
-            if len(batch):
-                yield {name: read_cells(batch.column(name), kinds[name], name) for name in names}
-
-    def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
-        """Return a table of rows."""
-        out = self._table.take(self._arrow.array(ids))
-        for name, values in added.items():
-            out = out.append_column(name, [values])
-        return out
-
-
-def find_kinds(schema: Any) -> dict[str, Kind]:
-    """Return what each column of a schema holds."""
-    return {field.name: find_kind(field.type) for field in schema}
+    NUMBER = "numbers"
+    TRUTH = "truths"
+    TEXT = "texts"
+    VECTOR = "vectors"
+    TIME = "dates or times: make numbers of them to count"
+    UNNAMED = "a column without a name"
+    OTHER = "neither numbers nor texts"
 
 
 def find_kind(kind: Any) -> Kind:
     """Return what a type of Arrow is."""
-    types = import_pyarrow().types
+    types = import_arrow().types
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return Kind.NUMBER
     if types.is_boolean(kind):
         return Kind.TRUTH
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return Kind.TEXT
-    if types.is_dictionary(kind):
+    texts = (types.is_string, types.is_large_string, types.is_string_view, types.is_dictionary)
+    if any(each(kind) for each in texts):
         return Kind.TEXT
     if types.is_temporal(kind):
         return Kind.TIME
@@ -93,58 +80,162 @@ def find_kind(kind: Any) -> Kind:
     return Kind.OTHER
 
 
-def find_dtype(kind: Any, holds: Kind) -> list[np.dtype[Any]]:
-    """Return the type that numbers or vectors of an Arrow type are read as; none for other columns."""
-    if holds not in (Kind.NUMBER, Kind.VECTOR):
-        return []
-    plain = kind.value_type if holds is Kind.VECTOR else kind
-    decimal = import_pyarrow().types.is_decimal(plain)
-    return [np.dtype(np.float64 if decimal else plain.to_pandas_dtype())]
+def find_dtype(kind: Any) -> np.dtype[Any]:
+    """Return the type that numbers of an Arrow type, or vectors of them, are read as."""
+    plain = kind.value_type if find_kind(kind) is Kind.VECTOR else kind
+    return np.dtype(np.float64 if import_arrow().types.is_decimal(plain) else plain.to_pandas_dtype())
+
+
+class Table:
+    """A table whose columns can be read, all rows in order, some at a time; the base of all.
+
+    Attributes
+    ----------
+    names : tuple of str
+        All columns, in order.
+    kinds : dict of str to Kind
+        What each column holds that may count or be carried: not the index of a data frame.
+    size : int
+        How many rows.
+    resident : bool
+        Whether it is in memory already.
+    """
+
+    names: tuple[str, ...]
+    resident = False
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        raise NotImplementedError
+
+    def batches(self, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
+        """Yield these columns as record batches of Arrow; if `raw`, texts of a .csv file as they stand."""
+        raise NotImplementedError
+
+    def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
+        """Return rows, with columns added, as the kind of table that this is; of files, as pandas."""
+        raise NotImplementedError
+
+    def find_dtypes(self, name: str) -> list[np.dtype[Any]]:
+        """Return the types of a column of numbers or vectors, one for each file."""
+        raise NotImplementedError
+
+    def check_exact(self, names: Sequence[str]) -> None:
+        """Refuse columns of texts whose numbers were rounded as they were read."""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The one column of vectors, else the columns of numbers: what a plain path means."""
+        kinds = self.kinds
+        vectors = [name for name, kind in kinds.items() if kind is Kind.VECTOR]
+        require(len(vectors) <= 1, "columns", f"given to choose among {', '.join(vectors)}", "None")
+        return tuple(vectors or [name for name, kind in kinds.items() if kind is Kind.NUMBER])
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Columns of text, or of categories."""
+        return tuple(name for name, kind in self.kinds.items() if kind is Kind.TEXT)
+
+
+def check_columns(columns: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse names that no column has."""
+    known = set(names)
+    missing = [name for name in columns if name not in known]
+    require(not missing, "columns", f"among {', '.join(names)}", ", ".join(missing))
+
+
+def pick_rows(batches: Iterator[tuple[int, Any]], ids: Ids) -> Any:
+    """Return the rows of these ids as a table of Arrow, from pairs of a first row and a batch."""
+    arrow = import_arrow()
+    order = np.argsort(ids, kind="stable")
+    wanted, parts = ids[order], []
+    for first, batch in batches:
+        low, high = np.searchsorted(wanted, (first, first + len(batch)))
+        if low < high:
+            parts.append(arrow.Table.from_batches([batch]).take(arrow.array(wanted[low:high] - first)))
+        if high == len(wanted):
+            break
+    table = arrow.concat_tables(parts, promote_options="permissive")
+    return table.take(arrow.array(np.argsort(order)))
+
+
+# ---------------------------------------------------------------- cells
+
+
+class ColumnCells(NamedTuple):
+    """One column of some rows.
+
+    Attributes
+    ----------
+    values : (r,) or (r, w)
+        Numbers or vectors, w = 0 if all are missing; of texts and truths their places among `levels`.
+    missing : (r,) bool
+        Cells without a value, blank texts among them; what `values` has there means nothing.
+    levels : array of Arrow, or tuple
+        Distinct values of texts, in any order; there may be some that no cell has.
+    """
+
+    values: NDArray[Any]
+    missing: NDArray[np.bool_]
+    levels: Any = ()
+
+    def name_level(self, place: int) -> str:
+        """Return a level as text."""
+        level = self.levels[place]
+        return level if isinstance(level, str) else str(level.as_py())
 
 
 def read_cells(column: Any, kind: Kind, name: str) -> ColumnCells:
-    """Read one array, not chunked, of a column of this kind."""
+    """Read one array of Arrow, not chunked, of a column of this kind."""
+    arrow = import_arrow()
     missing = column.is_null().to_numpy(zero_copy_only=False)
-    arrow = import_pyarrow()
     if arrow.types.is_null(column.type):
-        return ColumnCells(
-            np.zeros((len(column), 0) if kind is Kind.VECTOR else len(column), np.int8), missing
-        )
+        shape = (len(column), 0) if kind is Kind.VECTOR else len(column)
+        return ColumnCells(np.zeros(shape, np.int8), missing)
     if kind is Kind.NUMBER:
         plain = column.cast(arrow.float64()) if arrow.types.is_decimal(column.type) else column
-        found = plain.fill_null(0).to_numpy(zero_copy_only=False)
+        found = (plain.fill_null(0) if column.null_count else plain).to_numpy(zero_copy_only=False)
         if plain is not column:
             require_same(column.to_pylist, found, name)
-        return clean_numbers(found, missing)
+        return _mark_nan(found, missing)
     if kind is Kind.TRUTH:
-        return code_truths(column.fill_null(False).to_numpy(zero_copy_only=False), missing)
+        places = column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64)
+        return ColumnCells(places, missing, TRUTHS)
     if kind is Kind.VECTOR:
         return _read_vectors(column, missing, name)
     require(not arrow.types.is_nested(column.type), "by", LABELS, f"{column.type} in {name}")
+    if arrow.types.is_string_view(column.type):
+        column = column.cast(arrow.large_string())
     coded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-    levels = tuple(map(str, coded.dictionary.to_pylist()))
-    # A null may be a place of the dictionary, too.
-    gone = np.array([value is None for value in coded.dictionary.to_pylist()] or [False], np.bool_)
+    levels = coded.dictionary
     codes = coded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return ColumnCells(codes, missing | gone[codes], levels)
+    if len(levels) and (arrow.types.is_string(levels.type) or arrow.types.is_large_string(levels.type)):
+        compute = import_arrow(".compute")
+        blank = compute.equal(compute.utf8_trim_whitespace(levels), "").fill_null(True)
+        missing = missing | blank.to_numpy(zero_copy_only=False)[codes]
+    return ColumnCells(codes, missing, levels)
 
 
-def read_chunks(values: Any, kind: Kind, name: str) -> ColumnCells:
-    """Read a column in whatever gives an array of Arrow, in chunks or not."""
-    arrow = import_pyarrow()
-    column = arrow.array(values)
-    whole = column.combine_chunks() if isinstance(column, arrow.ChunkedArray) else column
-    return read_cells(whole, kind, name)
+def _mark_nan(values: NDArray[Any], missing: NDArray[np.bool_]) -> ColumnCells:
+    """Return numbers or vectors; nan is missing too."""
+    if values.dtype.kind == "f":
+        nan = np.isnan(values)
+        missing = missing | (nan if nan.ndim == 1 else nan.any(axis=1))
+    return ColumnCells(values, missing)
 
 
 def _read_vectors(column: Any, missing: NDArray[np.bool_], name: str) -> ColumnCells:
-    lengths = importlib.import_module("pyarrow.compute").list_value_length(column)
+    lengths = import_arrow(".compute").list_value_length(column)
     sizes = lengths.fill_null(-1).to_numpy(zero_copy_only=False)[~missing]
     if not len(sizes):
         return ColumnCells(np.zeros((len(column), 0), np.int8), missing)
     equal = sizes[0] > 0 and bool((sizes == sizes[0]).all())
-    got = f"lengths {sizes.min(initial=0)} to {sizes.max(initial=0)}"
-    require(equal, name, "a column of lists of one length", got)
+    got = f"lengths {sizes.min()} to {sizes.max()}"
+    require(equal, name, "a column of vectors of one length", got)
     flat = column.flatten()  # without the lists that are null
     holes = flat.is_null().to_numpy(zero_copy_only=False).reshape(len(sizes), -1).any(axis=1)
     values = flat.fill_null(0).to_numpy(zero_copy_only=False).reshape(len(sizes), -1)
@@ -152,4 +243,317 @@ def _read_vectors(column: Any, missing: NDArray[np.bool_], name: str) -> ColumnC
     out[~missing] = values
     gone = missing.copy()
     gone[~missing] |= holes
-    return clean_numbers(out, gone)
+    return _mark_nan(out, gone)
+
+
+# ---------------------------------------------------------------- tables in memory
+
+
+@final
+class FrameTable(Table):
+    """A frame of pandas or polars, a table of Arrow or a structured array, as columns of Arrow."""
+
+    resident = True
+
+    def __init__(self, frame: Any) -> None:
+        known = isinstance(frame, np.ndarray) or _is_from("pandas", "DataFrame", frame)
+        if not known and not _is_from("polars", "DataFrame", frame):
+            frame = import_arrow().table(frame)  # a stream can be read once only
+        keys = frame.dtype.names if isinstance(frame, np.ndarray) else None
+        keys = getattr(frame, "column_names", None) or frame.columns if keys is None else keys
+        self._frame, self.names = frame, tuple(map(str, keys))
+        require_distinct(self.names, "the table", "one whose columns have distinct names")
+
+    @functools.cached_property
+    def _columns(self) -> dict[str, Any]:
+        """Arrays of Arrow by name; None for what it cannot hold."""
+        frame = self._frame
+        if isinstance(frame, np.ndarray):
+            return {name: _convert_field(frame[name], name) for name in self.names}
+        if _is_from("pandas", "DataFrame", frame):
+            return {name: _convert(frame.iloc[:, i], name) for i, name in enumerate(self.names)}
+        table = frame.to_arrow() if hasattr(frame, "to_arrow") else frame
+        return dict(zip(self.names, table.columns, strict=True))
+
+    @functools.cached_property
+    def kinds(self) -> dict[str, Kind]:
+        """By the types of Arrow."""
+        return {
+            name: Kind.OTHER if column is None else find_kind(column.type)
+            for name, column in self._columns.items()
+        }
+
+    @property
+    def size(self) -> int:
+        """How many rows."""
+        return len(self._frame)
+
+    def batches(self, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
+        """Yield slices of the columns."""
+        arrow = import_arrow()
+        for name in names:
+            require(self._columns[name] is not None, "by", LABELS, f"other objects in {name}")
+        table = arrow.table({name: self._columns[name] for name in names})
+        return (batch for batch in table.to_batches(max_chunksize=BATCH) if len(batch))
+
+    def find_dtypes(self, name: str) -> list[np.dtype[Any]]:
+        """Return the type of a column."""
+        return [find_dtype(self._columns[name].type)]
+
+    def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
+        """Return rows of what came in, with their own index."""
+        frame = self._frame
+        if isinstance(frame, np.ndarray):
+            return _take_records(frame, ids, added)
+        if _is_from("pandas", "DataFrame", frame):
+            return frame.iloc[ids].assign(**added)
+        if _is_from("polars", "DataFrame", frame):
+            return frame[ids].with_columns([sys.modules["polars"].Series(*pair) for pair in added.items()])
+        out = frame.take(import_arrow().array(ids))
+        for name, values in added.items():
+            out = out.append_column(name, [values])
+        return out
+
+
+_NUMBERS = (bool, int, float, Decimal, np.integer, np.floating)
+
+
+def _convert(values: Any, name: str) -> Any:
+    """Return a column of pandas, or of Python's objects, as Arrow has it; None where it has nothing like it.
+
+    The rule for objects of several types: numbers are numbers, vectors of numbers are vectors, texts
+    beside numbers and truths are texts, and all else is carried.
+    """
+    arrow = import_arrow()
+    refusals = (arrow.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError)
+    with contextlib.suppress(*refusals):
+        return arrow.array(values, from_pandas=True)
+    objects = np.asarray(values, object)
+    if hasattr(values, "isna"):
+        missing = values.isna().to_numpy(bool)
+    else:
+        nan = [isinstance(each, float) and math.isnan(each) for each in objects]
+        missing = np.array([each is None for each in objects]) | np.array(nan)
+    there = objects[~missing]
+    if any(isinstance(each, (list, tuple, np.ndarray)) for each in there):
+        return _convert_vectors(objects, missing, name)
+    if all(isinstance(each, _NUMBERS) and not isinstance(each, bool) for each in there):
+        return arrow.array(cast_objects(np.where(missing, 0, objects), name), mask=missing)
+    if all(isinstance(each, (str, np.bool_, *_NUMBERS)) for each in there):
+        pairs = zip(objects, missing, strict=True)
+        return arrow.array([None if gone else str(each) for each, gone in pairs], arrow.string())
+    return None
+
+
+def _convert_vectors(objects: NDArray[Any], missing: NDArray[np.bool_], name: str) -> Any:
+    """Return vectors of several types, or of integers that are floats too; None for anything else."""
+    vectors = [array(each, name, "a column of vectors of numbers") for each in objects[~missing]]
+    if not all(each.ndim == 1 and each.dtype.kind in "fiub" for each in vectors):
+        return None
+    out: list[Any] = [None] * len(objects)
+    for place, each in zip(np.flatnonzero(~missing).tolist(), vectors, strict=True):
+        require_exact(each, name)
+        out[place] = each.astype(np.float64)
+    return import_arrow().array(out)
+
+
+def _convert_field(values: NDArray[Any], name: str) -> Any:
+    """Return a field of a structured array as Arrow has it; None where it has nothing like it."""
+    arrow = import_arrow()
+    masked = np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1)
+    plain = np.ma.getdata(values)
+    if plain.dtype.byteorder == ">":
+        plain = plain.astype(plain.dtype.newbyteorder("="))
+    if plain.ndim > 1:
+        vectors = plain.ndim == 2 and plain.dtype.kind in "fiub"
+        if not vectors:
+            return None
+        flat = arrow.array(plain.astype(np.int8 if plain.dtype.kind == "b" else plain.dtype).ravel())
+        return arrow.FixedSizeListArray.from_arrays(flat, plain.shape[1], mask=arrow.array(masked))
+    if plain.dtype.kind == "S":
+        plain = np.char.decode(plain)
+    if plain.dtype.kind == "O":
+        plain = plain.copy()
+        plain[masked] = None
+        return _convert(plain, name)
+    return arrow.array(plain, mask=masked)
+
+
+def _take_records(records: NDArray[Any], ids: Ids, added: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """Return a structured array of rows, with fields added."""
+    fields = [(name, records.dtype[name]) for name in records.dtype.names or ()]
+    fields += [(name, values.dtype) for name, values in added.items()]
+    out = (np.ma.empty if isinstance(records, np.ma.MaskedArray) else np.empty)(len(ids), fields)
+    for name in records.dtype.names or ():
+        out[name] = records[name][ids]
+    for name, values in added.items():
+        out[name] = values
+    return np.asanyarray(out)
+
+
+def _is_from(library: str, name: str, value: Any) -> bool:
+    """Whether a value is of a library: without importing it, for what a caller holds has been imported."""
+    kind = getattr(sys.modules.get(library), name, None)
+    return kind is not None and isinstance(value, kind)
+
+
+def find_frame(value: Any) -> Table | None:
+    """Return a table in memory, or a single column of vectors, as a table; None if it is neither."""
+    if isinstance(value, np.ndarray):
+        return FrameTable(value) if value.dtype.names and value.ndim == 1 else None
+    if _is_from("polars", "LazyFrame", value):
+        raise TypeError("`atoms` must be a frame whose rows are known. Got a LazyFrame: call .collect().")
+    column = None
+    if _is_from("pandas", "Series", value) or _is_from("polars", "Series", value):
+        column = value.to_frame()
+    elif _is_from("pyarrow", "ChunkedArray", value) or _is_from("pyarrow", "Array", value):
+        column = import_arrow().table({"row": value})
+    if column is not None:
+        table = FrameTable(column)
+        return table if Kind.VECTOR in table.kinds.values() else None
+    frames = _is_from("pandas", "DataFrame", value) or hasattr(type(value), "__arrow_c_stream__")
+    return FrameTable(value) if frames else None
+
+
+def unwrap(values: Any) -> Any:
+    """Return a column of a library as an array of numpy; anything else as it is."""
+    if type(values).__module__ == "pyarrow.lib" and not hasattr(values, "chunks"):
+        return values.to_numpy(zero_copy_only=False)
+    return values.to_numpy() if hasattr(values, "to_numpy") else values
+
+
+# ---------------------------------------------------------------- files of Arrow
+
+
+class _OpenFile(NamedTuple):
+    """A file in pieces, groups of rows or batches, that are read some at a time."""
+
+    schema: Any
+    sizes: list[int]
+    read: Callable[[Sequence[int], Sequence[str] | None], Iterator[Any]]
+
+
+@contextlib.contextmanager
+def _open(path: str) -> Iterator[_OpenFile]:
+    """Open a file, and name it in every error of its content."""
+    ending = Path(path).suffix.lower()
+    arrow = import_arrow()
+    try:
+        with (_open_parquet if ending == ".parquet" else _open_ipc)(path) as file:
+            ending += " file that can be read"
+            yield file
+    except (arrow.ArrowException, OSError, MemoryError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
+            raise
+        kind = ending if "file" in ending else f"{ending} file"
+        raise ValueError(f"`path` must be a {kind}. Got {path}: {' '.join(str(error).split())}.") from None
+
+
+@contextlib.contextmanager
+def _open_parquet(path: str) -> Iterator[_OpenFile]:
+    with import_arrow(".parquet").ParquetFile(path) as file:
+        groups = range(file.metadata.num_row_groups)
+        sizes = [file.metadata.row_group(i).num_rows for i in groups]
+        yield _OpenFile(
+            file.schema_arrow,
+            sizes,
+            lambda pieces, names: file.iter_batches(BATCH, row_groups=list(pieces), columns=names),
+        )
+
+
+@contextlib.contextmanager
+def _open_ipc(path: str) -> Iterator[_OpenFile]:
+    ipc = import_arrow(".ipc")
+
+    def read(pieces: Sequence[int] | None, names: Sequence[str] | None) -> Iterator[Any]:
+        places = None if names is None else sorted(schema.get_field_index(name) for name in names)
+        with import_arrow().OSFile(path) as file:
+            reader = ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=places))
+            for i in range(reader.num_record_batches) if pieces is None else pieces:
+                batch = reader.get_batch(i)
+                yield batch if names is None else batch.select(list(names))
+
+    with import_arrow().OSFile(path) as file:
+        schema = ipc.open_file(file).schema
+    yield _OpenFile(schema, [len(batch) for batch in read(None, schema.names[:1])], read)
+
+
+@final
+class ArrowFiles(Table):
+    """Files that end in .parquet, .arrow or .feather; all have the columns that are read."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self.files, self._schemas, self._sizes = list(files), [], []
+        for path in files:
+            with _open(path) as file:
+                self._schemas.append(file.schema)
+                self._sizes.append(sum(file.sizes))
+        self.names = tuple(self._schemas[0].names)
+
+    def split(self) -> list[ArrowFiles]:
+        """Return each file as a table of its own."""
+        return [self] if len(self.files) == 1 else [ArrowFiles([file]) for file in self.files]
+
+    @property
+    def size(self) -> int:
+        """How many rows all files have."""
+        return sum(self._sizes)
+
+    @functools.cached_property
+    def _every_kind(self) -> dict[str, Kind]:
+        """As the first file has it; of columns without any value there, the first that has some."""
+        out: dict[str, Kind] = {}
+        for field in (field for schema in self._schemas for field in schema):
+            if not import_arrow().types.is_null(field.type):
+                out.setdefault(field.name, find_kind(field.type))
+        return {name: out.get(name, Kind.OTHER) for name in self.names}
+
+    @functools.cached_property
+    def kinds(self) -> dict[str, Kind]:
+        """What each column holds; a data frame's index is none."""
+        stored = (self._schemas[0].metadata or {}).get(b"pandas")
+        index = json.loads(stored)["index_columns"] if stored else []
+        named = {each for each in index if isinstance(each, str)}  # a range is told by its numbers
+        return {name: kind for name, kind in self._every_kind.items() if name not in named}
+
+    def batches(self, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
+        """Yield batches of all files, which must have these columns, of one kind."""
+        for path, schema in zip(self.files, self._schemas, strict=True):
+            check_columns(names, schema.names)
+            for name in names:
+                found, wanted = schema.field(name).type, self._every_kind[name]
+                same = import_arrow().types.is_null(found) or find_kind(found) is wanted
+                rule = f"files whose {name} holds {wanted.value}, as {self.files[0]}"
+                require(same, "path", rule, f"{find_kind(found).value} in {path}")
+        for path in self.files:
+            with _open(path) as file:
+                yield from file.read(range(len(file.sizes)), list(names))
+
+    def find_dtypes(self, name: str) -> list[np.dtype[Any]]:
+        """Return the type that each file has, where it has values."""
+        types = [schema.field(name).type for schema in self._schemas if name in schema.names]
+        return [find_dtype(each) for each in types if find_kind(each) is self._every_kind[name]]
+
+    def rows(self, ids: Ids, *, as_text: bool = False) -> Any:
+        """Return every column of these rows as a table of Arrow."""
+        return pick_rows(self._read_near(ids), ids)
+
+    def _read_near(self, ids: Ids) -> Iterator[tuple[int, Any]]:
+        """Yield (first row, batch) of the pieces that hold one of these rows."""
+        start = 0
+        for path, size in zip(self.files, self._sizes, strict=True):
+            with _open(path) as file:
+                ends = start + np.cumsum(file.sizes)
+                for piece in np.unique(
+                    np.searchsorted(ends, ids[(ids >= start) & (ids < start + size)], "right")
+                ).tolist():
+                    first = int(ends[piece]) - file.sizes[piece]
+                    for batch in file.read([piece], None):
+                        yield first, batch
+                        first += len(batch)
+            start += size
+
+    def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
+        """Return rows, with columns added, as a frame of pandas."""
+        import_pandas("rows of a file as a frame")
+        return self.rows(ids).to_pandas().assign(**added)

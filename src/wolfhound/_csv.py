@@ -1,197 +1,204 @@
-"""Tables in .csv files: names, columns of numbers, and cells that are carried as they stand.
+"""Tables in .csv files: cells are texts of Arrow, and the whole file says what a column holds.
 
-Uses pyarrow when it is there, for speed.
+One rule: a column holds numbers if every cell that is not blank is a number, else truths if every
+one is true or false, else dates if every one is an ISO date, else texts. So a text far down the file
+neither raises nor is lost, and the same table has the same columns in every format. A first pass over
+the file finds that out; what is small is kept for the second.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import array
 import contextlib
-import copy
 import csv
-import importlib
+import functools
 import itertools
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._arrays import ArrayAtoms
-from wolfhound._columns import ColumnCells, Kind, clean_numbers, code_texts
+from wolfhound._arrow import Kind, Table, import_arrow, import_pandas, pick_rows
 from wolfhound._exact import EXACT, HELD
-from wolfhound.core import Atoms, Ids, Matrix
+from wolfhound.core import Ids
 from wolfhound.validate import require, require_distinct
-
-SAMPLE = 1000
-"""Rows that say which columns are numbers; more, while a column is still blank."""
-
 
 BLANKS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "<NA>", "#N/A")
 """Cells that stand for a missing value; pandas reads them so, too."""
 
+KEPT = 256 << 20
+"""Files up to so many bytes, all together, are kept in memory after the first pass."""
+
+_SAMPLE = 1000  # rows that say whether the first line holds names
+_BLOCK = 8 << 20  # bytes that are parsed at once
+_TRUTHS = {"true": True, "false": False}
+
 
 class Layout(NamedTuple):
-    """What the first rows of a .csv file say."""
+    """What the first rows of a .csv file say.
+
+    Attributes
+    ----------
+    names : tuple of str
+    header : int
+        Lines before the first row of data.
+    numeric : tuple of bool
+        Whether at least half of the first cells of a column are numbers.
+    unnamed : frozenset of str
+        Columns that the file has no name for.
+    """
 
     names: tuple[str, ...]
-    header: int  # lines before the first row of data
-    numeric: tuple[int, ...]
-    unnamed: tuple[str, ...] = ()
-
-    def rows(self, path: str) -> Iterator[tuple[int, list[str]]]:
-        """Yield (line it ends on, cells) of every row of data."""
-        return ((line, cells) for line, cells in rows(path) if line > self.header)
+    header: int
+    numeric: tuple[bool, ...]
+    unnamed: frozenset[str]
 
 
-class CsvTable:
+class _Scanned(NamedTuple):
+    """What the first pass finds."""
+
+    kinds: dict[str, Kind]
+    size: int
+    held: list[Any] | None  # batches, if they are few
+    inexact: dict[str, tuple[str, int]]  # file and row of the first number that float64 rounds
+
+
+@final
+class CsvTable(Table):
     """One or several .csv files with the same columns in the same order."""
 
     def __init__(self, files: Sequence[str]) -> None:
         self._layouts = [(file, find_layout(file)) for file in files]
         self._layout = self._layouts[0][1]
-        self._as_texts: frozenset[str] = frozenset()
+        self.names = self._layout.names
         for file, layout in self._layouts:  # cells are found by their place
-            same = layout.names == self._layout.names
+            same = layout.names == self.names
             require(same, "path", f"files with the columns of {files[0]}", f"other columns in {file}")
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """All columns, in order."""
-        return self._layout.names
+    def files(self) -> list[str]:
+        """Where it is."""
+        return [file for file, _ in self._layouts]
+
+    def split(self) -> list[CsvTable]:
+        """Return each file as a table of its own."""
+        return [self] if len(self._layouts) == 1 else [CsvTable([file]) for file in self.files]
 
     @property
-    def numbers(self) -> tuple[str, ...]:
-        """Columns of numbers, as the first rows have it."""
-        return tuple(self.names[i] for i in self._layout.numeric)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The other columns."""
-        numbers = set(self.numbers)
-        return tuple(name for name in self.names if name not in numbers)
-
-    resident = True
+    def kinds(self) -> dict[str, Kind]:
+        """As all rows of all files have it."""
+        return self._scanned.kinds
 
     @property
     def size(self) -> int:
         """How many rows all files have."""
-        return sum(1 for _ in self._cells())
+        return self._scanned.size
 
-    def find_kinds(self) -> dict[str, Kind]:
-        """Numbers or texts; what has no name is mostly the index of a data frame."""
-        numbers = set(self.numbers) - self._as_texts
-        kinds = {name: Kind.NUMBER if name in numbers else Kind.TEXT for name in self.names}
-        return kinds | dict.fromkeys(self._layout.unnamed, Kind.UNNAMED)
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns of numbers, and those that were meant to be: one wrong cell is told, not left out."""
+        kinds, meant = self.kinds, zip(self.names, self._layout.numeric, strict=True)
+        hurt = {name for name, numeric in meant if numeric and kinds[name] is Kind.TEXT}
+        return tuple(name for name in self.names if kinds[name] is Kind.NUMBER or name in hurt)
 
-    def keep_texts(self, names: Sequence[str]) -> CsvTable:
-        """Return the same table, of which these columns are read as they stand, numbers or not."""
-        out = copy.copy(self)
-        out._as_texts = frozenset(names)
-        return out
-
-    def batches(self, names: Sequence[str]) -> Iterator[dict[str, ColumnCells]]:
-        """Yield these columns, of one file or less at a time; blank cells and NA are missing."""
-        kinds = self.find_kinds()
-        places = dict(zip(names, self._find_places(names), strict=True))
-        types = {at: "float64" if kinds[name] is Kind.NUMBER else "string" for name, at in places.items()}
-        loose = self._as_texts & set(self.numbers)
+    @functools.cached_property
+    def _scanned(self) -> _Scanned:
+        kinds: dict[str, Kind | None] = dict.fromkeys(self.names)
+        kinds |= dict.fromkeys(self._layout.unnamed, Kind.UNNAMED)
+        small = sum(os.path.getsize(file) for file, _ in self._layouts) <= KEPT
+        held: list[Any] | None = [] if small else None
+        inexact: dict[str, tuple[str, int]] = {}
+        size = 0
         for file, layout in self._layouts:
-            table = _read_arrow(file, layout, types, BLANKS)
-            if table is None or _has_large(table):
-                found = read_cells(file, layout, {at: kinds[name] for name, at in places.items()})
-                yield _drop_blanks({name: found[at] for name, at in places.items()}, loose)
-                continue
-            read = importlib.import_module("wolfhound._arrow").read_cells
-            for batch in table.to_batches():
-                columns = {name: batch.column(str(at)) for name, at in places.items()}
-                cells = {name: read(column, kinds[name], name) for name, column in columns.items()}
-                yield _drop_blanks(cells, loose)
+            begin = size
+            for batch in _stream(file, layout, self.names):
+                typed = []
+                for name, column in zip(self.names, batch.columns, strict=True):
+                    was = kinds[name]
+                    kinds[name], found = _judge(column, was)
+                    held = None if was is Kind.NUMBER and kinds[name] is not was else held  # it is text, then
+                    place = -1 if found is column or name in inexact else _find_rounded(column, found)
+                    inexact |= {} if place < 0 else {name: (file, size - begin + place)}
+                    typed.append(found)
+                if held is not None:
+                    held.append(import_arrow().RecordBatch.from_arrays(typed, names=list(self.names)))
+                size += len(batch)
+        return _Scanned({name: kind or Kind.TEXT for name, kind in kinds.items()}, size, held, inexact)
+
+    def _stream(self, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
+        return itertools.chain.from_iterable(
+            _stream(file, layout, names, raw=raw) for file, layout in self._layouts
+        )
+
+    def batches(self, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
+        """Yield these columns; blank cells and NA are null, unless all are texts as they stand."""
+        if raw:
+            yield from self._stream(names, raw=True)
+            return
+        held = self._scanned.held
+        for batch in self._stream(names) if held is None else held:
+            columns = [_convert(batch.column(name), self.kinds[name]) for name in names]
+            yield import_arrow().RecordBatch.from_arrays(columns, names=list(names))
+
+    def find_dtypes(self, name: str) -> list[np.dtype[Any]]:
+        """Numbers of texts are float64."""
+        return [np.dtype(np.float64)]
+
+    def check_exact(self, names: Sequence[str]) -> None:
+        """Refuse the first number that float64 rounds, by its line."""
+        for name in names:
+            file, row = self._scanned.inexact.get(name, ("", -1))
+            if file:
+                cells = (pair for pair in rows(file) if pair[0] > self._layout.header)
+                line, found = next(itertools.islice(cells, row, None))
+                where = f"column {name} in line {line} of {file}"
+                require(False, where, HELD, found[self.names.index(name)])
+
+    def blame(self, columns: Sequence[str]) -> None:
+        """Raise ValueError for the first cell of these columns that is no finite number, by its line."""
+        places = {name: place for place, name in enumerate(self.names)}
+        for file, layout in self._layouts:
+            for line, cells in _read_lines(file, layout):
+                for name in columns:
+                    cell = cells[places[name]]
+                    value = number(cell)
+                    if value is None or not math.isfinite(value):
+                        told = (
+                            f"Column {name!r} in line {line} of {file} must be a finite number. Got {cell!r}"
+                        )
+                        missing = "" if cell.strip() else ", a missing value: fill it in or leave the row out"
+                        named = "; names in line 1 must not be numbers" if line == 1 else ""
+                        raise ValueError(f"{told}{missing}{named}.")
+
+    def rows(self, ids: Ids, *, as_text: bool = False) -> Any:
+        """Return every column of these rows as a table of Arrow: cells as they stand, or numbers."""
+
+        def read() -> Iterator[tuple[int, Any]]:
+            first = 0
+            for batch in self._stream(self.names, raw=True):
+                yield first, batch
+                first += len(batch)
+
+        table = pick_rows(read(), ids)
+        for i, name in enumerate(() if as_text else self.names):
+            if self.kinds[name] is Kind.NUMBER:
+                table = table.set_column(i, name, _parse(table[name].to_pylist()))
+        return table
 
     def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
         """Return rows, with columns added, as a frame of pandas."""
-        frame = import_pandas("rows of a .csv file as a frame")
-        return frame.DataFrame({**self.rows(ids, ""), **added})
-
-    def weigh(self, columns: Sequence[str] | None) -> int:
-        """Nothing: text is always loaded."""
-        return 0
-
-    def parts(self, columns: Sequence[str] | None, *, load: bool | None = None) -> list[Atoms]:
-        """Rows of these columns, of each file, in memory."""
-        if columns is None:
-            for file, layout in self._layouts:
-                same = layout.numeric == self._layout.numeric
-                others = f"other columns of numbers in {file}"
-                require(same, "path", f"files with the columns of {self._layouts[0][0]}", others)
-            have = f"none in {self._layouts[0][0]}"
-            require(bool(self.numbers), "path", "a comma-separated file with numeric columns", have)
-        wanted = self.numbers if columns is None else columns
-        check_columns(wanted, self.names)
-        places = self._find_places(wanted)
-        return [ArrayAtoms(read(file, layout, places)) for file, layout in self._layouts]
-
-    def columns(self, names: Sequence[str], missing: str | None = None) -> dict[str, NDArray[Any]]:
-        """Cells of some columns, as text; none is ever missing."""
-        places = self._find_places(names)
-        parts = [read_texts(file, layout, places) for file, layout in self._layouts]
-        each = zip(*parts, strict=True)
-        return {name: np.concatenate(texts) for name, texts in zip(names, each, strict=True)}
-
-    def rows(self, ids: Ids, ending: str) -> dict[str, NDArray[Any]]:
-        """Cells of these rows: as they stand for .csv, else as numbers where they are."""
-        wanted = set(ids.tolist())
-        upto = itertools.islice(self._cells(), int(ids.max()) + 1)
-        found = {i: cells for i, cells in enumerate(upto) if i in wanted}
-        chosen = [found[i] for i in ids.tolist()]
-        columns = {name: np.array([row[i] for row in chosen]) for i, name in enumerate(self.names)}
-        if ending == ".csv":
-            return columns
-        numbers = set(self.numbers)
-        return {name: _parse(texts) if name in numbers else texts for name, texts in columns.items()}
-
-    def _find_places(self, names: Sequence[str]) -> list[int]:
-        places = {name: place for place, name in enumerate(self.names)}
-        return [places[name] for name in names]
-
-    def _cells(self) -> Iterator[list[str]]:
-        for file, layout in self._layouts:
-            yield from (cells for _, cells in layout.rows(file))
+        import_pandas("rows of a file as a frame")
+        return self.rows(ids).to_pandas().assign(**added)
 
 
-def _parse(texts: NDArray[Any]) -> NDArray[Any]:
-    blank = np.isin(texts, BLANKS)
-    texts = np.where(blank, "nan", texts) if blank.any() else texts
-    with contextlib.suppress(ValueError, OverflowError):
-        return texts.astype(np.int64)
-    held = all(is_exact(text) for text in texts.tolist())  # a long key beside blanks stays what it is
-    with contextlib.suppress(ValueError):
-        return texts.astype(np.float64) if held else texts
-    return texts
-
-
-def check_columns(columns: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse names that no column has."""
-    known = set(names)
-    missing = [name for name in columns if name not in known]
-    require(not missing, "columns", f"among {', '.join(names)}", ", ".join(missing))
-
-
-def rows(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line it ends on, cells) of every row that is not blank."""
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            for cells in reader:
-                if cells:
-                    yield reader.line_num, cells
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"`path` must be comma-separated UTF-8 text. Got {path}: {error}.") from None
+# ---------------------------------------------------------------- cells
 
 
 def number(cell: str) -> float | None:
+    """Return the number of a cell; None if it is none."""
     try:
         return None if "_" in cell else float(cell)  # Python reads 1_000, others do not
     except ValueError:
@@ -207,191 +214,162 @@ def is_exact(cell: str) -> bool:
     return abs(whole) <= EXACT or (math.isfinite(value := float(cell)) and int(value) == whole)
 
 
-# ---------------------------------------------------------------- what the columns are
+def _judge(column: Any, known: Kind | None) -> tuple[Kind | None, Any]:
+    """Return what a column holds after some more cells, and they as numbers if all so far are."""
+    if known in (Kind.TEXT, Kind.UNNAMED) or column.null_count == len(column):
+        return known, column
+    if known in (None, Kind.NUMBER):
+        found = _parse_numbers(column)
+        if found is not None:
+            return (known, column) if found.null_count == len(found) else (Kind.NUMBER, found)
+    kind = _judge_words([text for cell in column.unique().to_pylist() if (text := (cell or "").strip())])
+    return kind if known in (None, kind) else Kind.TEXT, column
+
+
+def _judge_words(cells: list[str]) -> Kind:
+    """Return what distinct cells that are no numbers are."""
+    arrow = import_arrow()
+    if all(cell.lower() in _TRUTHS for cell in cells):
+        return Kind.TRUTH
+    for zone in (None, "UTC"):
+        with contextlib.suppress(arrow.ArrowInvalid):
+            arrow.array(cells).cast(arrow.timestamp("ns", zone))
+            return Kind.TIME
+    return Kind.TEXT
+
+
+def _parse_numbers(column: Any) -> Any:
+    """Return texts as float64, null where they are blank; None if one is no number."""
+    arrow = import_arrow()
+    with contextlib.suppress(arrow.ArrowInvalid):
+        return column.cast(arrow.float64())
+    coded, values = column.dictionary_encode(), []
+    for cell in coded.dictionary.to_pylist():
+        value = None if cell.strip() in BLANKS else number(cell)
+        if value is None and cell.strip() not in BLANKS:
+            return None
+        values.append(value)
+    return arrow.array(values, arrow.float64()).take(coded.indices)
+
+
+def _find_rounded(cells: Any, numbers: Any) -> int:
+    """Return the place of the first number that float64 does not hold; -1 if there is none."""
+    values = numbers.to_numpy(zero_copy_only=False)
+    large = np.flatnonzero(np.abs(values) >= EXACT).tolist()
+    return next((place for place in large if not is_exact(cells[place].as_py())), -1)
+
+
+def _convert(column: Any, kind: Kind) -> Any:
+    """Return texts as what their column holds."""
+    arrow = import_arrow()
+    if kind is Kind.NUMBER:
+        return _parse_numbers(column) if arrow.types.is_string(column.type) else column
+    if kind is Kind.TRUTH:
+        coded = column.dictionary_encode()
+        words = [_TRUTHS.get(cell.strip().lower()) for cell in coded.dictionary.to_pylist()]
+        return arrow.array(words, arrow.bool_()).take(coded.indices)
+    return column
+
+
+def _parse(cells: Sequence[str]) -> Any:
+    """Return cells of numbers as int64, else as float64; a key that neither holds stays what it is."""
+    arrow = import_arrow()
+    texts = [
+        None if math.isnan(number(cell) or 0.0) or cell.strip() in BLANKS else cell.strip() for cell in cells
+    ]
+    exact = all(text is None or is_exact(text) for text in texts)
+    for kind in (arrow.int64(), arrow.float64()):
+        with contextlib.suppress(arrow.ArrowInvalid):
+            if exact or kind == arrow.int64():
+                return arrow.array(texts, arrow.string()).cast(kind)
+    return arrow.array(texts, arrow.string())
+
+
+# ---------------------------------------------------------------- lines
+
+
+def _stream(file: str, layout: Layout, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
+    """Yield batches of texts; unless `raw`, blank cells are null."""
+    reader, invalid = import_arrow(".csv"), import_arrow().ArrowInvalid
+    places = {name: str(place) for place, name in enumerate(layout.names)}
+    keys = [places[name] for name in names]
+    plain = reader.ReadOptions(column_names=list(places.values()), skip_rows=layout.header, block_size=_BLOCK)
+    convert = reader.ConvertOptions(
+        column_types=dict.fromkeys(keys, import_arrow().string()),
+        include_columns=keys,
+        null_values=[] if raw else list(BLANKS),
+        strings_can_be_null=not raw,
+    )
+    lines = reader.ParseOptions(newlines_in_values=True)
+    try:
+        with reader.open_csv(file, plain, lines, convert) as batches:
+            for batch in batches:
+                yield batch.rename_columns(list(names))
+    except invalid as error:
+        for _ in _read_lines(file, layout):
+            pass  # it names the line
+        text = " ".join(str(error).split())
+        raise ValueError(f"`path` must be comma-separated UTF-8 text. Got {file}: {text}.") from None
+
+
+def rows(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line it ends on, cells) of every row that is not blank."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            for cells in reader:
+                if cells:
+                    yield reader.line_num, cells
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"`path` must be comma-separated UTF-8 text. Got {path}: {error}.") from None
+
+
+def _read_lines(path: str, layout: Layout) -> Iterator[tuple[int, list[str]]]:
+    """Yield every row of data, slowly; one with too few or too many cells is refused by its line."""
+    for line, cells in rows(path):
+        if line > layout.header:
+            wide = len(layout.names)
+            require(len(cells) == wide, f"line {line} of {path}", f"{wide} cells", f"{len(cells)}")
+            yield line, cells
 
 
 def find_layout(path: str) -> Layout:
     """Read the first rows.
 
-    A column is of numbers if at least half of its cells are: a blank cell says
-    nothing, and one that is no number is a mistake to be told, not a reason to
-    leave the column out. The first line is a header if none of its cells is a
-    number, if one that is none stands over numbers, or if its numbers count from 0
-    or 1 beside a text or a blank, as those of a table whose columns have no names.
+    The first line is a header if none of its cells is a number, if one that is none stands over
+    numbers (at least half of the first cells), or if its numbers count from 0 or 1 beside a text or a
+    blank, as those of a table whose columns have no names.
     """
     found = rows(path)
     line, first = next(found, (0, []))
-    below = _Tally(len(first))
-    below.read(found)
+    below = [cells for _, cells in itertools.islice(found, _SAMPLE)]
+    numeric = _find_numeric(below, len(first))
     texts = [bool(cell.strip()) and number(cell) is None for cell in first]
-    over_numbers = any(text and numeric for text, numeric in zip(texts, below.numeric, strict=True))
+    over_numbers = any(text and good for text, good in zip(texts, numeric, strict=True))
     numbers = [value for cell in first if (value := number(cell)) is not None]
-    counted = len(numbers) < len(first) and _counts(numbers)
+    upto = range(len(numbers) + 1)
+    counted = 1 < len(numbers) < len(first) and numbers in ([*upto[:-1]], [*upto[1:]])
     header = over_numbers or counted or all(number(cell) is None for cell in first)
     if not header:
-        below.add(first)
-    require(below.rows > 0, "path", "a .csv file with at least one row of numbers", path)
+        numeric = _find_numeric([first, *below], len(first))
+    require(
+        bool(below) or (bool(first) and not header),
+        "path",
+        "a .csv file with at least one row of numbers",
+        path,
+    )
     named = [bool(cell.strip()) for cell in first]
     pairs = enumerate(zip(first, named, strict=True), 1)
     names = tuple(cell if header and good else f"column {i}" for i, (cell, good) in pairs)
-    unnamed = tuple(name for name, good in zip(names, named, strict=True) if header and not good)
+    unnamed = frozenset(name for name, good in zip(names, named, strict=True) if header and not good)
     require_distinct(names, "path", "a .csv file whose names are distinct", f" in {path}")
-    nameless = set(unnamed)
-    numeric = tuple(i for i, good in enumerate(below.numeric) if good and names[i] not in nameless)
-    return Layout(names, line if header else 0, numeric, unnamed)
+    return Layout(names, line if header else 0, tuple(numeric), unnamed)
 
 
-def _counts(numbers: list[float]) -> bool:
-    """Whether these are 0, 1, 2, ... or 1, 2, 3, ..., two at least."""
-    return len(numbers) > 1 and numbers in ([*range(len(numbers))], [*range(1, len(numbers) + 1)])
-
-
-class _Tally:
-    """How many cells of each column are filled, and how many are numbers."""
-
-    def __init__(self, width: int) -> None:
-        self.rows, self._filled, self._numbers = 0, [0] * width, [0] * width
-
-    @property
-    def numeric(self) -> list[bool]:
-        counts = zip(self._filled, self._numbers, strict=True)
-        return [0 < filled <= 2 * numbers for filled, numbers in counts]
-
-    def add(self, cells: Sequence[str]) -> None:
-        self.rows += 1
-        for i, cell in enumerate(cells[: len(self._filled)]):
-            if cell.strip() not in BLANKS:
-                self._filled[i] += 1
-                self._numbers[i] += number(cell) is not None
-
-    def read(self, found: Iterator[tuple[int, list[str]]]) -> None:
-        for _, cells in found:
-            self.add(cells)
-            if self.rows >= SAMPLE and all(self._filled):
-                return
-
-
-# ---------------------------------------------------------------- two ways to read it
-
-
-def read(path: str, layout: Layout, places: Sequence[int]) -> Matrix:
-    """Return the columns at these places, which must be numbers."""
-    plain = read_plain(path, layout, places)
-    return read_rows(path, layout, places) if plain is None else plain
-
-
-def read_rows(path: str, layout: Layout, places: Sequence[int]) -> Matrix:
-    """Read with the standard library; errors name line and column."""
-    values = array.array("d")
-    for line, cells in layout.rows(path):
-        where = f"line {line} of {path}"
-        require(len(cells) == len(layout.names), where, f"{len(layout.names)} cells", f"{len(cells)}")
-        for i in places:
-            value = number(cells[i])
-            if value is None or not np.isfinite(value):
-                told = f"Column {layout.names[i]!r} in {where} must be a finite number. Got {cells[i]!r}"
-                raise ValueError(told + _remedy(cells[i], first=line == 1))
-            require(is_exact(cells[i]), f"column {layout.names[i]} in {where}", HELD, cells[i])
-            values.append(value)
-    return np.array(values).reshape(-1, len(places))
-
-
-def _remedy(cell: str, *, first: bool) -> str:
-    missing = "" if cell.strip() else ", a missing value: fill it in or leave the row out"
-    return missing + ("; names in line 1 must not be numbers." if first else ".")
-
-
-def read_plain(path: str, layout: Layout, places: Sequence[int]) -> Matrix | None:
-    """Read with pyarrow; None if it is not there or the file is not perfectly plain."""
-    chosen = set(places)
-    types = {i: "float64" if i in chosen else "string" for i in range(len(layout.names))}
-    table = _read_arrow(path, layout, types)
-    if table is None:
-        return None
-    values = np.column_stack([table[str(i)].to_numpy() for i in places])
-    return values if (np.abs(values) < EXACT).all() else None  # else by cells, of which errors tell
-
-
-def read_texts(path: str, layout: Layout, places: Sequence[int]) -> list[NDArray[Any]]:
-    """Return the cells of the columns at these places, as text."""
-    table = _read_arrow(path, layout, dict.fromkeys(places, "string"))
-    if table is None:
-        every = [cells for _, cells in layout.rows(path)]
-        return [np.array([cells[place] for cells in every], np.str_) for place in places]
-    return [table[str(place)].to_numpy().astype(np.str_) for place in places]
-
-
-def read_cells(path: str, layout: Layout, kinds: Mapping[int, Kind]) -> dict[int, ColumnCells]:
-    """Read columns, by place, in one pass of the standard library.
-
-    What is neither a number nor blank is refused in a column of numbers.
-    """
-    values: dict[int, list[Any]] = {place: [] for place in kinds}
-    for line, cells in layout.rows(path):
-        where = f"line {line} of {path}"
-        require(len(cells) == len(layout.names), where, f"{len(layout.names)} cells", f"{len(cells)}")
-        for place, kind in kinds.items():
-            cell: Any = None if cells[place].strip() in BLANKS else cells[place]
-            if kind is Kind.NUMBER and cell is not None:
-                cell = number(cells[place])
-                if cell is None:
-                    told = f"Column {layout.names[place]!r} in {where} must be a number. Got {cells[place]!r}"
-                    raise ValueError(told + _remedy(cells[place], first=line == 1))
-                called = f"column {layout.names[place]} in {where}"
-                require(is_exact(cells[place]), called, HELD, cells[place])
-            values[place].append(cell)
-    return {place: _code(values[place], kind) for place, kind in kinds.items()}
-
-
-def _code(values: list[Any], kind: Kind) -> ColumnCells:
-    missing = np.array([value is None for value in values], np.bool_)
-    if kind is not Kind.NUMBER:
-        return code_texts(values, missing)
-    return clean_numbers(np.array([0.0 if value is None else value for value in values]), missing)
-
-
-def _has_large(table: Any) -> bool:
-    """Whether a number may have been rounded as it was parsed: its text will say."""
-    columns = (column.to_numpy() for column in table.columns if str(column.type) == "double")
-    return any(bool((np.abs(values) >= EXACT).any()) for values in columns)
-
-
-def _drop_blanks(batch: dict[str, ColumnCells], names: frozenset[str]) -> dict[str, ColumnCells]:
-    """Return cells where those of numbers read as text are missing wherever they would be as numbers."""
-    for name in names & batch.keys():
-        cells = batch[name]
-        blank = [level.strip() in BLANKS or math.isnan(number(level) or 0.0) for level in cells.levels]
-        gone = np.array(blank or [False], np.bool_)
-        batch[name] = cells._replace(missing=cells.missing | gone[cells.values])
-    return batch
-
-
-def import_pandas(what: str) -> Any:
-    """Return pandas, which is an extra."""
-    try:
-        return importlib.import_module("pandas")
-    except ImportError:
-        raise ImportError(f'{what} needs pandas: pip install "wolfhound[data]"') from None
-
-
-def _read_arrow(path: str, layout: Layout, types: Mapping[int, str], blanks: Sequence[str] = ()) -> Any:
-    """Return a table of pyarrow with these columns, by place; None if it cannot be had."""
-    try:
-        arrow = importlib.import_module("pyarrow")
-        reader = importlib.import_module("pyarrow.csv")
-    except ImportError:
-        return None
-    named = {str(i): getattr(arrow, kind)() for i, kind in types.items()}
-    keys = [str(i) for i in range(len(layout.names))]
-    try:
-        plain = reader.ReadOptions(column_names=keys, skip_rows=layout.header)
-        lines = reader.ParseOptions(newlines_in_values=True)
-        cells = reader.ConvertOptions(
-            column_types=named,
-            include_columns=list(named),
-            null_values=list(blanks),
-            strings_can_be_null=bool(blanks),
-        )
-        return reader.read_csv(path, read_options=plain, parse_options=lines, convert_options=cells)
-    except arrow.ArrowInvalid:
-        return None
+def _find_numeric(below: Sequence[Sequence[str]], width: int) -> list[bool]:
+    """Return whether at least half of the cells of each column that are not blank are numbers."""
+    out = []
+    for place in range(width):
+        cells = [row[place] for row in below if len(row) > place and row[place].strip() not in BLANKS]
+        out.append(0 < len(cells) <= 2 * sum(number(cell) is not None for cell in cells))
+    return out

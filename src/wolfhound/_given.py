@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound import validate
-from wolfhound._columns import find_source, find_vectors
+from wolfhound._arrow import find_frame
 from wolfhound.core import Atoms, Ids, Vector
 from wolfhound.encoding import EncodingPlan, RowAtoms, TableAtoms, encode_source
 from wolfhound.result import Result
@@ -38,7 +38,7 @@ def find_rows(atoms: Any) -> TableAtoms | None:
     """Return a frame or a table as atoms, without the rows that have missing values; None for others."""
     if isinstance(atoms, TableAtoms):
         return atoms
-    source = None if validate.is_oracle(atoms) else find_source(atoms) or find_vectors(atoms)
+    source = None if validate.is_oracle(atoms) else find_frame(atoms)
     return None if source is None else encode_source(source, EncodingPlan(called="atoms"))
 
 

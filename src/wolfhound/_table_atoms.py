@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from typing import Any, final
+from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wolfhound._arrow import unwrap
-from wolfhound._coding import EncodedColumn, Expansion
-from wolfhound._columns import ColumnSource
-from wolfhound._csv import CsvTable, number
+from wolfhound._arrow import Kind, Table, find_kind, read_cells, unwrap
+from wolfhound._csv import BLANKS, number
 from wolfhound._exact import join_numbers
 from wolfhound._files import lock, valid_ids
 from wolfhound.core import Atoms, Ids, Matrix
@@ -104,7 +102,7 @@ class TableReport:
         return cls(rows=rows, dropped=dropped, counted=counted, swamping=swamping, **pairs)
 
 
-def list_some(parts: Iterator[str]) -> str:
+def list_some(parts: Iterable[str]) -> str:
     every = list(parts)
     more = f", ... ({len(every)} in all)" if len(every) > _SHOWN else ""
     return ", ".join(every[:_SHOWN]) + more
@@ -113,23 +111,30 @@ def list_some(parts: Iterator[str]) -> str:
 # ---------------------------------------------------------------- rows, coded
 
 
+class EncodedColumn(NamedTuple):
+    """A column that counts: its levels, sorted, if it is of texts, and the columns that it becomes."""
+
+    name: str
+    levels: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+class RowCoding(Protocol):
+    """Rows as stored to rows as they count."""
+
+    dim: int
+
+    def __call__(self, rows: Matrix) -> Matrix:
+        """(r, dim) coded rows."""
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedAtoms:
-    """Rows that are kept of what a pass stored, coded each time they are read.
-
-    Parameters
-    ----------
-    stored
-        All rows.
-    expand
-        Rows as stored to rows as they count.
-    ids : (r,) int64, optional
-        Rows that are kept, ascending; None: all.
-    """
+    """The rows `ids` of what a pass stored, None for all, coded each time they are read."""
 
     stored: Atoms
-    expand: Expansion
+    expand: RowCoding
     ids: Ids | None
 
     @property
@@ -174,7 +179,7 @@ class TableAtoms:
         The columns that count.
     report : TableReport
         What became of the table.
-    source : ColumnSource
+    source : Table
         The table.
     ids : (r,) int64, optional
         Rows that are kept; None: all.
@@ -183,7 +188,7 @@ class TableAtoms:
     atoms: Atoms
     columns: tuple[EncodedColumn, ...]
     report: TableReport
-    source: ColumnSource
+    source: Table
     ids: Ids | None = None
 
     @property
@@ -315,37 +320,47 @@ def join_labels(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.array([str(labels) for labels in zip(*(part.tolist() for part in parts), strict=True)])
 
 
-def read_column(source: ColumnSource, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def read_column(source: Table, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """(rows,) values of a column of labels, and where there are none: what stands there means nothing."""
-    read = source.keep_texts([name]) if isinstance(source, CsvTable) else source
-    found, gone, truths = [], [], False
-    for batch in read.batches([name]):
-        cells = batch[name]
-        texts = np.array(cells.levels or ("",), np.str_)
+    kind = source.kinds.get(name, Kind.TEXT)  # the index of a data frame may be a label
+    found, gone, written = [], [], False
+    for batch in source.batches([name], raw=kind is Kind.NUMBER):
+        column = batch.column(name)
+        written = kind is Kind.NUMBER and find_kind(column.type) is Kind.TEXT
+        cells = read_cells(column, find_kind(column.type), name)
+        texts = np.array([cells.name_level(i) for i in range(len(cells.levels))] or [""], np.str_)
         found.append(texts[cells.values] if len(cells.levels) else cells.values)
         gone.append(cells.missing)
-        truths = cells.truths
-    labels = join_numbers(found, name)
-    missing = np.concatenate(gone)
+    labels, missing = join_numbers(found, name), np.concatenate(gone)
     require(labels.ndim == 1, "by", "columns of numbers or texts", f"vectors in {name}")
-    if isinstance(source, CsvTable) and name in source.numbers:
-        labels = _make_numbers(labels, missing)
+    if written:
+        labels, missing = _make_numbers(labels, missing)
     if labels.dtype.kind == "f":  # a whole number beside missing ones, or in text, is still one
         there = labels[~missing]
         whole = bool((np.isfinite(there) & (there == np.floor(there)) & (np.abs(there) < 2.0**53)).all())
         return np.where(missing, 0.0, labels).astype(np.int64) if whole else labels, missing
-    return labels == "True" if truths else labels, missing
+    return labels == "True" if kind is Kind.TRUTH else labels, missing
 
 
-def _make_numbers(labels: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return texts as numbers, unless one is none or two that differ would become one."""
+def read_texts(source: Table, name: str, missing: str) -> list[str]:
+    """Return a column of texts of all rows as they stand, with this text where there is none."""
+    batches = source.batches([name], raw=True)
+    cells = (cell for batch in batches for cell in batch.column(0).to_pylist())
+    return [missing if cell is None else str(cell) for cell in cells]
+
+
+def _make_numbers(labels: NDArray[Any], missing: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return texts as numbers, unless two that differ would become one; nan is missing."""
+    distinct, places = np.unique(labels, return_inverse=True)
+    gone = [text.strip() in BLANKS or math.isnan(number(text) or 0.0) for text in distinct.tolist()]
+    missing = missing | np.array(gone)[places]
     distinct, places = np.unique(labels[~missing], return_inverse=True)
     values = _parse_exactly(distinct.tolist())
     if values is None:
-        return labels
+        return labels, missing
     out = np.zeros(len(labels), values.dtype)
     out[~missing] = values[places.reshape(-1)]
-    return out
+    return out, missing
 
 
 def _parse_exactly(texts: Sequence[str]) -> NDArray[Any] | None:

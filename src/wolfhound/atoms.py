@@ -19,15 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound._arrays import ArrayAtoms, table
-from wolfhound._columns import find_source, find_vectors
+from wolfhound._arrow import find_frame
 from wolfhound._exact import require_exact
 from wolfhound._files import FileAtoms, find_mapped_file, lock, read_ahead, summary, valid_ids, widen
 from wolfhound._prints import Fingerprint, PartPrint, print_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
-from wolfhound.encoding import EncodingPlan, Missing, TableAtoms, encode_source
+from wolfhound.encoding import EncodingPlan, Missing, TableAtoms, encode_source, open_parts
 from wolfhound.progress import report_rows
 from wolfhound.rounding import gamma
-from wolfhound.tables import open_parts
 from wolfhound.threads import map_ordered
 from wolfhound.validate import count, function, kind, require
 
@@ -190,7 +189,7 @@ def as_atoms(value: AtomsLike, name: str = "atoms") -> Atoms:
         return ArrayAtoms(table(value, name))
     if _is_atoms(value):
         return _name_columns(value) if isinstance(value, TableAtoms) and value.ids is None else value
-    source = find_source(value) or find_vectors(value)
+    source = find_frame(value)
     if source is not None:
         return _name_columns(encode_source(source, EncodingPlan(missing=Missing.ERROR, called=name)))
     if isinstance(value, (str, os.PathLike)):

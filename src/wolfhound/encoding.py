@@ -1,16 +1,17 @@
 """How a table becomes atoms: which columns count, how texts are coded, what a missing value does.
 
-The one place that knows. Stored are numbers and the places of texts among their levels, nan where
-a value is missing; rows are left out, filled and coded as they are read, so a file may be
-far larger than memory.
+The one place that knows. One pass over batches stores numbers and the places of texts among their
+levels, nan where a value is missing; rows are left out, filled and coded as they are read, so a file
+may be far larger than memory. A null, a nan and a text of blanks are the same in every format.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import enum
+import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,38 +19,46 @@ from numpy.typing import NDArray
 
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms
-from wolfhound._coding import Coder, EncodedColumn, Expansion, StoredColumns, store_columns
-from wolfhound._columns import ColumnSource, Kind, find_source, find_vectors
-from wolfhound._exact import join_numbers
+from wolfhound._arrow import BATCH, TRUTHS, ColumnCells, Kind, Table, check_columns, find_frame, read_cells
+from wolfhound._csv import CsvTable
+from wolfhound._exact import is_wide, join_numbers, require_exact
+from wolfhound._files import widen
+from wolfhound._npy import PathLike
+from wolfhound._spool import spool
 from wolfhound._table_atoms import (
     CodedAtoms,
+    EncodedColumn,
     RowAtoms,
     TableAtoms,
     TableReport,
     join_labels,
     list_some,
     read_column,
+    read_texts,
 )
-from wolfhound.core import Atoms, Ids
-from wolfhound.tables import ArrayTable, open_table
+from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
+from wolfhound.progress import report_rows
+from wolfhound.tables import ArrayTable, FileTable, open_table
 from wolfhound.validate import describe, require
 
 __all__ = [
-    "ColumnSource",
+    "EncodedColumn",
     "Missing",
     "RowAtoms",
+    "Table",
     "TableAtoms",
     "TableReport",
     "encode",
     "join_labels",
     "read_column",
+    "read_texts",
 ]
+
+MOST_LEVELS = 64
+"""Levels of a category; more are names of rows."""
 
 KEPT = 256 << 20
 """Coded rows up to so many bytes are kept in memory, else made anew in every pass."""
-
-BLOCK = 65_536
-"""Rows that are coded at a time."""
 
 
 class Missing(enum.Enum):
@@ -63,15 +72,15 @@ class Missing(enum.Enum):
 # ---------------------------------------------------------------- from a table to atoms
 
 
-def find_table(value: Any) -> ColumnSource | None:
-    """Return a frame, a table of Arrow, or a .csv or .parquet file, as a source; None for others."""
+def find_table(value: Any) -> Table | None:
+    """Return a frame, a table of Arrow, or a file with named columns, as a table; None for others."""
     paths = value if isinstance(value, (list, tuple)) and value else [value]
     if all(isinstance(path, (str, os.PathLike)) for path in paths):
         if paths is value and len({os.path.splitext(path)[1].lower() for path in paths}) > 1:
             return None  # files of several kinds are atoms, one after the other
         table = open_table(value)
         return None if isinstance(table, ArrayTable) else table
-    return find_source(value) or find_vectors(value)
+    return find_frame(value)
 
 
 def encode(
@@ -87,13 +96,14 @@ def encode(
     Numbers count as they are. Texts, categories and truths are one-hot: a column of 0 and 1 for
     each level of the rows that are kept, in sorted order. A column of vectors, if there is one, is what
     counts, and nothing else. Texts with more than 64 levels, or none twice, are names, and dates are no
-    numbers: they are carried, which means that they do not count, and `report` says so.
+    numbers: they are carried, which means that they do not count, and `report` says so. A null, a nan
+    and a text of nothing but blanks are missing values.
 
     Parameters
     ----------
     table
-        A frame of pandas or polars, a table of Arrow, a structured array, or the path of .csv
-        or .parquet files.
+        A frame of pandas or polars, a table of Arrow, a structured array, or the path of .csv,
+        .parquet, .arrow or .feather files.
     columns
         Those that count, in this order; None: all that can.
     missing
@@ -145,6 +155,10 @@ class EncodingPlan(NamedTuple):
         Columns, with their levels, of a table that this one must match.
     called : str
         What the caller calls the table.
+    file : str
+        What is read, if an error is to name it beside the column.
+    load : bool, optional
+        Whether rows are kept in memory; None: unless they are many and in files.
     """
 
     missing: Missing = Missing.DROP
@@ -154,17 +168,19 @@ class EncodingPlan(NamedTuple):
     names: bool = True
     like: tuple[EncodedColumn, ...] = ()
     called: str = "the table"
+    file: str = ""
+    load: bool | None = None
 
 
 def encode_source(
-    source: ColumnSource,
+    source: Table,
     plan: EncodingPlan,
     columns: Sequence[str] | None = None,
     *,
     order: Mapping[str, int] | None = None,
 ) -> TableAtoms:
     """As `encode`, of an open table; columns in this order, if one is given."""
-    kinds = source.find_kinds()
+    kinds = source.kinds
     columns = None if columns is None else list(map(str, columns))
     wanted = [column.name for column in plan.like] or columns
     chosen, carried = choose_columns(kinds, wanted, plan)
@@ -174,27 +190,30 @@ def encode_source(
     chosen = chosen if order is None else sorted(chosen, key=order.__getitem__)
     require(bool(chosen), plan.called, "one with columns that can count", _list_carried(carried))
     levels = {column.name: column.levels for column in plan.like}
-    coders = [Coder(name, kinds[name], levels.get(name, ())) for name in chosen]
-    stored = store_columns(source, coders, plan.labels, plan.called)
-    if wanted is not None:  # whoever names a text wants it to count
-        plan = plan._replace(names=False)
-    kept_coders, names = _part(coders, plan)
-    rule = "of numbers, or texts with at most 64 levels"
+    coders = [Coder(name, kinds[name], levels.get(name, ()), plan.file) for name in chosen]
+    marks = [Coder(name, Kind.NUMBER) for name in plan.labels]
+    stored = _store(source, coders, marks, plan)
+    # Whoever names a text wants it to count.
+    names = (
+        {} if plan.like else {each.name: each.find_reason(plan.names and wanted is None) for each in coders}
+    )
+    names = {name: why for name, why in names.items() if why}
+    rule = f"of numbers, or texts with at most {MOST_LEVELS} levels"
     require(wanted is None or not names, "columns", rule, _list_carried(names))
+    coders = [each for each in coders if each.name not in names]
     carried = {**carried, **names}
-    require(bool(kept_coders), plan.called, "one with columns that can count", _list_carried(carried))
-    keep = _find_kept(stored, kept_coders, plan)
+    require(bool(coders), plan.called, "one with columns that can count", _list_carried(carried))
+    keep = _find_kept(coders, marks, plan)
     if keep is not None:
-        stored.recount(kept_coders, keep)
-    expand = Expansion(kept_coders, one_hot=not plan.places, fill=plan.missing is Missing.MEAN)
-    counted = set(chosen)
-    counts = [(each.name, each.gone) for each in kept_coders if each.gone]
-    counts += [(name, gone) for name, gone in stored.unlabelled.items() if gone and name not in counted]
+        _recount(stored, coders, keep)
+    expand = Expansion(coders, one_hot=not plan.places, fill=plan.missing is Missing.MEAN)
+    rows = stored.shape[0]
+    gone = [(each.name, each.gone) for each in coders + marks if each.gone]
     report = TableReport(
-        rows=stored.rows,
-        dropped=0 if keep is None else stored.rows - len(keep),
-        missing=tuple(counts),
-        counted=tuple(each.name for each in kept_coders),
+        rows=rows,
+        dropped=0 if keep is None else rows - len(keep),
+        missing=tuple(dict.fromkeys(gone)),
+        counted=tuple(each.name for each in coders),
         coded=tuple((column.name, len(column.levels)) for column in expand.columns if column.levels),
         carried=tuple((name, carried[name]) for name in source.names if name in carried),
     )
@@ -231,51 +250,45 @@ def choose_columns(
     return [name for name in kinds if name not in carried], carried
 
 
-def _part(coders: Sequence[Coder], plan: EncodingPlan) -> tuple[list[Coder], dict[str, str]]:
-    """Return the columns that count, and texts that are names, with the reason."""
-    names = {} if plan.like else {each.name: each.find_reason(plan.names) for each in coders}
-    return [each for each in coders if not names.get(each.name)], {n: why for n, why in names.items() if why}
-
-
 def _list_carried(carried: Mapping[str, str]) -> str:
     return list_some(f"{name} ({why})" for name, why in carried.items()) or "none"
 
 
-def _find_kept(stored: StoredColumns, coders: Sequence[Coder], plan: EncodingPlan) -> Ids | None:
+def _find_kept(coders: Sequence[Coder], marks: Sequence[Coder], plan: EncodingPlan) -> Ids | None:
     """Return the rows without missing values; None for all. Refuse what cannot be helped."""
-    gone = [(each.name, each.gone, each.first_gone) for each in coders if each.gone]
-    labels = [
-        (name, count, stored.first_unlabelled[name]) for name, count in stored.unlabelled.items() if count
-    ]
+    gone, labels = [each for each in coders if each.gone], [each for each in marks if each.gone]
     fills = plan.missing is Missing.MEAN
-    texts = [bad for bad, each in zip(gone, [c for c in coders if c.gone], strict=True) if each.is_text]
-    bad = gone + labels if plan.missing is Missing.ERROR else labels + (texts if plan.places else [])
+    texts = [each for each in gone if each.is_text and plan.places]
+    bad = gone + labels if plan.missing is Missing.ERROR else labels + texts
     if plan.missing is not Missing.DROP and bad:
-        first = min(row for _, _, row in bad)
-        listed = ", ".join(f"{name} ({count:,})" for name, count, _ in dict.fromkeys(bad))
+        first = min(each.first_gone for each in bad)
+        listed = ", ".join(dict.fromkeys(f"{each.name} ({each.gone:,})" for each in bad))
         more = "" if fills else ", or fill them with means (mean)"
         rule = f"`{plan.called}` must be free of missing values; leave such rows out (drop){more}"
         raise ValueError(f"{rule}. Got some, the first in row {first}: {listed}.")  # all, however many
     if fills or not (gone or labels):
         for each in coders if fills else ():
-            require(each.gone < stored.rows, each.name, "a column with at least one value", "none")
+            require(each.gone < each.rows, each.name, "a column with at least one value", "none")
         return None
-    keep = np.flatnonzero(~stored.find_gone(coders)).astype(np.int64)
-    listed = list_some(f"{name} ({count:,} missing)" for name, count, _ in dict.fromkeys(gone + labels))
+    left_out = np.zeros(coders[0].rows, np.bool_)
+    for each in gone + labels:
+        left_out |= each.find_gone()
+    listed = list_some(dict.fromkeys(f"{each.name} ({each.gone:,} missing)" for each in gone + labels))
+    keep = np.flatnonzero(~left_out).astype(np.int64)
     require(len(keep) > 0, plan.called, "one with a row that has no missing value", listed)
     return keep
 
 
-def _build(stored: StoredColumns, expand: Expansion, keep: Ids | None) -> Atoms:
+def _build(stored: Atoms, expand: Expansion, keep: Ids | None) -> Atoms:
     """Rows as they are kept: in memory if they are few, else coded in every pass."""
-    if keep is None and expand.is_plain(stored.atoms):
-        return stored.atoms
-    atoms = CodedAtoms(stored.atoms, expand, keep)
+    if keep is None and expand.is_plain(stored):
+        return stored
+    atoms = CodedAtoms(stored, expand, keep)
     n, d = atoms.shape
     if n * d * atoms.dtype.itemsize > max(KEPT, _files.IN_MEMORY):
         return atoms
     out = np.empty((n, d), atoms.dtype)
-    for first, block in atoms.blocks(BLOCK):
+    for first, block in atoms.blocks(BATCH):
         out[first : first + len(block)] = block
     return ArrayAtoms(out)
 
@@ -283,9 +296,311 @@ def _build(stored: StoredColumns, expand: Expansion, keep: Ids | None) -> Atoms:
 def read_numbers(values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
     """Return a column of a frame as numbers, and where they are missing; None for anything else."""
     frame = values.to_frame() if hasattr(values, "to_frame") and not hasattr(values, "columns") else None
-    source = None if frame is None else find_source(frame)
-    if source is None or list(source.find_kinds().values()) != [Kind.NUMBER]:
+    source = None if frame is None else find_frame(frame)
+    if source is None or list(source.kinds.values()) != [Kind.NUMBER]:
         return None
-    cells = [batch[source.names[0]] for batch in source.batches(source.names)]
+    name = source.names[0]
+    cells = [read_cells(batch.column(name), Kind.NUMBER, name) for batch in source.batches([name])]
     missing = np.concatenate([each.missing for each in cells])
     return join_numbers([each.values for each in cells], "x"), missing
+
+
+# ---------------------------------------------------------------- files as plain atoms
+
+
+def open_parts(paths: Sequence[PathLike], columns: Sequence[str] | None) -> list[Atoms]:
+    """Return the atoms of files or globs, in order; loaded if all of them together are small."""
+    return read_parts([open_table(path) for path in paths], columns)
+
+
+def read_parts(tables: Sequence[FileTable], columns: Sequence[str] | None = None) -> list[Atoms]:
+    """Return the rows of each file: arrays, or columns of numbers, none of which may be missing."""
+    files = [[table] if isinstance(table, ArrayTable) else table.split() for table in tables]
+    load = sum(_weigh(part, columns) for parts in files for part in parts) <= _files.IN_MEMORY
+    out: list[Atoms] = []
+    for part, first in ((part, parts[0]) for parts in files for part in parts):
+        if isinstance(part, ArrayTable):
+            require(columns is None, "columns", "None: files of arrays have no names", columns)
+            out += part.parts(load=load)
+            continue
+        file = part.files[0]
+        check_columns(columns or (), part.names)
+        wanted = list(columns or part.numbers)
+        require(bool(wanted) and part.size > 0, "path", "a file with numeric columns", f"none in {file}")
+        same = columns is not None or part.numbers == first.numbers
+        require(same, "path", f"files with the columns of {first.files[0]}", f"other columns in {file}")
+        plan = EncodingPlan(missing=Missing.ERROR, called=file, file=file, load=load)
+        if isinstance(part, CsvTable) and any(part.kinds[name] is not Kind.NUMBER for name in wanted):
+            part.blame(wanted)
+        try:
+            out.append(encode_source(part, plan, wanted).atoms)
+        except ValueError:
+            if isinstance(part, CsvTable):
+                part.blame(wanted)
+            raise
+    return out
+
+
+def _weigh(table: FileTable, columns: Sequence[str] | None) -> int:
+    """About the bytes of the rows, if they were loaded."""
+    if isinstance(table, ArrayTable):
+        return table.weigh()
+    kinds = table.kinds
+    wanted = [name for name in columns or table.numbers if name in kinds]
+    wide = len(wanted)
+    if Kind.VECTOR in map(kinds.get, wanted):
+        for batch in itertools.islice(table.batches(wanted), 1):
+            called = {name: f"column {name!r} of {table.files[0]}" for name in wanted}
+            cells = [read_cells(batch.column(name), kinds[name], text) for name, text in called.items()]
+            wide = sum(each.values[:1].size for each in cells)
+    return 8 * wide * table.size
+
+
+# ---------------------------------------------------------------- one pass
+
+
+class Coder:
+    """What a pass finds in one column: levels, missing values, sums."""
+
+    def __init__(self, name: str, kind: Kind, levels: Sequence[str] = (), file: str = "") -> None:
+        self.called = f"column {name!r} of {file}" if file else name
+        self.name, self.is_text = name, kind in (Kind.TEXT, Kind.TRUTH)
+        self._named, self._given = kind is Kind.TEXT, bool(levels)
+        levels = TRUTHS if kind is Kind.TRUTH and not levels else levels
+        self._places = {level: place for place, level in enumerate(levels)}
+        self._fixed, self.width = bool(levels), 0
+        self.gone, self.first_gone, self.rows = 0, -1, 0
+        self.sums: Vector = np.zeros(0)
+        self.at = 0  # the first column of what is stored
+        self._masks: list[tuple[int, NDArray[np.uint8] | None]] = []
+        self.dtype = np.dtype(np.float32)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Of a text, as they were found; at most one more than may be."""
+        return tuple(self._places)
+
+    @property
+    def too_many(self) -> bool:
+        """Whether there are more levels than a category has; they are then no longer counted."""
+        return len(self._places) > MOST_LEVELS and not self._fixed
+
+    def read(self, cells: ColumnCells) -> Matrix:
+        """(r, w) of some rows, nan where a value is missing; w = 0 if no vector is there."""
+        self.note(cells)
+        values = self._read_texts(cells) if self.is_text else cells.values
+        values = values[:, None] if values.ndim == 1 else values
+        if not values.shape[1]:
+            return np.zeros((len(values), 0), self.dtype)
+        self.width = self.width or values.shape[1]
+        require(
+            values.shape[1] == self.width, self.called, f"vectors of length {self.width}", values.shape[1]
+        )
+        self.dtype = np.result_type(self.dtype, widen(values.dtype, self.called))
+        if is_wide(values.dtype):
+            there = np.flatnonzero(~cells.missing)
+            require_exact(values[there], self.called, there + (self.rows - len(values)))
+        out = np.array(values, self.dtype)
+        some = bool(cells.missing.any())
+        if some:
+            out[cells.missing] = np.nan
+        if not self.too_many:
+            self._add(out[~cells.missing] if some else out)
+        if not np.isfinite(self.sums).all():  # the sum of finite numbers may be infinite, too
+            self._check_finite(out)
+        return out
+
+    def _check_finite(self, values: Matrix) -> None:
+        bad = np.isinf(values).any(axis=1)
+        if bad.any():
+            row = self.rows - len(values) + int(bad.argmax())
+            got = f"{values[bad][0][np.isinf(values[bad][0])][0]} in row {row}"
+            raise ValueError(f"`{self.called}` must be a column of finite numbers. Got {got}.")
+
+    def note(self, cells: ColumnCells) -> None:
+        """Note which values are missing."""
+        missing = cells.missing
+        some = bool(missing.any())
+        if some and not self.gone:
+            self.first_gone = self.rows + int(missing.argmax())
+        self.gone += int(missing.sum())
+        self.rows += len(missing)
+        # A bit per row: a file may have very many, and a text may yet be a name that does not count.
+        self._masks.append((len(missing), np.packbits(missing) if some else None))
+
+    def _read_texts(self, cells: ColumnCells) -> NDArray[np.float32]:
+        if self.too_many:
+            return np.zeros((len(cells.missing), 1), np.float32)
+        used = np.zeros(max(len(cells.levels), 1), bool)
+        used[cells.values[~cells.missing]] = True
+        table = np.zeros(len(used), np.float32)
+        for place in np.flatnonzero(used).tolist():
+            level = cells.name_level(place)
+            if self._fixed:
+                known = level in self._places
+                rule = f"one of {', '.join(self.levels)}; or leave it out by `columns`"
+                require(known, self.name, rule, repr(level))
+            table[place] = self._places.setdefault(level, len(self._places))
+            if len(self._places) > MOST_LEVELS and not self._fixed:
+                break  # it is a name, and what is stored of it is not read
+        return np.asarray(table[cells.values][:, None], np.float32)
+
+    def _add(self, there: Matrix) -> None:
+        """Sum what there is, for means: of a text how often each level comes."""
+        if self.is_text:
+            counts = np.bincount(there[:, 0].astype(np.int64), minlength=len(self._places))
+            self.sums = np.concatenate([self.sums, np.zeros(len(counts) - len(self.sums))]) + counts
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                sums = there.sum(axis=0, dtype=np.float64)
+            self.sums = sums if not len(self.sums) else self.sums + sums
+
+    def find_levels(self) -> Ints:
+        """Return the places of the levels that rows have, or that were given, in sorted order."""
+        every = range(len(self.levels)) if self._given else np.flatnonzero(self.sums).tolist()
+        return np.array(sorted(every, key=self.levels.__getitem__), np.int64)
+
+    def find_reason(self, names: bool) -> str:
+        """Return why a text is no category; "" if it is one, or no text."""
+        if self.too_many:
+            return f"more than {MOST_LEVELS} different texts"
+        there = self.rows - self.gone
+        alone = self._named and names and len(self._places) == there > 1
+        return "no text comes twice" if alone else "no values" if self.is_text and not there else ""
+
+    def find_gone(self) -> NDArray[np.bool_]:
+        """(rows,) whether the value is missing."""
+        parts = [
+            np.zeros(r, np.uint8) if bits is None else np.unpackbits(bits, count=r) for r, bits in self._masks
+        ]
+        return np.concatenate(parts).astype(np.bool_)
+
+
+def _store(source: Table, coders: Sequence[Coder], marks: Sequence[Coder], plan: EncodingPlan) -> Atoms:
+    """Read a table once; what is large and in files goes to a temporary file, coded."""
+    source.check_exact([each.name for each in coders])
+    kinds = source.kinds
+    for each in coders:
+        dtypes = [] if each.is_text else source.find_dtypes(each.name)
+        each.dtype = np.result_type(each.dtype, *(widen(dtype, each.called) for dtype in dtypes))
+    held: list[list[Matrix]] = []  # until the length of every vector is known
+
+    def read() -> Iterator[Matrix]:
+        names = {each.name: each.called for each in (*marks, *coders)}
+        for batch in source.batches(list(names)):
+            cells = {
+                name: read_cells(batch.column(name), kinds.get(name, Kind.TEXT), called)
+                for name, called in names.items()
+            }
+            for mark in marks:
+                mark.note(cells[mark.name])
+            held.append([each.read(cells[each.name]) for each in coders])
+            if all(each.width for each in coders):
+                yield from (_join(parts, coders) for parts in held)
+                held.clear()
+        empty = ", ".join(each.name for each in coders if not each.width)
+        require(not held, plan.called, "one with a value in every column that counts", f"none in {empty}")
+
+    blocks = read()
+    first = next(blocks, None)
+    if first is None:
+        raise ValueError(f"`{plan.called}` must be a table with rows. Got none.")
+    for each, at in zip(coders, np.cumsum([0, *(each.width for each in coders)]).tolist(), strict=False):
+        each.at = at
+    every = itertools.chain([first], blocks)
+    large = not source.resident and source.size * first[:1].nbytes > _files.IN_MEMORY
+    if large if plan.load is None else not plan.load:
+        return spool(every, (source.size, first.shape[1]), first.dtype)
+    out = np.empty((source.size, first.shape[1]), first.dtype)
+    at = 0
+    for block in every:
+        out[at : at + len(block)] = block
+        at += len(block)
+        report_rows(len(block))
+    return ArrayAtoms(out)
+
+
+def _join(parts: Sequence[Matrix], coders: Sequence[Coder]) -> Matrix:
+    """(r, w) columns side by side; nan for vectors of which there were none."""
+    r = len(parts[0])
+    pairs = zip(parts, coders, strict=True)
+    wide = [part if part.shape[1] else np.full((r, each.width), np.nan, each.dtype) for part, each in pairs]
+    return np.concatenate(wide, axis=1)
+
+
+def _recount(stored: Atoms, coders: Sequence[Coder], keep: Ids) -> None:
+    """Count the levels of the rows that are kept alone; there is none without a value."""
+    texts = [each for each in coders if each.is_text]
+    for each in texts:
+        each.sums = np.zeros(len(each.levels))
+    for first, block in stored.blocks(BATCH) if texts else ():
+        low, high = np.searchsorted(keep, (first, first + len(block)))
+        rows = block[keep[low:high] - first]
+        for each in texts:
+            each.sums += np.bincount(rows[:, each.at].astype(np.int64), minlength=len(each.levels))
+
+
+class Expansion:
+    """From what is stored to what counts: one-hot columns, means for what is missing; can be pickled.
+
+    Parameters
+    ----------
+    coders
+        The columns that count.
+    one_hot
+        Whether a text becomes a column for each level, rather than its place.
+    fill
+        Whether nan becomes the mean of its column.
+    """
+
+    def __init__(self, coders: Sequence[Coder], *, one_hot: bool, fill: bool) -> None:
+        self._steps: list[tuple[int, int, Ints | None]] = []
+        self._one_hot, columns, means = one_hot, [], []
+        for each in coders:
+            order = each.find_levels() if each.is_text else np.zeros(0, np.int64)
+            levels = tuple(each.levels[place] for place in order)
+            ranks = np.zeros(len(each.levels), np.int64)
+            ranks[order] = np.arange(len(order))
+            self._steps.append((each.at, each.width, ranks if each.is_text else None))
+            columns.append(EncodedColumn(each.name, levels, self._name(each, levels)))
+            means.append((each.sums[order] if each.is_text else each.sums) / max(each.rows - each.gone, 1))
+        self.columns = tuple(columns)
+        self.dim = sum(len(column.names) for column in columns)
+        stored = sum(each.width for each in coders)
+        self._fill = np.concatenate(means) if fill and any(each.gone for each in coders) else None
+        in_order = [each.at for each in coders] == np.cumsum([0, *(c.width for c in coders)])[:-1].tolist()
+        texts = any(each.is_text for each in coders)
+        self._stored, self._in_order = stored, in_order and not texts and self._fill is None
+
+    def _name(self, coder: Coder, levels: Sequence[str]) -> tuple[str, ...]:
+        if coder.is_text:
+            return tuple(f"{coder.name}={level}" for level in levels) if self._one_hot else (coder.name,)
+        single = coder.width == 1
+        return (coder.name,) if single else tuple(f"{coder.name}[{i}]" for i in range(coder.width))
+
+    def is_plain(self, atoms: Atoms) -> bool:
+        """Whether nothing is changed."""
+        return self._in_order and atoms.shape[1] == self._stored
+
+    def __call__(self, rows: Matrix) -> Matrix:
+        """(r, dim) coded rows."""
+        out = np.empty((len(rows), self.dim), rows.dtype)
+        first = 0
+        for (at, width, ranks), column in zip(self._steps, self.columns, strict=True):
+            wide = len(column.names)
+            here = out[:, first : first + wide]
+            here[:] = rows[:, at : at + width] if ranks is None else self._code(rows[:, at], ranks, wide)
+            first += wide
+        if self._fill is not None:
+            holes = np.isnan(out)
+            out[holes] = np.broadcast_to(self._fill, out.shape)[holes]
+        return out
+
+    def _code(self, stored: Matrix, ranks: Ints, wide: int) -> Any:
+        gone = np.isnan(stored)
+        places = ranks[np.where(gone, 0, stored).astype(np.int64)]
+        if not self._one_hot:
+            return np.where(gone, np.nan, places)[:, None]
+        coded = np.eye(wide, dtype=stored.dtype)[places]
+        coded[gone] = np.nan
+        return coded

@@ -12,6 +12,7 @@ read is compiled, what cannot be written is compiled again by the next process.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
@@ -100,37 +101,52 @@ def _compile(function: Callable[P, R], compile_: Any) -> Callable[P, R]:
 
 
 class _Listener(event.Listener):
-    def __init__(self, say: Callable[[], None]) -> None:
-        self._say = say
+    def __init__(self, listen: Callable[[], None]) -> None:
+        self._listen = listen
 
     def on_start(self, event: Any) -> None:
-        self._say()
+        self._listen()
 
     def on_end(self, event: Any) -> None:
         pass
 
 
 class _Timer(event.Listener):
-    """Counts the time, and says on a terminal what a user waits for: once, after the first second."""
+    """Counts the time, and says what a user waits for: once, after the first second."""
 
     def __init__(self) -> None:
         self._said = False
-        self.shown = 0  # displays that say it themselves
 
     def on_start(self, event: Any) -> None:
         COMPILING.start()
 
     def on_end(self, event: Any) -> None:
         COMPILING.stop()
-        if not (self._said or self.shown) and COMPILING.since(0.0) > _PATIENCE:
+        if not self._said and COMPILING.since(0.0) > _PATIENCE:
+            from wolfhound.display import say  # noqa: PLC0415 - no kernel depends on it
+
             self._said = True
-            if "WOLFHOUND_QUIET" not in os.environ and sys.stderr is not None and sys.stderr.isatty():
-                what = _name_caller() or "its kernels"
-                print(f"wolfhound compiles {what} once, which takes some seconds", file=sys.stderr)
+            name = _name_caller()
+            about = f", about {_SECONDS[name]} s" if name in _SECONDS else ", which takes some seconds"
+            say(f"wolfhound compiles {name or 'its kernels'} once{about}")
 
 
 _PATIENCE = 1.0
 """Seconds of compiling that nobody need explain."""
+
+_SECONDS = {
+    "minimize": 8,
+    "minimize_many": 12,
+    "herd": 3,
+    "npmle": 8,
+    "fit_weights": 5,
+    "design": 8,
+    "Int8Scan.build": 8,
+    "ClusterIndex.build": 12,
+    "LshIndex.build": 12,
+    "warm_up": 60,
+}
+"""How long each compiles on an ordinary machine; `benchmarks/claim_import.py` measures it."""
 
 _TIMER = _Timer()
 event.register("numba:compile", _TIMER)
@@ -141,21 +157,18 @@ def _name_caller() -> str | None:
     frame: FrameType | None = sys._getframe()
     name = None
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("wolfhound."):
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("wolfhound.") and not module.startswith("wolfhound.cli"):
             name = frame.f_code.co_qualname
         frame = frame.f_back
     return None if name is None or "<" in name or name.startswith("_") else name
 
 
 @contextlib.contextmanager
-def on_compile(say: Callable[[], None]) -> Iterator[None]:
-    """Call `say` whenever a kernel is compiled rather than loaded from disk; nobody else then says so."""
-    _TIMER.shown += 1
-    try:
-        with event.install_listener("numba:compile", _Listener(say)):
-            yield
-    finally:
-        _TIMER.shown -= 1
+def on_compile(listen: Callable[[], None]) -> Iterator[None]:
+    """Call `listen` whenever a kernel is compiled rather than loaded from disk."""
+    with event.install_listener("numba:compile", _Listener(listen)):
+        yield
 
 
 # ---------------------------------------------------------------- keeping it
@@ -251,13 +264,12 @@ class _KernelCache(caching.NullCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep it for the next process, if there is a place."""
-        folders = _folders()
         try:
-            kept = self._save(sig, data, folders)
+            kept = self._save(sig, data, _folders())
         except Exception:  # what numba makes cannot be pickled
             kept = False
         if not kept:
-            _say_once(folders)
+            _warn_once()
 
     def _save(self, sig: Any, data: Any, folders: list[Path]) -> bool:
         """Say whether it is kept, or not meant to be."""
@@ -333,19 +345,15 @@ def _can_write(folder: Path) -> bool:
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
-_said: set[str] = set()
-
-
-def _say_once(folders: list[Path]) -> None:
+@functools.cache
+def _warn_once() -> None:
     """Tell why every start is slow: logged, as a warning may be an error."""
-    if not _said:
-        tried = ", ".join(map(str, folders))
-        logging.getLogger("wolfhound").warning(
-            "wolfhound: compiled kernels cannot be kept (tried %s), so each process compiles them anew, "
-            "which takes seconds. Set NUMBA_CACHE_DIR to a folder that can be written to.",
-            tried,
-        )
-    _said.add("")
+    tried = ", ".join(map(str, _folders()))
+    logging.getLogger("wolfhound").warning(
+        "wolfhound: compiled kernels cannot be kept (tried %s), so each process compiles them anew, "
+        "which takes seconds. Set NUMBA_CACHE_DIR to a folder that can be written to.",
+        tried,
+    )
 
 
 _SOURCES = _Sources.read()

@@ -17,7 +17,7 @@ from wolfhound._datasets import ENDINGS, load_dataset
 from wolfhound._npy import PathLike, check_exists, load_npy, load_npz, split_key
 from wolfhound.atoms import join
 from wolfhound.core import Atoms, Matrix, Vector
-from wolfhound.tables import open_parts
+from wolfhound.encoding import open_parts
 from wolfhound.validate import matrix, require, vector
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import plot
-from wolfhound._csv import import_pandas
+from wolfhound._arrow import import_pandas
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Columns, Scalar
 from wolfhound.core import AtomsLike, Ids, Ints, Status, Vector
@@ -161,7 +161,7 @@ class Result(HasSummary):
     scored : int
         Atoms scored, the machine-independent cost.
     seconds : float
-        Time taken, compiling at first use included.
+        Time taken, without that in which kernels were compiled or loaded.
     trace : Trace
         Every state on the way.
     names : tuple of str, optional

@@ -42,6 +42,7 @@ from wolfhound.core import (
     Status,
     Vector,
 )
+from wolfhound.display import read_gap, show_progress
 from wolfhound.methods._begin import find_scale, try_starts
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan
@@ -70,9 +71,9 @@ class Limits:
         for name in ("steps", "passes", "seconds"):
             validate.number(getattr(self, name), f"max_{name}", low=0.0)
 
-    def after(self, steps: int, seconds: float) -> Limits:
-        """Limits of a run that goes on: steps count from its beginning, seconds from now."""
-        return replace(self, steps=max(self.steps - steps, 0.0), seconds=self.seconds + seconds)
+    def after(self, steps: int) -> Limits:
+        """Limits of a run that goes on: steps count from its beginning."""
+        return replace(self, steps=max(self.steps - steps, 0.0))
 
 
 DEFAULT = FullyCorrective()
@@ -94,7 +95,7 @@ class Outcome(Generic[P]):
     rows
         One trace row per state.
     seconds
-        Time since `began`.
+        Time since `began`, without that in which kernels were compiled or loaded.
     """
 
     last: P
@@ -112,6 +113,7 @@ def drive(
     stake: float = 0.0,
     callback: Callable[[P], bool | None] | None = None,
     began: float | None = None,
+    spent: float = 0.0,
     keep: Callable[[Outcome[P]], None] | None = None,
 ) -> Outcome[P]:
     """Run a method until its gap is at most the goal, or a limit is reached.
@@ -133,10 +135,12 @@ def drive(
         Called with every state; True stops the run.
     began
         ``time.perf_counter()`` at the start of the run; None: now.
+    spent
+        Seconds of the runs that this one goes on from.
     keep
         Called between states with what was seen so far, INTERRUPTED.
     """
-    log: _Log[P] = _Log(time.perf_counter() if began is None else began, limits, stake)
+    log: _Log[P] = _Log(time.perf_counter() if began is None else began, spent, limits, stake)
     status = None
     try:
         with one_blas_thread(), on_progress(log.watch):
@@ -166,9 +170,9 @@ def _next(states: Iterator[P], log: _Log[P]) -> P | Status | None:
 class _Log(Generic[P]):
     """The states so far, and when to stop."""
 
-    def __init__(self, began: float, limits: Limits, stake: float) -> None:
+    def __init__(self, began: float, spent: float, limits: Limits, stake: float) -> None:
         self.rows: list[TraceRow] = []
-        self._stake = stake
+        self._stake, self._spent = stake, spent
         self._began, self._limits, self._stopped = began, limits, False
         self._last: P | None = None
         self._best: P | None = None
@@ -191,7 +195,7 @@ class _Log(Generic[P]):
             if self._best is None or state.value <= self._best.value:
                 self._best = state
         numbers = state.t, state.value, state.lower, state.passes, state.scored
-        self.rows.append(TraceRow(*numbers, time_solving(self._began), state.ratio, state.kind))
+        self.rows.append(TraceRow(*numbers, self._seconds(), state.ratio, state.kind))
         self._stopped = self._stopped or (callback is not None and bool(callback(state)))
         if inner:
             return None  # nothing is proved here: the method ends the step, at once if it is to stop
@@ -215,8 +219,10 @@ class _Log(Generic[P]):
             status = Status.ROUNDING if rounding else Status.STALLED
         # A point is known to be stationary where that was proved, not where f is least.
         best = self._last if status is Status.STATIONARY else self._best
-        seconds = time.perf_counter() - self._began
-        return Outcome(last=self._last, best=best, status=status, rows=self.rows, seconds=seconds)
+        return Outcome(last=self._last, best=best, status=status, rows=self.rows, seconds=self._seconds())
+
+    def _seconds(self) -> float:
+        return self._spent + time_solving(self._began)
 
 
 def minimize(
@@ -235,6 +241,7 @@ def minimize(
     start: Result | tuple[ArrayLike, ArrayLike] | None = None,
     callback: Callable[[State], bool | None] | None = None,
     checkpoint: str | PathLike[str] | None = None,
+    progress: bool | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Result:
     """Minimise a smooth f over the convex hull of the atoms, with a proved gap.
@@ -272,6 +279,8 @@ def minimize(
         from there, or returns the result of a run that has ended; `max_steps` and
         `max_passes` count the whole run, `max_seconds` this call. Other atoms, another
         objective, method or option is refused; for that all atoms are read once, and hashed.
+    progress
+        Whether to show on stderr how far it is; None: on a terminal or in a notebook, after two seconds.
     seed
         Of the random pool. The same seed gives the same answer.
 
@@ -305,6 +314,7 @@ def minimize(
             "max_memory": max_memory,
         }
         options |= {"exclude": exclude, "names": names, "start": start, "callback": callback}
+        options["progress"] = progress
         given = call_by_places(table, options | {"checkpoint": checkpoint})
         found = minimize(objective, table.atoms, **given)
         return replace(found, ids=table.name_rows(found.ids), fingerprint=fingerprint(table))
@@ -338,9 +348,17 @@ def minimize(
     def finish(run: Outcome[State]) -> Result:
         return _result(_describe(run, goal), source, names, what)
 
-    limits, began = limits.after(keeper.steps, keeper.seconds), began - keeper.seconds
-    keep = keeper.keep(finish)
-    run = drive(states, goal=goal, limits=limits, stake=stake, callback=callback, began=began, keep=keep)
+    with show_progress(progress, read_gap(n, goal, d * oracle.atoms.dtype.itemsize), callback) as hear:
+        run = drive(
+            states,
+            goal=goal,
+            limits=limits.after(keeper.steps),
+            stake=stake,
+            callback=hear,
+            began=began,
+            spent=keeper.seconds,
+            keep=keeper.keep(finish),
+        )
     return keeper.end(run, finish)
 
 

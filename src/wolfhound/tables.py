@@ -1,6 +1,6 @@
-"""Tables in files: .npy, .npz, .csv, .parquet, .h5, .zarr, .safetensors, and globs; the ending says which.
+"""Files and globs of them, by their endings: arrays without names, or tables of named columns.
 
-Knows formats, not what the rows mean. A table may be far larger than memory: columns that
+Knows endings, not what the rows mean. A table may be far larger than memory: columns that
 do not count are not read before rows are chosen, and then a batch at a time.
 """
 
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms, table
+from wolfhound._arrow import ArrowFiles
 from wolfhound._csv import CsvTable
 from wolfhound._datasets import ENDINGS, read_dataset, weigh_dataset
 from wolfhound._files import FileAtoms
 from wolfhound._npy import PathLike, check_exists, load_npy, load_npz, split_key
-from wolfhound._parquet import ParquetTable
 from wolfhound.core import Atoms, Ids
 from wolfhound.validate import require
 
@@ -47,28 +47,22 @@ class ArrayTable:
 
     names: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
 
     def __init__(self, files: Sequence[str]) -> None:
-        self._files = files
+        self.files = files
 
-    def weigh(self, columns: Sequence[str] | None) -> int:
+    def weigh(self) -> int:
         """Bytes of the rows that need not be loaded."""
-        return sum(map(_weigh, self._files))
+        return sum(map(_weigh, self.files))
 
-    def parts(self, columns: Sequence[str] | None, *, load: bool | None = None) -> list[Atoms]:
+    def parts(self, *, load: bool | None = None) -> list[Atoms]:
         """All columns: there are no names to choose by. Loaded if all files together are small."""
-        require(columns is None, "columns", "None: files of arrays have no names", columns)
-        fits = self.weigh(None) <= _files.IN_MEMORY if load is None else load
-        return [_read_atoms(file, load=fits) for file in self._files]
+        fits = self.weigh() <= _files.IN_MEMORY if load is None else load
+        return [_read_atoms(file, load=fits) for file in self.files]
 
-    def columns(self, names: Sequence[str], missing: str | None = None) -> dict[str, NDArray[Any]]:
-        """Refuse: there are no names."""
-        raise ValueError(f"{', '.join(names)} must be a column of a .csv or .parquet file.")
-
-    def rows(self, ids: Ids, ending: str) -> dict[str, NDArray[Any]]:
+    def rows(self, ids: Ids) -> dict[str, NDArray[Any]]:
         """Return the rows as one column of vectors."""
-        parts = self.parts(None)
+        parts = self.parts()
         starts = np.cumsum([0, *(part.shape[0] for part in parts)])
         owners = np.searchsorted(starts, ids, side="right") - 1
         taken = [parts[p].take(ids[i : i + 1] - starts[p]) for i, p in enumerate(owners)]
@@ -95,27 +89,21 @@ def _read_atoms(path: str, *, load: bool) -> Atoms:
     return ArrayAtoms(table(load_npy(Path(path)), path)) if load else FileAtoms(path)
 
 
-Table: TypeAlias = ArrayTable | CsvTable | ParquetTable
-"""One file, or several with the same columns, of which little is read before it is asked for.
+FileTable: TypeAlias = ArrayTable | ArrowFiles | CsvTable
+"""One file, or several with the same columns, of which little is read before it is asked for."""
 
-- ``names``: all columns, in order; ``numbers``: those that are atoms if none are named;
-  ``texts``: those of text. All are empty if the format has no names.
-- ``parts(columns, load=None)``: the atoms of these columns, or of `numbers`, one for each file;
-  loaded or not, by default if there are few. ``weigh(columns)``: the bytes that would be loaded.
-- ``columns(names, missing=None)``: some columns; a null is refused unless `missing` stands for it.
-- ``rows(ids, ending)``: every column of these rows, as a file with this ending can hold them.
-"""
-
-_KINDS: dict[str, type[Table]] = {
+_KINDS: dict[str, type[FileTable]] = {
     ".npy": ArrayTable,
     ".npz": ArrayTable,
     ".csv": CsvTable,
-    ".parquet": ParquetTable,
+    ".parquet": ArrowFiles,
+    ".arrow": ArrowFiles,
+    ".feather": ArrowFiles,
     **dict.fromkeys(ENDINGS, ArrayTable),
 }
 
 
-def open_table(path: PathLike | Sequence[PathLike]) -> Table:
+def open_table(path: PathLike | Sequence[PathLike]) -> FileTable:
     """Open a file, or all files that a glob matches, in the order of their names.
 
     Parameters
@@ -143,10 +131,3 @@ def _expand(text: str) -> list[str]:
     files = find_files(text) if glob.has_magic(pattern) else [pattern]
     require(bool(files), "path", "a glob that matches a file", text)
     return [file + text[len(pattern) :] for file in files]
-
-
-def open_parts(paths: Sequence[PathLike], columns: Sequence[str] | None) -> list[Atoms]:
-    """Return the atoms of files or globs, in order; loaded if all of them together are small."""
-    tables = [open_table(path) for path in paths]
-    load = sum(table.weigh(columns) for table in tables) <= _files.IN_MEMORY
-    return [part for table in tables for part in table.parts(columns, load=load)]

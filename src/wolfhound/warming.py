@@ -3,8 +3,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +10,7 @@ import numpy as np
 from wolfhound import validate
 from wolfhound.core import Matrix, Oracle
 from wolfhound.designs.design import design
+from wolfhound.display import Job, Reading, show_progress
 from wolfhound.herding.herd import herd
 from wolfhound.many.solve import minimize_many
 from wolfhound.mixtures.families import Normal
@@ -24,10 +23,11 @@ from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.scan import Scan
+from wolfhound.progress import report_rows
 from wolfhound.solve import minimize
 
 
-def warm_up(*what: str | Oracle) -> int:
+def warm_up(*what: str | Oracle, progress: bool | None = None) -> int:
     """Compile kernels before they are needed, or load them from disk.
 
     The first call in a process otherwise does: it loads what an earlier process compiled, in a
@@ -37,9 +37,11 @@ def warm_up(*what: str | Oracle) -> int:
     Parameters
     ----------
     *what : names or oracles
-        "minimize", "minimize_many", "herd", "npmle", "fit_weights", "design", "Int8Scan",
+        "minimize", "many" (for `minimize_many`), "herd", "npmle", "fit_weights", "design", "Int8Scan",
         "ClusterIndex", "LshIndex"; an oracle is asked a question alone, and some at once. By
         default all names.
+    progress
+        As for `minimize`.
 
     Returns
     -------
@@ -61,24 +63,29 @@ def warm_up(*what: str | Oracle) -> int:
     for each in what:
         known = validate.is_oracle(each) or each in _DOORS
         validate.require(known, "what", f"an oracle, or one of {', '.join(_DOORS)}", each)
-    compiled: list[None] = []
+    compiled, ready, wanted = 0, 0, what or tuple(_DOORS)
     rng = np.random.default_rng(0)
-    with on_compile(lambda: compiled.append(None)):
-        for each in what or _DOORS:
-            before = len(compiled)
+
+    def read(job: Job) -> Reading:
+        each = wanted[ready]
+        name = each if isinstance(each, str) else type(each).__name__
+        text = f"{name}, {ready + 1} of {len(wanted)}: {compiled} kernels compiled, {job.seconds:.0f} s"
+        return Reading(ready / len(wanted), text)
+
+    def count() -> None:
+        nonlocal compiled
+        compiled += 1
+        report_rows(0)
+
+    with show_progress(progress, read), on_compile(count):
+        for each in wanted:
             if isinstance(each, str):
                 for dtype in (np.float32, np.float64):
                     _DOORS[each](rng.standard_normal((3000, 8)).astype(dtype))
             else:
                 _ask(each)
-            _say(each if isinstance(each, str) else type(each).__name__, len(compiled) - before)
-    return len(compiled)
-
-
-def _say(name: str, compiled: int) -> None:
-    """Tell a terminal what is ready."""
-    if compiled and sys.stderr is not None and sys.stderr.isatty() and "WOLFHOUND_QUIET" not in os.environ:
-        print(f"wolfhound compiled {name}: {compiled} kernels", file=sys.stderr)
+            ready += 1
+    return compiled
 
 
 def _minimize(rows: Matrix) -> None:
@@ -106,7 +113,7 @@ def _ask(oracle: Oracle) -> None:
 
 _DOORS: dict[str, Callable[[Matrix], object]] = {
     "minimize": _minimize,
-    "minimize_many": _minimize_many,
+    "many": _minimize_many,
     "herd": lambda rows: herd(rows, 8),
     "npmle": lambda rows: npmle(rows[:200, 0], Normal()),
     "fit_weights": lambda rows: fit_weights(np.exp(-rows[:200])),

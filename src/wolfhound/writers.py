@@ -1,26 +1,27 @@
-"""One writer of tables: columns of equal length to .csv, .json, .npy or .parquet, all or nothing."""
+"""One writer of tables: columns of equal length to .csv, .json, .npy or files of Arrow, all or nothing."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 import math
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._parquet import import_arrow
+from wolfhound._arrow import Kind, find_kind, import_arrow
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Vector
 from wolfhound.progress import report_rows
 from wolfhound.store import write_atomically
-from wolfhound.tables import ROW, Table
+from wolfhound.tables import ROW, ArrayTable, FileTable
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 """Name -> (n,) values or (n, d) vectors."""
@@ -29,14 +30,6 @@ Columns: TypeAlias = Mapping[str, NDArray[Any]]
 def write_table(path: Path, columns: Columns) -> None:
     """Write columns of equal length; the ending of the path chooses the format."""
     write_file(path, _FORMATS[path.suffix.lower()](columns))
-
-
-def write_columns(path: Path, columns: Any) -> None:
-    """Write columns as `Table.rows` gives them: a mapping, or a table of pyarrow, whose types stay."""
-    if isinstance(columns, dict):
-        write_table(path, columns)
-    else:
-        write_file(path, _parquet_bytes(columns))
 
 
 def write_atoms(path: Path, atoms: Atoms) -> None:
@@ -52,8 +45,8 @@ def write_atoms(path: Path, atoms: Atoms) -> None:
     write_atomically(os.path.realpath(path), write)
 
 
-def write_rows(path: Path, table: Table, ids: Ids, weights: Vector) -> None:
-    """Write every column of these rows, then their ids and weights.
+def write_rows(path: Path, table: FileTable, ids: Ids, weights: Vector) -> None:
+    """Write every column of these rows, in order, then their ids and weights; types stay where they can.
 
     Parameters
     ----------
@@ -62,18 +55,21 @@ def write_rows(path: Path, table: Table, ids: Ids, weights: Vector) -> None:
     table
         Where the rows are.
     ids, weights : (m,)
-        The rows, in order.
+        The rows.
     """
-    ending = path.suffix.lower()
-    taken = table.names or (ROW,)
-    columns = table.rows(ids, ending)
+    ending, taken = path.suffix.lower(), table.names or (ROW,)
     added = {find_free("id", taken): ids, find_free("weight", taken): weights}
-    if isinstance(columns, dict):
-        write_columns(path, {**columns, **added})
+    if isinstance(table, ArrayTable):
+        write_table(path, {**table.rows(ids), **added})
         return
-    for name, values in added.items():  # a table of pyarrow
-        columns = columns.append_column(name, [values])
-    write_columns(path, columns)
+    rows = table.rows(ids, as_text=ending == ".csv")
+    if ending in _ARROW:
+        for name, values in added.items():
+            rows = rows.append_column(name, [values])
+        write_file(path, _arrow_bytes(rows, ending))
+        return
+    columns = {name: _simplify(rows[name], ending) for name in rows.column_names}
+    write_table(path, {**columns, **added})
 
 
 def find_free(name: str, taken: Collection[str], prefix: str = "herd_") -> str:
@@ -173,23 +169,79 @@ def npz_bytes(arrays: Columns) -> bytes:
     return buffer.getvalue()
 
 
-def _parquet(columns: Columns) -> bytes:
-    arrow, _ = import_arrow()
+def _arrow(ending: str, columns: Columns) -> bytes:
+    """Columns of vectors become lists of one length."""
+    arrow = import_arrow()
 
     def convert(values: NDArray[Any]) -> Any:
         flat = arrow.array(values.ravel())
         return flat if values.ndim == 1 else arrow.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
-    return _parquet_bytes(arrow.table({name: convert(values) for name, values in columns.items()}))
+    return _arrow_bytes(arrow.table({name: convert(values) for name, values in columns.items()}), ending)
 
 
-def _parquet_bytes(table: Any) -> bytes:
+def _arrow_bytes(table: Any, ending: str) -> bytes:
     buffer = io.BytesIO()
-    import_arrow()[1].write_table(table, buffer)
+    if ending == ".parquet":
+        import_arrow(".parquet").write_table(table, buffer)
+    else:
+        import_arrow(".feather").write_feather(table, buffer)
     return buffer.getvalue()
 
 
-_FORMATS = {".csv": _csv, ".json": _json, ".npy": _npy, ".parquet": _parquet}
+def _simplify(column: Any, ending: str) -> NDArray[Any]:
+    """Numbers, text, or vectors of one length: what every format can hold; None for a null."""
+    values: NDArray[Any] = column.to_numpy()
+    if values.dtype.kind in "Mm":
+        texts = values.astype(np.str_).astype(object if column.null_count else np.str_)
+        texts[np.isnat(values)] = None
+        return texts
+    if values.dtype.kind != "O" and not column.null_count:
+        return values
+    if import_arrow().types.is_nested(column.type):
+        vectors = _stack(column)
+        return (
+            _as_objects([_as_json(each, ending) for each in column.to_pylist()])
+            if vectors is None
+            else vectors
+        )
+    simple = (str, bool, int, float, type(None))
+    return _as_objects([each if isinstance(each, simple) else str(each) for each in column.to_pylist()])
+
+
+def _as_objects(values: Sequence[Any]) -> NDArray[Any]:
+    out = np.empty(len(values), object)
+    out[:] = values
+    return out
+
+
+def _stack(column: Any) -> NDArray[Any] | None:
+    """(r, w) of lists of numbers of one length, all there; None for any other column."""
+    if find_kind(column.type) is not Kind.VECTOR or column.null_count:
+        return None
+    values = list(column.to_numpy())
+    whole = len({len(value) for value in values}) == 1 and not any(
+        chunk.flatten().null_count for chunk in column.chunks
+    )
+    return np.stack(values) if whole else None
+
+
+def _as_json(value: Any, ending: str) -> Any:
+    """Return a list or a struct as text of JSON; as it is, in plain types, where JSON is written."""
+    if value is None:
+        return None
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return json.loads(text) if ending == ".json" else text
+
+
+_ARROW = (".parquet", ".arrow", ".feather")
+
+_FORMATS: dict[str, Callable[[Columns], bytes]] = {
+    ".csv": _csv,
+    ".json": _json,
+    ".npy": _npy,
+    **{each: functools.partial(_arrow, each) for each in _ARROW},
+}
 
 TABLES = tuple(_FORMATS)
 """Endings of tables that can be written."""

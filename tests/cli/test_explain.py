@@ -21,7 +21,6 @@ from scipy.optimize import nnls
 import wolfhound as wh
 from tests.cli.conftest import NAMES, Run, words
 from wolfhound.cli import _output as output
-from wolfhound.cli._progress import Meter
 from wolfhound.many.run import ManyState
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -224,10 +223,10 @@ def test_ctrl_c_keeps_what_is_done_and_exits_with_130(
         raise KeyboardInterrupt
 
     @contextlib.contextmanager
-    def interrupted(meter: Meter) -> Iterator[Callable[[ManyState], None]]:
+    def interrupted(*_: object) -> Iterator[Callable[[ManyState], None]]:
         yield interrupt
 
-    monkeypatch.setattr(Meter, "job", interrupted)
+    monkeypatch.setattr("wolfhound.many.run.show_progress", interrupted)
     ran = run("explain", "atoms.npy", "--targets", "many.npy", "--json")
     assert ran.code == 130
     found = [document["status"] for document in documents(ran.out)]
@@ -285,7 +284,7 @@ def test_options_of_a_file_of_targets(run: Run, folder: Path, option: list[str])
         (["--target", "1", "--names", "missing.txt"], "missing.txt"),
         (
             ["--target", "1", "--out", "x.xlsx"],
-            "`--out` must end in .csv, .json, .npy, .parquet. Got x.xlsx.",
+            "`--out` must end in .csv, .json, .npy, .parquet, .arrow, .feather. Got x.xlsx.",
         ),
         (["--target", "1", "--out", "no/x.csv"], "`--out` must be in a folder that exists. Got no/x.csv."),
         (["--target", "1", "--plot", "x.csv"], "`--plot` must end in .png, .svg, .pdf. Got x.csv."),

@@ -330,7 +330,7 @@ def interrupt() -> bool:
 
 def test_progress_shows_passes_then_rows(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # `run` sets the interval to infinity first; here every report is shown.
-    monkeypatch.setattr("wolfhound.cli._progress._LINE_INTERVAL", 0.0)
+    monkeypatch.setattr("wolfhound.display._LINE_INTERVAL", 0.0)
     lines = run("herd", "rows.npy", "-m", M, "--swap").err.splitlines()
     assert any(" over all rows, " in line for line in lines)
     assert any(line.startswith(f"{M} of {M} rows, ") for line in lines)
@@ -338,7 +338,7 @@ def test_progress_shows_passes_then_rows(run: Run, here: Path, monkeypatch: pyte
 
 
 def test_json_is_all_that_is_printed(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wolfhound.cli._progress._LINE_INTERVAL", 0.0)
+    monkeypatch.setattr("wolfhound.display._LINE_INTERVAL", 0.0)
     ran = run("herd", "rows.parquet", "-m", M, "-o", "core.csv", "--json")
     assert ran.err == ""
     assert document(ran.out)["expected"]["bytes"] > 0
@@ -417,7 +417,7 @@ def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
         (["rows.npy", "-m", "5", "--start", "narrow.csv"], "`--start` must be a file with a column id."),
         (
             ["rows.npy", "-m", "5", "-o", "core.xlsx"],
-            "`--out` must end in .csv, .json, .npy, .parquet. Got core.xlsx.",
+            "`--out` must end in .csv, .json, .npy, .parquet, .arrow, .feather. Got core.xlsx.",
         ),
         (["rows.npy", "-m", "5", "--plot", "no/run.png"], "`--plot` must be in a folder that exists."),
         (["nan.npy", "-m", "5"], "row 7"),

@@ -15,7 +15,6 @@ import pytest
 import wolfhound as wh
 from tests.cli.conftest import Run, words
 from wolfhound import store
-from wolfhound.cli import _progress, index
 from wolfhound.core import Hits
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.indexes import find_saved
@@ -138,26 +137,10 @@ def test_options_that_do_not_fit_are_refused(run: Run, arguments: list[str], mes
     assert not Path("made").exists()
 
 
-def test_the_bar_follows_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[_progress.Reading] = []
-    monkeypatch.setattr(_progress, "display", lambda: _Display(said))
-    with index._watch_build(1 * len(ROWS), 24).job():
-        Int8Scan.build(ROWS)
-    assert said[-1].share == 1.0
-    assert said[-1].text.startswith("building, 100 %, 72 kB of 72 kB, ")
-
-
-class _Display:
-    """Shows everything at once."""
-
-    def __init__(self, said: list[_progress.Reading]) -> None:
-        self._said = said
-
-    def __enter__(self) -> tuple[Callable[[_progress.Reading], None], float]:
-        return self._said.append, 0.0
-
-    def __exit__(self, *reason: object) -> None:
-        pass
+def test_progress_follows_the_rows(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wolfhound.display._LINE_INTERVAL", 0.0)
+    lines = run("index", "build", "atoms.npy", "-o", "made", "--kind", "int8").err.splitlines()
+    assert any(line.startswith("building, 100 % of ") for line in lines)
 
 
 def test_codes_on_disk_are_built_where_they_stay(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,7 +171,7 @@ def test_missing_options_are_asked_for(run: Run, folder: Path, name: str, option
         (["--exclude", "1,x"], "`--exclude` must be ids with commas between. Got x."),
         (["--exclude", "99"], "`--exclude` must be ids in [0, 60). Got 99 .. 99."),
         (["--exclude", "1,1"], "`--exclude` must be distinct ids."),
-        (["--out", "w.txt"], "`--out` must end in .csv, .json, .npy, .parquet. Got w.txt."),
+        (["--out", "w.txt"], "`--out` must end in .csv, .json, .npy, .parquet, .arrow, .feather. Got w.txt."),
         (["--plot", "no/w.png"], "`--plot` must be in a folder that exists. Got no/w.png."),
         (["--max-steps=-1"], "`--max-steps` must be a number >= 0."),
         (["--names", "missing.txt"], "missing.txt"),

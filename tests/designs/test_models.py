@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import wolfhound
 from wolfhound import Factors, Interactions, LinearModel, Quadratic, design
 from wolfhound.designs.factors import FactorOptions, read_factors
 from wolfhound.designs.models import Coding, TermMap
@@ -120,3 +122,14 @@ def test_pictures(tmp_path: Path) -> None:
     design(Factors({"x": [-1.0, 0.0, 1.0]}), model=Quadratic()).plot(tmp_path / "b.svg", title="one factor")
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
     assert "one factor" in (tmp_path / "b.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("half", 0.0), ("half", 1e-310), ("half", -1.0), ("centre", 1e300)]
+)
+def test_a_forged_coding_is_refused(name: str, number: float, tmp_path: Path) -> None:
+    found = design(np.array([[0.0, 1.0], [2.0, 5.0], [7.0, 3.0], [4.0, 9.0]]), model=LinearModel())
+    model = found.model._replace(**{name: (number, *getattr(found.model, name)[1:])})
+    replace(found, model=model).save(tmp_path / "forged")
+    with pytest.raises(ValueError, match=name):
+        wolfhound.load(tmp_path / "forged")

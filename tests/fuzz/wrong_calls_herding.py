@@ -19,12 +19,8 @@ import wolfhound.herding.select
 import wolfhound.herding.sublinear
 import wolfhound.policy
 import wolfhound.policy.deep.agent
-import wolfhound.policy.deep.rivals
-import wolfhound.policy.feed
-import wolfhound.policy.feed.compare
-import wolfhound.policy.feed.contenders
-import wolfhound.policy.feed.environment
 from tests.fuzz.wrong_calls import Wrong
+from tests.policy.deep import Bandit
 
 # Without their types: wrong calls are the point.
 wh: Any = wolfhound
@@ -34,12 +30,6 @@ Selector: Any = wolfhound.herding.select.HerdingSelector
 Sublinear: Any = wolfhound.herding.sublinear.SublinearHerding
 pl: Any = wolfhound.policy
 ag: Any = wolfhound.policy.deep.agent
-bl: Any = wolfhound.policy.feed.contenders
-Batched: Any = wolfhound.policy.feed.environment.BatchedFeed
-cmp: Any = wolfhound.policy.feed.compare
-ct: Any = wolfhound.policy.feed.contenders
-fd: Any = wolfhound.policy.feed
-rv: Any = wolfhound.policy.deep.rivals
 
 ROWS = np.random.default_rng(0).standard_normal((40, 3))
 BY = np.arange(40) % 3
@@ -49,9 +39,8 @@ FIRST = wh.herd(ROWS, 3)
 ACMDP = pl.random_acmdp(4, 20, 3)
 ACTIONS = ACMDP.actions
 POINT = [[0.2, 0.3, 0.5]]
-FEED = fd.Feed.build(ROWS, users=5)
-ENV = Batched(FEED, 4)
-SET = pl.ActionSet(FEED.atoms)
+ENV = Bandit(4)
+SET = pl.ActionSet(ROWS)
 AGENT = ag.SFWPO(ENV, SET, settings=ag.Settings(hidden=4))
 
 Table = Mapping[str, Mapping[str, tuple[object, str]]]
@@ -115,25 +104,11 @@ CALLABLES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "SFWPO": (ag.SFWPO, {"env": ENV, "actions": SET}),
     "Settings": (ag.Settings, {}),
     "HullDecision": (ag.HullDecision, {}),
-    "Agent": (ag.Agent, {"env": ENV, "actions": SET, "rule": rv.TD3()}),
-    "TD3": (rv.TD3, {}),
+    "Agent": (ag.Agent, {"env": ENV, "actions": SET, "rule": pl.FrankWolfeRule()}),
     "learn": (AGENT.learn, {"total_timesteps": 4}),
-    "predict": (AGENT.predict, {"observation": np.zeros(7)}),
+    "predict": (AGENT.predict, {"observation": np.zeros(2)}),
     "decide": (AGENT.decide, {}),
-    "FeedParameters": (fd.FeedParameters, {}),
-    "Feed.build": (fd.Feed.build, {"atoms": ROWS}),
-    "Feed.start": (FEED.start, {"size": 2, "seed": 0}),
-    "BatchedFeed": (Batched, {"feed": FEED}),
-    "Greedy": (bl.GreedyItem, {}),
-    "Myopic": (bl.Myopic, {"feed": FEED, "actions": SET}),
-    "Random": (bl.Random, {"actions": SET}),
-    "evaluate a policy": (pl.evaluate, {"policy": bl.GreedyItem(SET), "env": ENV}),
-    "compare": (
-        cmp.compare,
-        {"learners": {}, "baselines": {"greedy": bl.GreedyItem}, "test": ct.fresh_users(FEED)},
-    ),
-    "feed_learners": (ct.feed_learners, {"feed": FEED}),
-    "feed_baselines": (ct.feed_baselines, {}),
+    "evaluate a policy": (pl.evaluate, {"policy": len, "env": ENV}),
 }
 """What can be called, and arguments that are right: a wrong use changes one of them."""
 
@@ -279,7 +254,7 @@ USES: Table = {
     "policy_steps": {"span": (None, "a number >= 0"), "least": ("0", "(0, 1]"), "error": ("0", "a number")},
     "SFWPO": {
         "env": (None, "a batched or a Gymnasium environment"),
-        "actions": (FEED.atoms, "an ActionSet. Got an array"),
+        "actions": (5, "an array with 2 axes"),
         "decision": (5, "a HullDecision(...). Got 5"),
         "execution": (ag.Hull, "Hull(), Nearest() or Draw(). Got the class Hull"),
         "critic_features": (5, "a function of observations and actions"),
@@ -291,10 +266,9 @@ USES: Table = {
     },
     "HullDecision": {"exploration": (set(), "a number in [0, 1]")},
     "Agent": {
-        "rule": (rv.TD3, "a rule such as TD3(). Got the class TD3"),
+        "rule": (pl.FrankWolfeRule, "a rule such as FrankWolfeRule(). Got the class FrankWolfeRule"),
         "settings": ({"seed": 1}, "Settings(...). Got {'seed': 1}"),
     },
-    "TD3": {"decision": (5, "a HullDecision(...). Got 5")},
     "learn": {
         "total_timesteps": (1e4, "an integer >= 1"),
         "callback": (5, "a function of a Training"),
@@ -303,35 +277,15 @@ USES: Table = {
         "reset_num_timesteps": (None, FLAGS),
     },
     "predict": {
-        "observation": (np.ma.masked_less(np.zeros(7), 1.0), "without masked entries"),
+        "observation": (np.ma.masked_less(np.zeros(2), 1.0), "without masked entries"),
         "deterministic": (None, FLAGS),
     },
     "decide": {"observation": ("now", "an array of real numbers")},
-    "FeedParameters": {"rho": (None, "a number in [0, 1]"), "horizon": (0, ">= 1")},
-    "Feed.build": {"parameters": ({}, "FeedParameters(...). Got {}"), "users": (None, ">= 1")},
-    "Feed.start": {"size": (-1, "an integer >= 1"), "seed": (None, "an integer >= 0")},
-    "BatchedFeed": {"feed": (ROWS, "a Feed. Got an array")},
-    "Greedy": {"actions": (None, "an ActionSet. Got None")},
-    "Myopic": {"feed": (5, "a Feed. Got 5")},
-    "Random": {"seed": ("0", "an integer >= 0")},
     "evaluate a policy": {
         "policy": (None, "a function of observations"),
         "env": (None, "a Gymnasium environment. Got None"),
         "episodes": (0, "an integer >= 1"),
     },
-    "compare": {
-        "learners": (None, "a dict of makers of agents"),
-        "baselines": ([], "a dict of makers of policies"),
-        "test": (None, "a function of a seed"),
-        "seeds": (3, "a list of integers >= 0"),
-        "callback": (5, "a function of a Bout"),
-    },
-    "feed_learners": {
-        "feed": (None, "a Feed. Got None"),
-        "oracle": (5, "an oracle such as Scan(atoms)"),
-        "settings": (5, "Settings(...)"),
-    },
-    "feed_baselines": {"feed": (FEED.atoms, "a Feed. Got an array")},
 }
 """By what is called: the argument, a wrong value, what the error says beside the argument's name."""
 

@@ -27,8 +27,6 @@ BUILD = "index build atoms.npy -o new --kind int8"
 MODEL = "policy solve atoms.npy --reward R.npy --transition P.npy"
 RANDOM = "policy solve --states 3 --rows 20 --dim 3"
 PLAN = "plan --n 1e4 --d 8"
-TRAIN = "policy train atoms.npy --steps 8 --users 5 --episodes 1"
-COMPARE = "policy compare atoms.npy --steps 8 --seeds 1 --users 5 --episodes 1"
 
 FRAME = [
     Wrong("fly", "fly"),
@@ -69,8 +67,6 @@ OVERWRITTEN = [
     Wrong(f"{UNMIX} --save atoms.npy", "--save"),
     Wrong("index build atoms.npy -o atoms.npy", "--out"),
     Wrong(f"{MODEL} --out P.npy", "--out"),
-    Wrong("policy train rows.csv --log rows.csv", "--log"),
-    Wrong("policy train atoms.npy --out atoms.npy", "--out"),
     Wrong("plan pool.png --plot pool.png", "--plot"),
 ]
 
@@ -105,10 +101,6 @@ UNWRITABLE = [
     Wrong("index build atoms.npy -o kept", "--out"),
     Wrong("index build atoms.npy -o /proc/index", "--out"),
     Wrong(f"{MODEL} --save kept", "--save"),
-    Wrong(f"{TRAIN} --log run.txt", "--log"),
-    Wrong(f"{TRAIN} --log missing/run.csv", "--log"),
-    Wrong(f"{TRAIN} --out kept", "--out"),
-    Wrong(f"{COMPARE} --plot run.csv", "--plot"),
     Wrong(f"{PLAN} --plot /proc/plan.png", "--plot"),
     Wrong("demo --plot folder.png", "--plot"),
 ]
@@ -293,15 +285,6 @@ VALUES = [
     Wrong(f"{RANDOM} --rtol nan", "--rtol"),
     Wrong(f"{RANDOM} --atol -1", "--atol"),
     Wrong(f"{RANDOM} --max-steps nan", "--max-steps"),
-    Wrong(f"{TRAIN} --method dqn", "--method"),
-    Wrong(f"{TRAIN} --ratio 0", "--ratio"),
-    Wrong(f"{TRAIN} --refine -1", "--refine"),
-    Wrong(f"{TRAIN} --neighbours 0", "--neighbours"),
-    Wrong(f"{TRAIN} --execution all", "--execution"),
-    Wrong("policy train atoms.npy --steps 0", "--steps"),
-    Wrong(f"{COMPARE} --only magic", "--only"),
-    Wrong(f"{COMPARE} --only ,", "--only"),
-    Wrong(f"{COMPARE} --points 0", "--points"),
     Wrong("plan", "ATOMS"),
     Wrong("plan --n 10", "--d"),
     Wrong("plan --n 1e400 --d 3", "--n"),

@@ -10,10 +10,10 @@ import pytest
 
 from tests.methods.losses import gaussian, huber, logistic, outside, quartic
 from wolfhound import MixtureLikelihood
+from wolfhound.compiled.corral import Corral, correct, solve
 from wolfhound.core import Ints, Matrix, Objective, Vector
 from wolfhound.methods import _curved
 from wolfhound.methods._curved import Curved, Hot, Near
-from wolfhound.simplex import Corral, correct, solve
 
 
 def positive(n: int, d: int, seed: int = 0) -> Matrix:

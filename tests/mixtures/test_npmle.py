@@ -289,6 +289,11 @@ def test_neighbours_are_merged_in_their_centre() -> None:
         (lambda: wh.npmle([1.0], wh.Normal()).posterior_mean(family=wh.Normal()), "x"),
         (lambda: wh.npmle([1.0], wh.Normal()).posterior_interval(level=1.0), "level"),
         (lambda: wh.npmle([1.0, 2.0], wh.NormalMeanScale(1.0)).lfsr(), "one parameter"),
+        (lambda: wh.npmle([1.0], wh.Normal(), null=np.nan), "null"),
+        (lambda: wh.npmle([1], wh.Binomial(3), null=1.5), "null"),
+        (lambda: wh.npmle([1.0], wh.NormalScales(), null=1.0), "null"),
+        (lambda: wh.npmle([1.0], wh.NormalMeanScale(1.0), null=1.0), "null"),
+        (lambda: wh.NormalScales(-1.0), "sigma"),
         (
             lambda: wh.npmle([1.0], OwnDensity(lambda x, t: -((x[:, None] - t) ** 2)), grid=[1.0]).save("x"),
             "save",
@@ -298,3 +303,89 @@ def test_neighbours_are_merged_in_their_centre() -> None:
 def test_wrong_uses_are_named(call: Any, words: str) -> None:
     with pytest.raises((ValueError, TypeError), match=words):
         call()
+
+
+# ---------------------------------------------------------------- a null, and smooth priors
+
+
+@pytest.mark.parametrize(
+    ("family", "null"),
+    [(wh.Normal(0.7), 0.0), (wh.Poisson(2.0), 0.0), (wh.Binomial(9), 0.5), (wh.NormalScales(0.7), 0.0)],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_no_mixture_beside_a_null_is_better_than_the_gap_allows(family: Any, null: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 9, 40).astype(np.float64)
+    fit = wh.npmle(x, family, null=null)
+    assert fit.success
+    assert null in fit.support
+    grid = np.union1d(family.make_grid(x, 400), [null])
+    likelihood = np.exp(family.log_density(x, grid))
+    # 9 observations that only the null explains, by expectation-maximisation on a finer grid.
+    rows = np.vstack([likelihood, np.tile(grid == null, (9, 1))])
+    mass = np.full(len(grid), 1.0 / len(grid))
+    for _ in range(3000):
+        mass = mass * (rows / (rows @ mass)[:, None]).mean(axis=0)
+    finer = float(np.log(rows @ mass).mean())
+    held = np.vstack([np.exp(family.log_density(x, fit.support)), np.tile(fit.support == null, (9, 1))])
+    value = float(np.log(held @ fit.mass).mean())
+    assert abs(value - fit.value) <= 1e-9
+    gap = fit.gap if np.isfinite(fit.gap) else fit.gap_on_grid + 1e-3
+    assert finer <= value + gap
+
+
+def test_the_null_takes_what_a_plain_fit_puts_beside_it() -> None:
+    rng = np.random.default_rng(3)
+    means = np.where(rng.random(4000) < 0.8, 0.0, rng.normal(0.5, 1.5, 4000))
+    errors = rng.uniform(0.3, 2.0, 4000)
+    z = means + errors * rng.standard_normal(4000)
+    fits = [wh.npmle(z, wh.Normal(errors), null=0.0), wh.npmle(z, wh.NormalScales(errors), null=0.0)]
+    for fit in fits:
+        assert 0.7 < fit.mass[fit.support == 0.0].sum() < 0.9
+        sure = fit.lfsr() < 0.05
+        wrong = np.sign(fit.posterior_mean()[sure]) != np.sign(means[sure])
+        assert sure.sum() > 20
+        assert wrong.mean() <= 0.06
+        assert (fit.lfsr() >= 0.5 * fit.local_fdr() - 1e-12).all()
+    boot = fits[0].bootstrap(2, seed=0)
+    assert (boot.masses[:, boot.grid == 0.0] > 0.5).all()
+
+
+def test_posteriors_of_scales_are_closed_forms() -> None:
+    fit = wh.npmle(np.array([-3.0, 0.1, 0.2, 2.5]), wh.NormalScales(0.5), null=0.0)
+    x, family = np.array([-1.0, 0.4]), wh.NormalScales([0.5, 1.5])
+    theta = np.linspace(-12.0, 12.0, 400_001)
+    for at, (value, sigma) in enumerate(zip(x, family.sigma, strict=True)):
+        # The prior density of means away from 0, and its point mass there, by quadrature.
+        scales, smooth = fit.support[fit.support > 0.0], fit.mass[fit.support > 0.0]
+        prior = (smooth * stats.norm.pdf(theta[:, None], 0.0, scales)).sum(axis=1)
+        joint = prior * stats.norm.pdf(value, theta, sigma) * (theta[1] - theta[0])
+        point = fit.mass[fit.support == 0.0].sum() * stats.norm.pdf(value, 0.0, sigma)
+        total = joint.sum() + point
+        here, own = x[at : at + 1], family.take(slice(at, at + 1))
+        assert fit.posterior_mean(here, own)[0] == pytest.approx((joint @ theta) / total, abs=1e-5)
+        assert fit.local_fdr(here, own)[0] == pytest.approx(point / total, abs=1e-6)
+        left = joint[theta < 0.0].sum() / total
+        right = joint[theta > 0.0].sum() / total
+        assert fit.lfsr(here, own)[0] == pytest.approx(min(left, right) + point / total, abs=1e-4)
+        below = np.cumsum(joint) / total + (theta >= 0.0) * point / total
+        low, high = fit.posterior_interval(here, own, level=0.8)[0]
+        assert low == pytest.approx(theta[np.searchsorted(below, 0.1)], abs=1e-3)
+        assert high == pytest.approx(theta[np.searchsorted(below, 0.9)], abs=1e-3)
+
+
+def test_an_interval_that_ends_at_the_null_has_it_inside() -> None:
+    fit = wh.npmle(np.concatenate([np.zeros(50), [4.0, -3.0]]), wh.NormalScales(1.0), null=0.0)
+    low, high = fit.posterior_interval([0.8], wh.NormalScales(1.0), level=0.9)[0]
+    assert low == 0.0 or low < 0.0 < high
+
+
+def test_a_null_is_saved(tmp_path: Path) -> None:
+    fit = wh.npmle([0.0, 1.0, 3.0], wh.NormalScales([0.5, 1.0, 2.0]), null=0.0)
+    fit.save(tmp_path / "fit")
+    again = wh.load(tmp_path / "fit")
+    assert again.null == 0.0
+    np.testing.assert_array_equal(again.lfsr(), fit.lfsr())
+    assert np.isnan(wh.npmle([0.0, 1.0], wh.Normal()).null)
+    means = wh.npmle([-9.0, 0.0, 9.0, 8.0], wh.NormalScales(0.5)).sample(4000, seed=0)
+    assert means.min() < -4.0 < 4.0 < means.max()

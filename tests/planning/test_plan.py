@@ -246,9 +246,9 @@ ClusterIndex, for 200,000 queries one at a time: gap ratio 0.9, no proof needed
 What every oracle costs; ClusterIndex is chosen:
   oracle           scored   build  per query   in all  memory  ratio  pays from
   Scan          1,000,000       -      15 ms   52 min  8.0 MB      1          -
-  Int8Scan      1,000,000  184 ms     4.2 ms   14 min  136 MB      1         17
-* ClusterIndex     14,000    23 s     199 us  1.2 min  145 MB  ~0.90      1,500
-  LshIndex         63,000   1.4 s     540 us  2.2 min  144 MB  ~0.90         96
+  Int8Scan      1,000,000  123 ms     4.2 ms   14 min  136 MB      1         11
+* ClusterIndex     14,000    15 s     199 us  1.1 min  145 MB  ~0.90        980
+  LshIndex         63,000  944 ms     540 us  2.2 min  144 MB  ~0.90         64
   RandomSubset    250,000       -     6.6 ms   27 min       -  ~0.90          1
 
 What the theorems say for c = 0.9, tau = 0.41:
@@ -259,8 +259,8 @@ What the theorems say for c = 0.9, tau = 0.41:
   data-dependent hashing in space n^(1+rho)               0.878   7,600,000  more than all
   as the paper prints it: WRONG, too low                  0.984  33,000,000  more than all
 
-ClusterIndex pays here: 23 s to build and 1.2 min in all, against 52 min with Scan.
-Against Scan it pays from about 1,500 queries on.
+ClusterIndex pays here: 15 s to build and 1.1 min in all, against 52 min with Scan.
+Against Scan it pays from about 980 queries on.
 If they are the steps of one solve, `minimize` needs no index: 1 to 4 passes with proof, at most 62 ms.
 The theorem gives nothing at this n: n^0.996 exp(sqrt(ln n)) is 39,000,000, of 1,000,000 atoms in all.
 At c = 0.9, near-linear space takes tau > 0.915 to score fewer than n.

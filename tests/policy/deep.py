@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from wolfhound.policy import ActionSet
 from wolfhound.policy.answers import Rows
-from wolfhound.policy.deep._torch import torch
 from wolfhound.policy.deep.agent import Agent, Settings
-from wolfhound.policy.deep.learner import Learner
+from wolfhound.policy.deep.networks import torch
 from wolfhound.policy.deep.rules import Rule
+from wolfhound.policy.deep.training import Learner
 
 D = 3
 TARGET = np.array([0.5, 0.3, 0.2], np.float32)

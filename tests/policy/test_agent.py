@@ -14,6 +14,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from feed.rivals import TD3, Wolpertinger
 
 import wolfhound
 from tests.policy.deep import QUICK, Bandit, cloud, corners, learner
@@ -22,10 +23,7 @@ from wolfhound.core import Status
 from wolfhound.policy import ActionSet
 from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.agent import SFWPO, Agent, Draw, Hull, HullDecision, Nearest, Settings, Training
-from wolfhound.policy.deep.rivals import TD3, Wolpertinger
 from wolfhound.policy.deep.rules import Execution, FrankWolfeRule
-from wolfhound.policy.feed.environment import Feed, feed_features
-from wolfhound.policy.feed.item_feed import ID
 from wolfhound.store import StoreError
 
 ROUNDED = 1e-11
@@ -198,17 +196,6 @@ def test_an_end_is_not_a_cut(ends: bool, value: float) -> None:
     assert float(found) == pytest.approx(value, abs=0.1)
     assert agent.stats.mean_return == 1.0
     assert agent.stats.episodes == 200
-
-
-@pytest.mark.slow
-def test_the_registered_feed_can_be_learned() -> None:
-    feed = Feed.build(cloud(40), users=10)
-    env = gymnasium.make(ID, feed=feed, check=True)  # refuses what is not in the hull
-    settings = Settings(learning_starts=16, hidden=8)
-    agent = SFWPO(env, ActionSet(feed.atoms), settings=settings, critic_features=feed_features)
-    stats = agent.learn(64).stats
-    assert stats.episodes == 64 // feed.parameters.horizon
-    assert stats.updates == 4 * (64 - 16 + 16) // 16
 
 
 def test_updates_are_due_by_transitions() -> None:

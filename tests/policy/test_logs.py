@@ -16,7 +16,7 @@ import pytest
 from tests.policy.deep import QUICK, Bandit, corners
 from wolfhound.policy import evaluate
 from wolfhound.policy.deep.agent import SFWPO, Training
-from wolfhound.policy.deep.evaluation import FRESH
+from wolfhound.policy.deep.worlds import FRESH
 
 
 def agent() -> SFWPO:

@@ -9,17 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from feed.rivals import NFWPO, TD3, Wolpertinger
 
 import wolfhound
 from tests.policy.deep import QUICK, Bandit, cloud, learner
 from wolfhound.policy import ActionSet
 from wolfhound.policy.answers import Winners
 from wolfhound.policy.deep.agent import Agent, Draw, Hull, HullDecision
-from wolfhound.policy.deep.evaluation import evaluate
-from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
 from wolfhound.policy.deep.rules import Execution, FrankWolfeRule, Rule
-from wolfhound.policy.feed import Feed
-from wolfhound.policy.feed.contenders import GreedyItem, Myopic
+from wolfhound.policy.deep.worlds import evaluate
 
 ROWS = cloud(500)
 RULES: dict[str, Rule] = {
@@ -106,16 +104,6 @@ def test_draws_go_on_after_a_load(tmp_path: Path) -> None:
     agent.save(tmp_path)
     loaded = Agent.load(tmp_path, poorly_indexed())
     assert np.array_equal(loaded.predict(obs)[0], agent.predict(obs)[0])
-
-
-def test_baselines_decide_alike_whatever_was_asked() -> None:
-    feed = Feed.build(np.random.default_rng(0).standard_normal((500, 8)), users=10)
-    obs, others = (feed.start(size, np.random.default_rng(size)) for size in (20, 400))
-    actions = ActionSet(feed.atoms, oracle=wolfhound.ClusterIndex.build(feed.atoms, budget=4))
-    for policy in (Myopic(feed, actions), GreedyItem(actions)):
-        first = policy(obs)
-        policy(others)
-        assert np.array_equal(policy(obs), first)
 
 
 @pytest.mark.parametrize("room", [0, 2, 5])

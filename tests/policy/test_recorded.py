@@ -15,6 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from feed.baselines import feed_baselines
+from feed.environment import BatchedFeed, Feed, feed_features
+from feed.item_feed import HullSpace, ItemFeed
+from feed.rivals import NFWPO, TD3, Wolpertinger
 
 from tests.policy.deep import QUICK, Bandit, cloud
 from tests.policy.problems import rising_gap, softmax_acmdp
@@ -36,12 +40,7 @@ from wolfhound.policy import (
 )
 from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.agent import SFWPO, Agent, Draw, Hull, HullDecision, Nearest, Settings
-from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
 from wolfhound.policy.deep.rules import Execution, FrankWolfeRule, Rule
-from wolfhound.policy.feed import BatchedFeed, Feed, feed_features
-from wolfhound.policy.feed.compare import compare
-from wolfhound.policy.feed.contenders import feed_baselines, feed_learners, fresh_users
-from wolfhound.policy.feed.item_feed import HullSpace, ItemFeed
 from wolfhound.policy.tabular.steps import PolicyStep
 
 RECORDED = Path(__file__).with_name("recorded.json")
@@ -172,15 +171,9 @@ def feeds() -> Iterator[tuple[str, list[float]]]:
     yield "item feed", _numbers(*seen, HullSpace(feed.atoms, seed=1).sample())
     for name, make in feed_baselines(feed).items():
         yield name, _numbers(make(1)(env.reset(5)))
-    learners = {name: make for name, make in feed_learners(feed, settings=SETTINGS).items() if name in SOME}
-    table = compare(learners, feed_baselines(feed), test=fresh_users(feed, size=4), **COMPARED)
-    yield "compared", _numbers(*(table[name].returns for name in (*SOME, *feed_baselines(feed))))
 
 
 KNOWN: dict[str, list[float]] = json.loads(RECORDED.read_text())
-SOME = ("SFWPO, exact", "TD3", "Wolpertinger 10")
-SETTINGS = Settings(learning_starts=32, batch_size=16, hidden=8)
-COMPARED: dict[str, Any] = {"steps": 96, "points": 2, "seeds": [0, 1], "episodes": 4}
 
 
 def everything() -> dict[str, list[float]]:

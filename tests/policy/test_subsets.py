@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from feed.rivals import NFWPO, TD3, Wolpertinger
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,6 @@ from tests.policy.deep import QUICK, Bandit, D, cloud
 from wolfhound.policy import ActionSet
 from wolfhound.policy.answers import Rows
 from wolfhound.policy.deep.agent import SFWPO, Agent, Draw, Hull, Nearest, Settings
-from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
 
 ATOMS = cloud(40)
 EVEN, ODD = np.arange(0, 40, 2), np.arange(1, 40, 2)

@@ -64,7 +64,7 @@ def play(world: VectorWorld, turns: int) -> list[tuple[float, float, float, floa
 @pytest.mark.parametrize("ends", [True, False])
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_has_the_same_transitions(mode: Any, ends: bool) -> None:
-    seen = play(VectorWorld(vector(mode, 2, 3, ends=ends), 3), 12)
+    seen = play(VectorWorld(vector(mode, 2, 3, ends=ends), (5, 3)), 12)
     stay = 0.0 if ends else 1.0
     wanted = {
         (0.0, 0.0, 1.0, 1.0, False),

@@ -11,7 +11,6 @@ import numpy as np
 
 import wolfhound as wh
 from wolfhound.policy import fwpo, random_acmdp
-from wolfhound.policy.feed.compare import Comparison, Standing
 
 HOSTILE = '<script>alert("1")</script><img src=x onerror=alert(2)>&\'"'
 """A name that would run, if it were not escaped."""
@@ -52,12 +51,6 @@ def policy() -> object:
 
 def unknown_policy() -> object:
     return fwpo(random_acmdp(6, 40, 4, seed=0), max_seconds=0.0)
-
-
-def comparison() -> Comparison:
-    steps, returns = np.array([10.0, 20.0]), np.array([[1.0, 2.0], [1.5, 2.5]])
-    learner = Standing(name=HOSTILE, steps=steps, returns=returns, ms_per_update=1.0, scored=100.0)
-    return Comparison((learner, Standing(name="random", steps=np.zeros(1), returns=np.array([[0.5], [0.7]]))))
 
 
 def design() -> wh.Design:
@@ -105,7 +98,6 @@ CASES: dict[str, Callable[[], Any]] = {
     "HerdResult": herd,
     "TabularResult": policy,
     "TabularResult before a query": unknown_policy,
-    "Comparison": comparison,
     "Design": design,
     "Design of one factor": line_design,
     "Design of one factor with levels": level_design,

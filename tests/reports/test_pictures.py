@@ -13,7 +13,6 @@ import wolfhound as wh
 from tests.reports.cases import CASES, HOSTILE, make
 from wolfhound.herding.picture import draw_herd, group_labels, project_rows
 from wolfhound.many.picture import draw_errors
-from wolfhound.policy.feed.picture import Learning, draw_learning
 
 WITHOUT = ("ExactDesign", "Ellipsoid", "several")
 
@@ -41,12 +40,6 @@ def test_labels_are_drawn_as_they_stand(tmp_path: Path) -> None:
     legend = wh.herd(rows, 20, by=labels).plot(tmp_path / "a.svg").axes[1].get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["rows (a sample)", r"\$x_{\$", "\u200b_y"]
-
-
-def test_levels_are_drawn_as_they_stand() -> None:
-    curve = Learning(np.array([0.0, 100.0]), np.array([[1.0, 3.0], [2.0, 4.0]]))
-    figure = draw_learning({"_a": curve}, levels={"_b": 0.5}, title="$x_{$")
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["\u200b_a", "\u200b_b"]
 
 
 def test_a_far_row_does_not_choose_the_axes() -> None:

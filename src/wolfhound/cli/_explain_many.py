@@ -124,13 +124,9 @@ def explain_many(rows: opt.NamedRows, file: str, *, exclude_self: bool, **option
     if exclude_self and m != n:
         rule = f"come with {n:,} targets, row i being atom i"
         raise ValueError(f"`--exclude-self` must {rule}. Got {m:,} in {file}.")
-    with many.watch_run(targets="--targets") as callback:
+    with many.name_mistakes(targets="--targets"):
         result = wh.minimize_many(
-            points,
-            atoms,
-            exclude=np.arange(m)[:, None] if exclude_self else None,
-            callback=callback,
-            **options,
+            points, atoms, exclude=np.arange(m)[:, None] if exclude_self else None, progress=True, **options
         )
     kept = rows.kept_names if exclude_self else None
     called = [str(i) for i in range(m)] if kept is None else kept

@@ -15,9 +15,17 @@ from wolfhound import readers
 from wolfhound.atoms import join
 from wolfhound.cli import _options as opt
 from wolfhound.core import Atoms, Ids
-from wolfhound.encoding import EncodingPlan, Missing, TableAtoms, encode_source, join_labels, read_column
+from wolfhound.encoding import (
+    EncodingPlan,
+    Missing,
+    TableAtoms,
+    encode_source,
+    join_labels,
+    read_column,
+    read_parts,
+)
 from wolfhound.scaling import unit_variance
-from wolfhound.tables import ROW, ArrayTable, Table, open_table
+from wolfhound.tables import ROW, ArrayTable, FileTable, open_table
 from wolfhound.validate import require
 from wolfhound.writers import find_free
 
@@ -48,7 +56,7 @@ class HerdOptions(NamedTuple):
 class Job(NamedTuple):
     """What was read, so far without a pass over atoms in files of arrays."""
 
-    source: Table
+    source: FileTable
     points: Atoms  # the atoms without scores
     atoms: Atoms
     target: str | Atoms | None
@@ -105,19 +113,19 @@ def read_job(given: HerdOptions) -> Job:
     )
 
 
-def _list_options(source: Table, given: HerdOptions, missing: Missing) -> dict[str, Any]:
+def _list_options(source: FileTable, given: HerdOptions, missing: Missing) -> dict[str, Any]:
     if isinstance(source, ArrayTable):
         return {}
     named = _split_names(given.columns, source)
     return {"columns": named, "missing": missing, "numeric_only": given.numeric_only}
 
 
-def _read_points(source: Table, given: HerdOptions, missing: Missing) -> Atoms:
+def _read_points(source: FileTable, given: HerdOptions, missing: Missing) -> Atoms:
     """Return the rows of a file as atoms; where there are scores, numbers only, all of them."""
     if isinstance(source, ArrayTable):
         if given.columns:
             raise ValueError("`--columns` must be left out: these files have no named columns.")
-        return join(source.parts(None))
+        return join(read_parts([source]))
     columns = _split_names(given.columns, source)
     # A label that is a number is still no coordinate.
     labels = [name for name in given.by if not _is_file(name)]
@@ -167,7 +175,7 @@ def _read_target(path: str, points: Atoms, missing: Missing) -> Atoms:
         plan = EncodingPlan(missing=missing, like=points.columns, called="target")
         with opt.name_options(target="--target", columns="--target"):
             return encode_source(source, plan)
-    target, d = join(source.parts(None)), points.shape[1]
+    target, d = join(read_parts([source])), points.shape[1]
     if target.shape[1] != d:
         raise ValueError(f"`--target` must have {d} columns, as ATOMS. Got {target.shape[1]} in {path}.")
     return target
@@ -180,7 +188,7 @@ def _read_scores(path: str, shape: tuple[int, int]) -> Atoms:
     return scores
 
 
-def _split_names(texts: Sequence[str], source: Table) -> list[str] | None:
+def _split_names(texts: Sequence[str], source: FileTable) -> list[str] | None:
     """The columns of `--columns`; a name may hold commas if it stands alone."""
     named = [name for text in texts for name in ([text] if text in source.names else opt.split([text]))]
     if texts and not named:
@@ -241,7 +249,11 @@ def _read_id_column(path: str, option: str, written: str) -> NDArray[Any]:
         named = written if written in fields else "id"
         return values[named] if named in fields else values
     source = open_table(path)
+    if isinstance(source, ArrayTable):
+        raise ValueError(f"`{option}` must be a table with a column of ids. Got {path}.")
     named = written if written in source.names else "id"
     rule = f"a file with a column {' or '.join(dict.fromkeys([written, 'id']))}"
     require(named in source.names, option, rule, path)
-    return source.columns([named])[named]
+    values, missing = read_column(source, named)
+    require(not missing.any(), option, f"a file with an id in every row of {named}", path)
+    return values

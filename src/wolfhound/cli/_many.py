@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,8 @@ from numpy.typing import NDArray
 from wolfhound import readers
 from wolfhound._files import FileRows, open_rows
 from wolfhound._npy import check_exists
-from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
 from wolfhound.many.result import CODES, STATUSES, ManyResult
-
-if TYPE_CHECKING:
-    from wolfhound.many.run import ManyState
 
 NAMES = np.array([status.name for status in STATUSES])
 
@@ -31,19 +27,9 @@ def read_points(file: str) -> NDArray[Any] | FileRows:
     return readers.read_matrix(file)
 
 
-def _read(meter: Meter) -> Reading:
-    state = meter.state
-    if state is None or state.done == state.before:
-        return Reading(0.0, "starting")
-    speed = (state.done - state.before) / max(state.seconds, 1e-9)
-    left = (state.total - state.done) / speed
-    text = f"{state.done:,} of {state.total:,} targets, {speed:,.0f} per second, about {left:.0f} s left"
-    return Reading(state.done / state.total, text)
-
-
 @contextlib.contextmanager
-def watch_run(**names: str) -> Iterator[Callable[[ManyState], None]]:
-    """Show how far a run is, and give its callback; mistakes name the options of the command.
+def name_mistakes(**names: str) -> Iterator[None]:
+    """Let mistakes name the options of the command.
 
     Parameters
     ----------
@@ -51,8 +37,7 @@ def watch_run(**names: str) -> Iterator[Callable[[ManyState], None]]:
         What the user calls arguments of `minimize_many`.
     """
     try:
-        with Meter(_read).job() as callback:
-            yield callback
+        yield
     except (ValueError, TypeError) as error:
         raise type(error)(_rename(str(error), names)) from None
     except OSError as error:

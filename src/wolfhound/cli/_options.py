@@ -15,12 +15,20 @@ import numpy as np
 from typer import Argument, Option
 
 from wolfhound import readers
-from wolfhound._coding import Coder
-from wolfhound._columns import ColumnSource, Kind
+from wolfhound._arrow import Kind, read_cells
 from wolfhound.atoms import join
-from wolfhound.cli._progress import watch_reading
 from wolfhound.core import Atoms
-from wolfhound.encoding import EncodingPlan, Missing, TableAtoms, encode_source
+from wolfhound.display import read_rows, show_progress
+from wolfhound.encoding import (
+    Coder,
+    EncodingPlan,
+    Missing,
+    Table,
+    TableAtoms,
+    encode_source,
+    read_parts,
+    read_texts,
+)
 from wolfhound.tables import ArrayTable, open_table
 from wolfhound.validate import require
 
@@ -144,7 +152,7 @@ def name_options(**names: str) -> Iterator[None]:
 
 def open_atoms(path: str) -> Atoms:
     """Read atoms, and show how far it is."""
-    with watch_reading():
+    with show_progress(True, read_rows("reading")):
         return readers.read_atoms(path)
 
 
@@ -194,7 +202,7 @@ def read_table(path: str, names: str | None, *, missing: str, numeric_only: bool
     policy = parse_missing(missing)
     if isinstance(source, ArrayTable):
         return NamedRows(*read_atoms(path, names))
-    with name_options(atoms="ATOMS"), watch_reading():
+    with name_options(atoms="ATOMS"), show_progress(True, read_rows("reading")):
         plan = EncodingPlan(missing=policy, numeric_only=numeric_only, called="atoms")
         table = encode_source(source, plan)
     known_texts = set(source.texts)
@@ -202,7 +210,7 @@ def read_table(path: str, names: str | None, *, missing: str, numeric_only: bool
     if names is None and texts and (numeric_only or len(texts) > 1):
         texts = _find_names(source, texts)
     only = texts[0] if names is None and len(texts) == 1 else None
-    known = None if only is None else tuple(source.columns([only], missing="None")[only].tolist())
+    known = None if only is None else tuple(read_texts(source, only, "None"))
     if names is not None:
         known = readers.read_names(names)
         n = table.report.rows
@@ -210,12 +218,12 @@ def read_table(path: str, names: str | None, *, missing: str, numeric_only: bool
     return NamedRows(table.atoms, known, table)
 
 
-def _find_names(source: ColumnSource, texts: Sequence[str]) -> list[str]:
+def _find_names(source: Table, texts: Sequence[str]) -> list[str]:
     """Return the columns of texts that are no categories: others too are carried if only numbers count."""
     coders = [Coder(name, Kind.TEXT) for name in texts]
     for batch in source.batches(texts):
         for coder in coders:
-            coder.read(batch[coder.name])
+            coder.read(read_cells(batch.column(coder.name), Kind.TEXT, coder.name))
     return [coder.name for coder in coders if coder.gone < coder.rows and coder.find_reason(True)]
 
 
@@ -226,10 +234,11 @@ def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | N
     """
     if names is None:
         table = open_table(path)
-        only = table.texts[0] if len(table.texts) == 1 else None
-        known = None if only is None else tuple(table.columns([only], missing="None")[only].tolist())
-        with watch_reading():
-            return join(table.parts(None)), known
+        with show_progress(True, read_rows("reading")):
+            atoms = join(read_parts([table]))
+        if isinstance(table, ArrayTable) or len(table.texts) != 1:
+            return atoms, None
+        return atoms, tuple(read_texts(table, table.texts[0], "None"))
     atoms, read = open_atoms(path), readers.read_names(names)
     n = atoms.shape[0]
     if len(read) != n:

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.table import Table
 
 from wolfhound import plot
-from wolfhound._parquet import import_arrow
 from wolfhound.checkpoint import KIND, Checkpoint
 from wolfhound.cli import _places as places
 from wolfhound.cli._console import TYPED, write
@@ -241,11 +240,6 @@ def write_page(page: Path | None, result: object, **told: Any) -> None:
 
 def check_path(path: Path | None, option: str, endings: tuple[str, ...]) -> None:
     """Refuse a path that could not be written, before any work is done."""
-    if path is not None and path.suffix.lower() == ".parquet" and ".parquet" in endings:
-        try:
-            import_arrow()
-        except ImportError as error:
-            raise ValueError(f"`{option}` must end in another format: {error}.") from None
     places.check_file(path, option, endings)
 
 

@@ -15,7 +15,6 @@ import wolfhound as wh
 from wolfhound import data, plot
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
-from wolfhound.cli._progress import GapMeter
 from wolfhound.cli.explain import Explanation, print_explanation, trace_gap
 from wolfhound.core import Atoms, Ids, Status, Vector
 from wolfhound.result import Result
@@ -94,24 +93,18 @@ def _problems(words: data.Words) -> list[Problem]:
 def _race(console: Console, words: data.Words) -> list[Race]:
     atoms = wh.ArrayAtoms(words.vectors)
     problems = _problems(words)
-    meter = GapMeter(len(words.names), rtol=_RTOL, jobs=2 * len(problems) + 1)
-    with meter.job():  # compiling and loading kernels must not count for either side
-        _solve(problems[0], atoms, rtol=_RTOL)
-        _solve(problems[0], atoms, method=_CLASSICAL, max_steps=50)
     races = []
     for problem in problems:
-        with meter.job() as callback:
-            ours = _solve(problem, atoms, rtol=_RTOL, names=words.names, callback=callback)
+        ours = _solve(problem, atoms, rtol=_RTOL, names=words.names)
         print_explanation(console, Explanation(problem.name, ours), _TOP)
         limits = {"rtol": 0.0, "atol": ours.goal, "max_steps": _CLASSICAL_STEPS}
-        with meter.job() as callback:
-            classical = _solve(problem, atoms, method=_CLASSICAL, callback=callback, **limits)
-        races.append(Race(problem.name, ours, classical))
+        races.append(Race(problem.name, ours, _solve(problem, atoms, method=_CLASSICAL, **limits)))
     return races
 
 
 def _solve(problem: Problem, atoms: Atoms, **settings: Any) -> Result:
-    result = wh.minimize(wh.SquaredDistance(problem.point), atoms, exclude=problem.exclude, **settings)
+    f = wh.SquaredDistance(problem.point)
+    result = wh.minimize(f, atoms, exclude=problem.exclude, progress=True, **settings)
     if result.status is Status.INTERRUPTED:  # part of a race is no result
         raise KeyboardInterrupt
     return result

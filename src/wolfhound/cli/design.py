@@ -12,7 +12,6 @@ from typer import Argument, Exit
 import wolfhound as wh
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.cli._progress import Meter, Reading
 from wolfhound.validate import require
 from wolfhound.writers import Columns, write_table
 
@@ -90,7 +89,7 @@ def design(
         rule = f"at most {_ROWS:,} with --out or --json, which hold a row per run; use --save instead"
         require(runs <= _ROWS, "--runs", rule, f"{runs:,}")
     possible = _find_candidates(candidates, factor or (), opt.split(columns or ()))
-    with opt.name_options(candidates="CANDIDATES"), Meter(_read_meter).job() as callback:
+    with opt.name_options(candidates="CANDIDATES"):
         found = wh.design(
             possible,
             criterion=_choose_criterion(criterion, region),
@@ -104,7 +103,7 @@ def design(
             efficiency=efficiency,
             max_passes=max_passes,
             max_seconds=max_seconds,
-            callback=callback,
+            progress=True,
             seed=seed,
         )
         plan = None if runs is None else found.round(runs)
@@ -156,13 +155,6 @@ def _choose_criterion(name: str, region: str | None) -> Criterion:
     if name.lower() == "i":
         return wh.IOptimal(region)
     return wh.AOptimal() if name.lower() == "a" else wh.DOptimal()
-
-
-def _read_meter(meter: Meter) -> Reading:
-    state = meter.state
-    if state is None:
-        return Reading(0.0, "reading candidates")
-    return Reading(0.5, f"efficiency >= {state.efficiency:.6f}, {state.passes:.2f} passes")
 
 
 def _print(found: Design, plan: ExactDesign | None) -> None:

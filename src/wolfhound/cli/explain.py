@@ -23,7 +23,6 @@ from wolfhound.cli import _output as output
 from wolfhound.cli._explain_many import explain_many
 from wolfhound.cli._options import option
 from wolfhound.cli._places import check_folder
-from wolfhound.cli._progress import GapMeter
 from wolfhound.cli.solve import weigh_oracles
 from wolfhound.core import Status, Vector
 from wolfhound.many.result import RUN
@@ -191,20 +190,20 @@ def _explain_all(
     # One oracle for all: what it learns of the atoms in a first pass is kept.
     oracle, names = wh.Scan(rows.atoms), rows.kept_names
     end = time.monotonic() + max_seconds
-    meter = GapMeter(rows.atoms.shape[0], rtol=rtol, jobs=len(targets), intent=resumed)
+    if resumed:
+        output.notify(resumed)
     for target in targets:
-        with meter.job() as callback:
-            result = wh.minimize(
-                wh.SquaredDistance(target.point),
-                oracle,
-                rtol=rtol,
-                max_seconds=max(end - time.monotonic(), 0.0),
-                exclude=None if target.atom is None else [target.atom],
-                names=names,
-                callback=callback,
-                checkpoint=checkpoint,
-                seed=seed,
-            )
+        result = wh.minimize(
+            wh.SquaredDistance(target.point),
+            oracle,
+            rtol=rtol,
+            max_seconds=max(end - time.monotonic(), 0.0),
+            exclude=None if target.atom is None else [target.atom],
+            names=names,
+            checkpoint=checkpoint,
+            progress=True,
+            seed=seed,
+        )
         yield Explanation(target.name, rows.name_rows(result), target.id)
         if result.status in (Status.INTERRUPTED, Status.MAX_SECONDS, Status.LOST):
             return

@@ -17,7 +17,6 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._herding import HerdOptions, Job, read_job
 from wolfhound.cli._options import option
-from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Status
 from wolfhound.text import seconds_text
 from wolfhound.writers import write_rows
@@ -105,8 +104,9 @@ def herd(
     outputs = output.Outputs(out, save, picture, page).check("rows that were chosen", "herd")
     sets = (atoms, columns or (), target, by or (), balanced, start or (), exclude or ())
     job = read_job(HerdOptions(*sets, kernel, scores, lengthscale, missing, numeric_only))
-    meter = _meter(job.atoms.shape[0], m, swap, _intent(job, m))
-    with _too_late(as_json=as_json), contextlib.nullcontext() if as_json else meter.job() as watch:
+    if not as_json:
+        output.notify(_intent(job, m))
+    with _too_late(as_json=as_json):
         ready = job.prepare(standardize=standardize)
         result = choose(
             ready.atoms,
@@ -123,7 +123,7 @@ def herd(
             swap=swap,
             candidates=candidates,
             max_seconds=max_seconds,
-            callback=watch,
+            progress=not as_json,
             seed=seed,
         )
     document = _document(job, result)
@@ -145,22 +145,6 @@ def _intent(job: Job, m: int) -> str:
     shown_names = ", ".join(job.columns[:_SHOWN]) + (", ..." if len(job.columns) > _SHOWN else "")
     counted = f" ({shown_names})" if job.columns else ""
     return f"{m:,} of {n:,} rows by {d:,} columns{counted}"
-
-
-def _meter(n: int, m: int, swap: bool, intent: str) -> Meter:
-    """Shows the passes before the first row, then the rows."""
-
-    def read(meter: Meter) -> Reading:
-        # Rows of --start are there from the start.
-        steps = 0 if meter.state is None or meter.state.kind == "start" else meter.state.t
-        # Which half of the work is longer depends on n and m.
-        share = 0.5 * min(meter.swept / n, 1.0) if not steps else 0.5 + 0.5 * steps / ((2 if swap else 1) * m)
-        swaps = f", {steps - m:,} tried for a swap" if steps > m else ""  # a step per row, then one per swap
-        passes = f"{output.passes_text(meter.swept / n)} over all rows"
-        where = f"{min(steps, m):,} of {m:,} rows{swaps}" if steps else passes
-        return Reading(min(share, 1.0), f"{where}, {meter.seconds:.0f} s")
-
-    return Meter(read, intent=intent)
 
 
 @contextlib.contextmanager

@@ -21,9 +21,10 @@ from wolfhound.cli import _places as places
 from wolfhound.cli import index_edits
 from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli._options import option
-from wolfhound.cli._progress import Meter, Reading
 from wolfhound.core import Atoms, Hits, Ids, Oracle, Vector
+from wolfhound.display import read_rows, show_progress
 from wolfhound.oracles.indexes import INDEXES, SAVED_AS, IndexKind, find_saved, load_index
+from wolfhound.stopwatch import time_solving
 from wolfhound.text import bytes_text, seconds_text
 from wolfhound.validate import memory, require
 
@@ -106,12 +107,13 @@ def build(
     if kind != _AUTO and ratio is not None:
         _check_ratio(choice, kind, ratio)
     chosen = INDEXES[choice.chosen.name if kind == _AUTO else kind]
-    begin = time.monotonic()
-    with _watch_build(rows.shape[0] * chosen.passes, rows.shape[1] * rows.dtype.itemsize).job():
+    begin = time.perf_counter()
+    row = rows.shape[1] * rows.dtype.itemsize
+    with show_progress(True, read_rows("building", rows.shape[0] * chosen.passes, row)):
         index: Any = chosen.build_in(rows, out) if chosen.build_in else choice.build(chosen.name, seed=seed)
     if not chosen.build_in:
         index.save(out)
-    seconds = time.monotonic() - begin
+    seconds = time_solving(begin)
     built = {"kind": chosen.name, "bytes": index.nbytes, "seconds": seconds, "folder": str(out)}
     text = f"{chosen.title}, {bytes_text(index.nbytes)}, {seconds_text(seconds)}: {out}"
     output.show(as_json, lambda: built, lambda: output.print_plain(text))
@@ -140,18 +142,6 @@ def _check_ratio(choice: Choice, name: str, ratio: float) -> None:
         if each.name == name and each.objection and ratio < 1.0:
             reach = f"at most {each.ratio:.2f} for --kind {name} and these atoms"
             raise ValueError(f"`--ratio` must be {reach}. Got {ratio}.")
-
-
-def _watch_build(sweeps: int, row: int) -> Meter:
-    """Show how many of the rows that a build reads it has read, and their bytes."""
-
-    def show(meter: Meter) -> Reading:
-        share, seconds = min(meter.swept / sweeps, 1.0), meter.seconds
-        read = f"{bytes_text(share * sweeps * row)} of {bytes_text(sweeps * row)}"
-        left = f", about {seconds * (1.0 - share) / share:.0f} s left" if share > 0.0 else ""
-        return Reading(share, f"building, {100 * share:.0f} %, {read}, {seconds:.0f} s{left}")
-
-    return Meter(show)
 
 
 # ---------------------------------------------------------------- info

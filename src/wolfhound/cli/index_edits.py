@@ -18,8 +18,8 @@ from wolfhound.cli import _output as output
 from wolfhound.cli import _places as places
 from wolfhound.cli._named import check_files
 from wolfhound.cli._options import option
-from wolfhound.cli._progress import Meter, Reading, show_texts
 from wolfhound.core import Atoms, Hits, Oracle
+from wolfhound.display import read_count, read_rows, show_progress
 from wolfhound.oracles._hits import join
 from wolfhound.oracles.indexes import SAVED_AS, find_saved, load_index
 from wolfhound.readers import read_names
@@ -97,11 +97,12 @@ def query(
 def _ask(index: Oracle, asked: Atoms, k: int) -> Hits:
     """Ask all queries, and show how many were answered."""
     m, parts = asked.shape[0], []
-    with show_texts() as show:
+    with show_progress(True, read_count("queries", m)) as hear:
         for first, block in asked.blocks(_TOGETHER):
-            show(first / m, f"answering, {first:,} of {m:,} queries")
             check_finite(block, first, "QUERIES")
             parts.append(index.query(block, k=k))
+            if hear is not None:
+                hear(first + len(block))
     return join(parts)
 
 
@@ -253,7 +254,7 @@ class _Edit(NamedTuple):
 def _apply(text: str, run: Callable[[], Any]) -> _Edit:
     """Edit an index, and show what is done."""
     begin = time.monotonic()
-    with Meter(lambda meter: Reading(0.0, f"{text}, {meter.swept:,} rows read, {meter.seconds:.0f} s")).job():
+    with show_progress(True, read_rows(text)):
         return _Edit(run(), time.monotonic() - begin)
 
 

@@ -4,32 +4,34 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from typer import Argument, Exit
 
 import wolfhound as wh
-from wolfhound._columns import Kind
+from wolfhound._arrow import Kind
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
 from wolfhound.core import Ids, Vector
-from wolfhound.encoding import EncodingPlan, Missing, encode_source, read_column
+from wolfhound.encoding import EncodingPlan, Missing, Table, encode_source, read_column, read_texts
 from wolfhound.tables import ArrayTable, open_table
 from wolfhound.validate import require
 from wolfhound.writers import find_free, write_table
 
 if TYPE_CHECKING:
-    from wolfhound._csv import CsvTable
-    from wolfhound._parquet import ParquetTable
     from wolfhound.mixtures.families import LikelihoodFamily
     from wolfhound.mixtures.fit import MixtureFit
 
-    NamedTable: TypeAlias = CsvTable | ParquetTable
-
-_SECOND = {"normal": "--se", "student-t": "--se", "poisson": "--exposure", "binomial": "--trials"}
+_SECOND = {
+    "normal": "--se",
+    "normal-scales": "--se",
+    "student-t": "--se",
+    "poisson": "--exposure",
+    "binomial": "--trials",
+}
 """The option that names the column, or the number, that a family has besides x."""
 
 
@@ -44,6 +46,9 @@ def npmle(
     trials: Annotated[str | None, option("Trials: a column, or one number.", metavar="COLUMN")] = None,
     df: Annotated[float | None, option("Degrees of freedom of student-t.", "--df")] = None,
     weights: Annotated[str | None, option("Column of weights, such as counts.", metavar="COLUMN")] = None,
+    null: Annotated[
+        float | None, option("Parameter that many rows have exactly, such as 0 for no effect.")
+    ] = None,
     missing: Annotated[
         str, option("Rows without a value: left out, or refused.", metavar="drop|error")
     ] = "drop",
@@ -69,6 +74,8 @@ def npmle(
     --------
     wolfhound npmle data.csv --x z --se s -o posterior.csv --plot prior.png
 
+    wolfhound npmle genes.csv --x beta --se s --family normal-scales --null 0 -o posterior.csv
+
     wolfhound npmle claims.csv --x claims --weights policies --family poisson --exposure 1
 
     wolfhound npmle batters.csv --x hits --trials at_bats --family binomial -o posterior.csv --json
@@ -81,7 +88,15 @@ def npmle(
     read = _read_columns(table, {"--x": x, _SECOND[family]: beside, "--weights": weights}, missing)
     observed, second, counts = (read.get(flag) for flag in ("--x", _SECOND[family], "--weights"))
     second = float(beside) if second is None else second
-    fit = wh.npmle(observed, _make_family(family, second, df), counts, atol=atol, max_seconds=max_seconds)
+    fit = wh.npmle(
+        observed,
+        _make_family(family, second, df),
+        counts,
+        null=null,
+        atol=atol,
+        max_seconds=max_seconds,
+        progress=True,
+    )
     outputs.write(
         lambda path: write_table(path, _list_posterior(table, fit, x, read, level)), fit.save, figure=fit.plot
     )
@@ -94,7 +109,7 @@ def npmle(
     raise Exit(output.exit_code(fit))
 
 
-def _open_named(data: str) -> NamedTable:
+def _open_named(data: str) -> Table:
     table = open_table(data)
     if isinstance(table, ArrayTable):
         raise ValueError("DATA must be a .csv or .parquet table. Got arrays without names.")
@@ -125,7 +140,7 @@ class _Columns(NamedTuple):
         return out
 
 
-def _read_columns(table: NamedTable, flags: dict[str, str | None], missing: str) -> _Columns:
+def _read_columns(table: Table, flags: dict[str, str | None], missing: str) -> _Columns:
     """Read the columns of numbers that options name, without rows in which one has no value."""
     require(
         missing in ("drop", "error"), "--missing", "one of drop, error: a mean is no observation", missing
@@ -139,7 +154,7 @@ def _read_columns(table: NamedTable, flags: dict[str, str | None], missing: str)
     }
     for flag, name in named.items():
         require(name in table.names, flag, f"a column among {', '.join(table.names)}", repr(name))
-    kinds = table.find_kinds()
+    kinds = table.kinds
     for flag, name in named.items():
         what = f"a column of numbers; {name} holds {kinds[name].value}"
         require(kinds[name] is Kind.NUMBER, flag, what, repr(name))
@@ -155,7 +170,7 @@ def _read_columns(table: NamedTable, flags: dict[str, str | None], missing: str)
     return _Columns(values, ids, found.report.rows, notes)
 
 
-def _find_second(table: NamedTable, family: str, given: dict[str, str | None]) -> str:
+def _find_second(table: Table, family: str, given: dict[str, str | None]) -> str:
     """Standard errors, exposures or trials: the text of a number, or a column."""
     flag = _SECOND[family]
     for other, text in given.items():
@@ -184,11 +199,12 @@ def _make_family(name: str, second: float | Vector, df: float | None) -> Likelih
 
 
 def _list_posterior(
-    table: NamedTable, fit: MixtureFit, x: str, read: _Columns, level: float
+    table: Table, fit: MixtureFit, x: str, read: _Columns, level: float
 ) -> dict[str, NDArray[Any]]:
     """The texts of every row, its observation, and what the fit says of it; nan for rows left out."""
     ends = fit.posterior_interval(level=level)
-    given = table.columns([name for name in table.texts if name != x], missing="")
+    texts = [name for name in table.texts if name != x]
+    given: dict[str, NDArray[Any]] = {name: np.array(read_texts(table, name, "")) for name in texts}
     given[x] = _read_observed(table, x)
     found = {
         "posterior_mean": fit.posterior_mean(),
@@ -200,7 +216,7 @@ def _list_posterior(
     return {**given, **added}
 
 
-def _read_observed(table: NamedTable, x: str) -> Vector:
+def _read_observed(table: Table, x: str) -> Vector:
     """The observations of all rows, also of those left out because another value is missing."""
     values, missing = read_column(table, x)
     return np.where(missing, np.nan, values.astype(np.float64))

@@ -1,253 +1,257 @@
-"""`wolfhound policy`: solve a model, train an agent, compare policies."""
+"""`wolfhound policy`: the best policy of a model with finitely many states."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import importlib
-import re
-from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
-from typer import Argument, Typer
+import numpy as np
+from rich.console import Console
+from typer import Argument, Exit, Typer
 
+from wolfhound import readers
+from wolfhound._brief import known
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.cli import _places as places
-from wolfhound.cli import policy_solve
-from wolfhound.cli._forecast import Forecast
 from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli._options import option
-from wolfhound.cli._policy import (
-    AUTO,
-    TESTED,
-    Search,
-    agent_of,
-    exam_options,
-    feed_of,
-    oracle_of,
-    returns_of,
-    rule_of,
-)
-from wolfhound.cli._progress import Meter, Reading
-from wolfhound.core import Status
+from wolfhound.core import Vector
+from wolfhound.display import read_gap, show_progress
+from wolfhound.validate import number, require
+from wolfhound.writers import Columns, write_table
 
 if TYPE_CHECKING:
-    from wolfhound.policy.deep.agent import Agent, Training
-    from wolfhound.policy.feed.compare import Comparison
+    from wolfhound.oracles.costs import Make
+    from wolfhound.oracles.indexes import IndexKind
+    from wolfhound.policy import ACMDP, TabularResult
+    from wolfhound.policy.tabular.steps import PolicyStep
 
-_ABOUT = "Policies whose actions are mixtures of many given vectors."
-app = Typer(cls=Commands, no_args_is_help=True, help=_ABOUT)
-app.command(cls=Command)(policy_solve.solve)
-
-_training = opt.in_panel("Training")
-
-Items = Annotated[
-    str | None,
-    Argument(
-        metavar="[ATOMS]",
-        help="Items, one per row, made unit: .npy, .npz, .csv, ...; else the shipped words.",
-    ),
-]
-Steps = Annotated[int, _training("Transitions of training.", min=1)]
-Users = Annotated[int, option("Users to learn from; tests are on others.", min=1)]
-Ratio = Annotated[float, option("Gap ratio that the search needs on average; 1: the best atom.")]
-Episodes = Annotated[int, option("Episodes per test.", min=1)]
+app = Typer(cls=Commands, no_args_is_help=True)
 
 
-# ---------------------------------------------------------------- train
+@app.callback()
+def policy() -> None:
+    """Policies whose actions are mixtures of many given vectors."""
 
 
-@app.command(cls=Command)
-def train(
-    atoms: Items = None,
-    steps: Steps = 10_000,
-    method: Annotated[
-        str, _training("sfwpo, nfwpo, td3, ...; a wrong name lists all that are known.", metavar="NAME")
-    ] = "sfwpo",
-    neighbours: Annotated[int | None, _training("Nearest items, for wolpertinger; else 10.", min=1)] = None,
-    refine: Annotated[
-        int | None, _training("Frank-Wolfe steps on the critic per decision; else 3.", min=0)
-    ] = None,
-    execution: Annotated[str, option("hull: a mixture; nearest, draw: one item.", metavar="NAME")] = "hull",
-    search: Search = AUTO,
-    ratio: Ratio = 0.9,
-    users: Users = 20_000,
-    episodes: Episodes = TESTED,
-    seed: Annotated[int, option("Seed of everything.", min=0)] = 0,
-    out: Annotated[Path | None, opt.output("Save the agent.", "-o", "--out", metavar="FOLDER")] = None,
-    log: Annotated[Path | None, opt.file_output("Write a .csv row per 1,000 transitions.")] = None,
-    tensorboard: Annotated[
-        Path | None, opt.output("Write the same numbers for TensorBoard.", metavar="FOLDER")
-    ] = None,
-    eval_freq: Annotated[
-        int, _training("Transitions between tests on fresh users that are logged; 0: none.", min=0)
-    ] = 1000,
-    as_json: opt.Json = False,
-) -> None:
-    """Learn to show items, or mixtures of them, to the users of a feed.
+AUTO, SCAN = "auto", "scan"
+_KNOWN = f"{AUTO}, {SCAN}, or an index, as for index build --kind"
+Search = Annotated[str, option(f"How atoms are searched: {_KNOWN}.", "--search", metavar="NAME")]
 
-    Tested on users that the agent has not met, beside policies that learn nothing.
-
-    Examples
-    --------
-    wolfhound policy train --steps 3000
-
-    wolfhound policy train items.npy --out agent --log training.csv --tensorboard runs/a
-
-    wolfhound policy train items.npy --method wolpertinger --neighbours 100 --seed 1
-    """
-    output.check_path(log, "--log", (".csv",))
-    places.check_folder(out, "--out", "an agent", ["agent"])
-    rule = rule_of(method, {"neighbours": neighbours, "refine": refine})
-    feed = feed_of(atoms, users, seed)
-    oracle = oracle_of(feed, search, steps, ratio)
-    agent = agent_of(feed, rule=rule, execution=execution, oracle=oracle, seed=seed)
-    logs = {"log": log, "tensorboard": tensorboard}
-    seconds = _learn(agent, steps, logs | exam_options(feed, eval_freq if any(logs.values()) else 0, seed))
-    if out is not None:
-        agent.save(out)
-    if agent.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    report = agent.stats  # before the tests, which search too
-    returns = returns_of(feed, agent, episodes, seed)
-    told = report, returns, seconds, out
-    output.show(as_json, lambda: _document_training(*told), lambda: _print_training(*told))
+_model, _file = opt.in_panel("The model"), opt.in_panel("The model", metavar="FILE")
+_random = opt.in_panel("A random model, without ATOMS")
+_how = opt.in_panel("The method")
 
 
-def _learn(agent: Agent, steps: int, options: dict[str, Any]) -> float:
-    """Train, showing how far it is; return the seconds that it took."""
+class PolicyStepName(StrEnum):
+    """How far the actions move."""
 
-    def read(meter: Meter) -> Reading:
-        done: Training = meter.state or agent.stats
-        text = f"{done.timesteps:,} steps, return {done.mean_return:.2f}, {meter.seconds:.0f} s"
-        return Reading(min(done.timesteps / steps, 1.0), text)
-
-    meter = Meter(read)
-    with meter.job() as callback:
-        agent.learn(steps, callback=callback, **options)
-    return meter.seconds
+    PER_STATE = "per-state"
+    BACKTRACKING = "backtracking"
+    VISITATION = "visitation"
+    PAPER = "paper"
 
 
-_COUNTED = ("ms_per_update", "scored", "ratio_mean", "ratio_p5")
+class ModelFiles(NamedTuple):
+    """The files of a model; None: not given."""
 
-
-def _document_training(
-    report: Training, returns: dict[str, float], seconds: float, out: Path | None
-) -> dict[str, object]:
-    folder = None if out is None else str(out)
-    counted = output.pick(report, "timesteps", "updates", *_COUNTED)
-    return {"returns": returns, **counted, "seconds": seconds, "folder": folder}
-
-
-def _print_training(report: Training, returns: dict[str, float], seconds: float, out: Path | None) -> None:
-    console = output.stdout()
-    table = output.make_table(show_header=False)
-    table.add_column()
-    table.add_column(justify="right", style="cyan")
-    for name, value in returns.items():
-        table.add_row(f"[bold]{name}[/]" if name == "agent" else name, f"{value:.2f}")
-    console.print("[bold]Return of an episode[/] on fresh users:")
-    console.print(table)
-    console.print(
-        f"{report.timesteps:,} steps and {report.updates:,} updates in {output.seconds_text(seconds)}, "
-        f"{report.ms_per_update:.3g} ms per update, {report.scored:,} atoms scored"
-    )
-    if report.ratio_mean == report.ratio_mean:  # not nan: there were audits
-        console.print(f"gap ratio: mean {report.ratio_mean:.3f}, 5th percentile {report.ratio_p5:.3f}")
-    if out is not None:
-        console.print(f"Agent: [bold]{output.plain(str(out))}[/]")
-
-
-# ---------------------------------------------------------------- compare
+    reward: str | None
+    transition: str | None
+    start: str | None
+    centres: str | None
 
 
 @app.command(cls=Command)
-def compare(
-    atoms: Items = None,
-    steps: Steps = 10_000,
-    seeds: Annotated[int, option("Runs of each policy; seeds 0, 1, ...", min=1)] = 3,
-    points: Annotated[int, option("Points of a learning curve.", min=1)] = 5,
-    only: Annotated[
-        list[str] | None, option("Only these policies; a wrong name lists them all.", metavar="A,B,C")
+def solve(
+    atoms: Annotated[
+        str | None,
+        Argument(metavar="ATOMS", help="Actions are mixtures of these, one per row.", show_default=False),
     ] = None,
-    search: Search = "clusters",
-    ratio: Ratio = 0.9,
-    users: Users = 20_000,
-    episodes: Episodes = TESTED,
-    picture: Annotated[
-        Path | None, opt.file_output("Draw the learning curves: .png, .svg or .pdf.", "--plot")
+    reward: Annotated[str | None, _file("R, a row per state: r(s, a) = <R[s], a>.")] = None,
+    transition: Annotated[
+        str | None, _file("P, a .npy of S x d x S: P(t | s, a) = sum over j of a[j] P[s, j, t].")
     ] = None,
+    start: Annotated[str | None, _file("Chances of the first state; else alike.")] = None,
+    gamma: Annotated[float, _model("Discount, in [0, 1).")] = 0.9,
+    curvature: Annotated[float, _model("k of a cost k/2 |a - centre[s]|^2; 0: none.", min=0.0)] = 0.0,
+    centres: Annotated[str | None, _file("A row per state; else 0.")] = None,
+    states: Annotated[int, _random("Number of states.", min=1)] = 100,
+    rows: Annotated[float, _random("Number of atoms, such as 1e5.", metavar="N")] = 1e4,
+    dim: Annotated[int, _random("Entries of an action.", min=1)] = 16,
+    search: Search = SCAN,
+    ratio: Annotated[float, _how("The share of the gap that an index finds.")] = 0.8,
+    step: Annotated[
+        PolicyStepName, _how(f"One of {', '.join(PolicyStepName)}.", metavar="NAME")
+    ] = PolicyStepName.PER_STATE,
+    rtol: Annotated[float, opt.stopping("Wanted gap, relative to that of the start.")] = 1e-3,
+    atol: Annotated[
+        float | None, opt.stopping("Wanted root of the sum of squared gaps; else by rtol.")
+    ] = None,
+    max_steps: opt.MaxSteps = 1000,
+    max_seconds: opt.MaxSeconds = opt.UNLIMITED,
+    seed: Annotated[int, option("Seed of the first policy, and of a random model.", min=0)] = 0,
+    out: Annotated[
+        Path | None, opt.file_output("Write state, atom and weight: .csv, .json, .npy or .parquet.")
+    ] = None,
+    save: opt.Save = None,
+    picture: opt.Plot = None,
     page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Train SFWPO and its rivals on a feed, and compare them on fresh users.
+    r"""Find the best policy of a model with finitely many states, with a proved gap.
 
-    All see the same users, networks and features. Takes minutes, and tells how many
-    once it has begun: a smaller --steps, fewer --seeds or --only make it shorter.
+    In every state the actions are all mixtures of the atoms. Without ATOMS a random model shows it.
 
     Examples
     --------
-    wolfhound policy compare --steps 3000 --seeds 2
+    wolfhound policy solve
 
-    wolfhound policy compare items.npy --only sfwpo-index,td3,myopic-hull --plot curves.svg
+    wolfhound policy solve atoms.npy --reward R.npy --transition P.npy --gamma 0.95
+
+    wolfhound policy solve atoms.npy --reward R.npy --transition P.npy \
+      --centres C.npy --curvature 2 --search clusters --save run --plot run.png
     """
-    from wolfhound.policy.feed.compare import compare as contest  # noqa: PLC0415
-    from wolfhound.policy.feed.contenders import feed_baselines, feed_learners, fresh_users  # noqa: PLC0415
+    from wolfhound.policy import fwpo, sfwpo  # noqa: PLC0415 - numba
 
-    output.check_path(picture, "--plot", output.PICTURES)
-    output.check_page(page)
-    importlib.import_module("wolfhound.policy.deep.agent")  # says what to install before any work is done
-    feed = feed_of(atoms, users, 0)
-    learners = feed_learners(feed, oracle=oracle_of(feed, search, steps, ratio))
-    baselines = feed_baselines(feed)
-    chosen = _choose(only, [*learners, *baselines])
-    learners = {name: make for name, make in learners.items() if name in chosen}
-    baselines = {name: make for name, make in baselines.items() if name in chosen}
-    with Meter(Forecast([*learners, *baselines], seeds).read).job() as callback:
-        found = contest(
-            learners,
-            baselines,
-            test=fresh_users(feed, size=min(episodes, TESTED)),
-            steps=steps,
-            points=points,
-            seeds=range(seeds),
-            episodes=episodes,
-            callback=callback,
-        )
-    if picture is not None:
-        title = f"{len(feed.atoms):,} items, {seeds} {'seed' if seeds == 1 else 'seeds'}"
-        output.write_picture(picture, found.plot(title=title))
-    output.write_page(page, found)
-    output.show(as_json, lambda: _document_comparison(found), lambda: _print_comparison(found, picture))
+    outputs = output.Outputs(out, save, picture, page).check("a policy", "policy")
+    require(0.0 < ratio <= 1.0, "ratio", "in (0, 1]", ratio)
+    number(max_steps, "max_steps", low=0.0)
+    given = ModelFiles(reward, transition, start, centres)
+    model = (
+        _make_random(given, states, rows, dim, gamma=gamma, curvature=curvature, seed=seed)
+        if atoms is None
+        else _read(atoms, given, gamma=gamma, curvature=curvature)
+    )
+    model = _attach_oracle(model, search, ratio, max_steps)
+    settings: dict[str, Any] = {"step": _make_step(step), "rtol": rtol, "atol": atol, "seed": seed}
+    settings |= {"max_steps": max_steps, "max_seconds": max_seconds}
+    with show_progress(True, read_gap(model.actions.n, 0.0)) as callback:
+        if search == SCAN:
+            result = fwpo(model, callback=callback, **settings)
+        else:
+            result = sfwpo(model, ratio=ratio, callback=callback, **settings)
+    outputs.write(lambda path: write_table(path, _list_weights(result)), result.save, figure=result.plot)
+    outputs.tell(result)
+    output.show(as_json, lambda: _document(result), lambda: _print(output.stdout(), result))
+    raise Exit(output.exit_code(result))
 
 
-def _choose(only: list[str] | None, names: Iterable[str]) -> set[str]:
-    slugs = {re.sub(r"[^a-z0-9]+", "-", name.lower()): name for name in names}
-    if not only:
-        return set(slugs.values())
-    wanted = opt.split(only)
-    unknown = [part for part in wanted if part not in slugs] if wanted else only
-    if unknown:
-        raise ValueError(f"`--only` must be of {', '.join(slugs)}. Got {', '.join(unknown)}.")
-    return {slugs[part] for part in wanted}
+# ---------------------------------------------------------------- names and files -> objects
 
 
-def _document_comparison(found: Comparison) -> dict[str, object]:
-    numbers = [output.pick(row, "name", "mean", "spread", *_COUNTED) for row in found.standings]
-    curves = [{"steps": row.steps.tolist(), "returns": row.returns.tolist()} for row in found.standings]
-    return {"policies": [row | curve for row, curve in zip(numbers, curves, strict=True)]}
+def _make_random(
+    given: ModelFiles, states: int, rows: float, dim: int, *, gamma: float, curvature: float, seed: int
+) -> ACMDP:
+    """A random model; files of a model make no sense then."""
+    from wolfhound.policy import random_acmdp  # noqa: PLC0415 - numba
+
+    for name, value in given._asdict().items():
+        if value is not None:
+            raise ValueError(f"`--{name}` must not be given without ATOMS. Got {value}.")
+    n = opt.parse_count(rows, "--rows")
+    return random_acmdp(states, n, dim, gamma=gamma, curvature=curvature, seed=seed)
 
 
-def _print_comparison(found: Comparison, picture: Path | None) -> None:
-    from wolfhound.policy.feed.compare import HEADINGS  # noqa: PLC0415
+def _read(atoms: str, given: ModelFiles, *, gamma: float, curvature: float) -> ACMDP:
+    from wolfhound.policy import ACMDP, AffineReward, AffineTransition, QuadraticReward  # noqa: PLC0415
+    from wolfhound.policy.tabular.rewards import Reward  # noqa: PLC0415
 
-    console = output.stdout()
-    table = output.make_table()
-    for i, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="right" if i else "left", style="cyan" if i == 1 else None)
-    for cells in found.cells():
-        table.add_row(*cells)
-    console.print(table)
-    if picture is not None:
-        console.print(f"Picture: [bold]{output.plain(str(picture))}[/]")
+    for name in ("reward", "transition"):
+        if getattr(given, name) is None:
+            raise ValueError(f"`--{name}` must be given with ATOMS.")
+    weights = np.asarray(readers.read_matrix(str(given.reward)), np.float64)
+    reward: Reward = AffineReward(weights)
+    if curvature > 0.0:
+        centres = np.zeros_like(weights)
+        if given.centres is not None:
+            centres = np.asarray(readers.read_matrix(given.centres), np.float64)
+        reward = QuadraticReward(weights, centres, curvature=curvature)
+    elif given.centres is not None:
+        raise ValueError(f"`--centres` must not be given without --curvature. Got {given.centres}.")
+    first = np.full(len(weights), 1.0 / len(weights))
+    if given.start is not None:
+        first = readers.read_vector(given.start)
+    path = str(given.transition)
+    require(path.endswith(".npy"), "--transition", "a .npy file of S x d x S numbers", path)
+    chances = AffineTransition(readers.read_array(path))
+    return ACMDP(reward, chances, gamma, first, readers.read_atoms(atoms))
+
+
+def _attach_oracle(model: ACMDP, search: str, ratio: float, max_steps: float) -> ACMDP:
+    """The model with the oracle of this name."""
+    from wolfhound import choose_oracle  # noqa: PLC0415 - numba
+    from wolfhound.policy import ActionSet  # noqa: PLC0415
+
+    if search == SCAN:
+        return model
+    atoms, queries = model.actions.atoms, round(model.states * min(max_steps, 100.0))
+    if search == AUTO:
+        choice = choose_oracle(atoms, queries=queries, ratio=ratio, proof=False, batch=model.states)
+        return model.with_actions(ActionSet(atoms, oracle=choice.build()))
+    return model.with_actions(ActionSet(atoms, oracle=cast("Make", _find_index(search).build)(atoms)))
+
+
+def _find_index(search: str) -> IndexKind:
+    """The index that `--search` names."""
+    from wolfhound import INDEXES  # noqa: PLC0415
+
+    known = [name for name, kind in INDEXES.items() if kind.build is not None]
+    require(search in known, "--search", f"one of {AUTO}, {', '.join(known)}", search)
+    return INDEXES[search]
+
+
+def _make_step(name: PolicyStepName) -> PolicyStep:
+    from wolfhound import policy  # noqa: PLC0415
+
+    rules: dict[PolicyStepName, PolicyStep] = {
+        PolicyStepName.PER_STATE: policy.PerState(),
+        PolicyStepName.BACKTRACKING: policy.Backtracking(),
+        PolicyStepName.VISITATION: policy.Visitation(),
+        PolicyStepName.PAPER: policy.PaperStep(),
+    }
+    return rules[name]
+
+
+# ---------------------------------------------------------------- output
+
+
+def _norm(gaps: Vector) -> float:
+    return float(np.sqrt(np.square(gaps).sum()))
+
+
+def _document(result: TabularResult) -> dict[str, object]:
+    """Return a result as plain values for JSON."""
+    return {
+        **output.pick(result, "problem", "method"),
+        **output.describe_outcome(result),
+        "J": result.score,
+        "gap_norm": _norm(result.gaps),
+        **output.pick(result, "upper", "gap", "goal", "atol", "steps", "passes", "scored", "seconds"),
+        "policy": [
+            {"atoms": ids[ids >= 0].tolist(), "weights": weights[ids >= 0].tolist()}
+            for ids, weights in zip(result.ids, result.weights, strict=True)
+        ],
+    }
+
+
+def _list_weights(result: TabularResult) -> Columns:
+    where = np.nonzero(result.ids >= 0)
+    return {"state": where[0], "id": result.ids[where], "weight": result.weights[where]}
+
+
+def _print(console: Console, result: TabularResult) -> None:
+    output.print_status(console, result, result.status.value)
+    atoms = (result.weights > 0.0).sum(axis=1)
+    fields = [
+        ("J", f"{result.score:.9g} (at the start {float(result.scores[0]):.6g})"),
+        ("upper", known(result.upper, ".9g")),
+        ("gap", f"{known(result.gap)} (goal {known(result.goal)})"),
+        ("states' gaps", result.gaps_text()),
+        ("steps", f"{result.steps:,}"),
+        ("passes", f"{result.passes:.3g} ({result.scored:,} atoms scored)"),
+        ("time", output.seconds_text(result.seconds)),
+        ("policy", f"{len(result.policy):,} states, {atoms.mean():.3g} atoms each, at most {atoms.max()}"),
+    ]
+    output.print_fields(console, fields)

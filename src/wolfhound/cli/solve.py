@@ -17,7 +17,6 @@ from wolfhound import readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
-from wolfhound.cli._progress import GapMeter
 from wolfhound.core import INNER, Atoms, Method, Objective, Oracle, StepSize
 from wolfhound.methods.directions import Direction
 from wolfhound.result import Result
@@ -142,8 +141,9 @@ def solve(
     f = make_objective(objective, ObjectiveFiles(target, design, response, labels, delta))
     mover = make_method(method, step, lazy, smoothness=f.smoothness)
     rows, known = opt.read_atoms(atoms, names)
-    meter = GapMeter(rows.shape[0], rtol=rtol, row=rows.shape[1] * rows.dtype.itemsize, intent=resumed)
-    with _open_oracle(atoms, rows, ray) as oracle, meter.job() as callback:
+    if resumed:
+        output.notify(resumed)
+    with _open_oracle(atoms, rows, ray) as oracle:
         result = wh.minimize(
             f,
             oracle,
@@ -156,7 +156,7 @@ def solve(
             max_memory=max_memory,
             exclude=opt.parse_ids(opt.split(exclude or []), "--exclude", "ids with commas between"),
             names=known,
-            callback=callback,
+            progress=True,
             checkpoint=checkpoint,
             seed=seed,
         )

@@ -72,7 +72,7 @@ def unmix(
         check_files(library, cube, "CUBE")
     pixels = many.read_points(cube)
     spectra, known = opt.read_atoms(library, names)
-    with many.watch_run(targets="CUBE", atoms="--library") as callback:
+    with many.name_mistakes(targets="CUBE", atoms="--library"):
         result = wh.minimize_many(
             pixels,
             spectra,
@@ -82,7 +82,7 @@ def unmix(
             max_seconds=max_seconds,
             skip=skip,
             out=save,
-            callback=callback,
+            progress=True,
             seed=seed,
         )
     if summary is not None:

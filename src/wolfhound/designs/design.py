@@ -32,6 +32,7 @@ from wolfhound.designs.newton import Task
 from wolfhound.designs.rank import complete_sample, draw_sample, scale_root, scale_to_one
 from wolfhound.designs.result import Design
 from wolfhound.designs.search import POOL, DesignState, Search
+from wolfhound.display import Job, Reading, show_progress
 from wolfhound.encoding import Missing, TableAtoms, TableReport
 from wolfhound.oracles.forms import FormScan, find_candidates, survey
 from wolfhound.solve import Limits, Outcome, drive
@@ -62,6 +63,7 @@ def design(
     max_passes: float = math.inf,
     max_seconds: float = math.inf,
     callback: Callable[[DesignState], bool | None] | None = None,
+    progress: bool | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Design:
     """Find the best weights of possible experiments, with a proved efficiency.
@@ -96,6 +98,8 @@ def design(
         Limits; the best design so far is returned with its status.
     callback
         Called with every state; returning True stops.
+    progress
+        As for `minimize`.
     seed
         Of the random candidates that are read first. The same seed gives the same answer.
 
@@ -134,8 +138,17 @@ def design(
         aim = Aim(criterion.name, root, past, share, given_table)
         search = _open_search(terms, aim, banned, sample, 1.0 - goal)
     states = _run(search, sample.ids, terms.spec.terms, terms.passes + root.passes)
-    outcome = drive(states, goal=-math.log(goal), limits=limits, callback=callback, began=began)
+    with show_progress(progress, _read_state, callback) as hear:
+        outcome = drive(states, goal=-math.log(goal), limits=limits, callback=hear, began=began)
     return _finish(terms, aim, outcome, search)
+
+
+def _read_state(job: Job) -> Reading:
+    """Say how far a run is; see `show_progress`."""
+    if job.state is None:
+        return Reading(0.0, f"reading candidates, {job.swept:,} rows, {job.seconds:.0f} s")
+    text = f"efficiency >= {job.state.efficiency:.6f}, {job.state.passes:.2f} passes, {job.seconds:.0f} s"
+    return Reading(0.5, text)
 
 
 class Aim(NamedTuple):

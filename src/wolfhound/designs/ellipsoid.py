@@ -21,6 +21,7 @@ from wolfhound.designs.result import Design
 from wolfhound.markup import HasSummary, Summary
 from wolfhound.oracles.forms import FormScan, survey
 from wolfhound.rounding import TINY, UNIT, gamma, is_rounding, length
+from wolfhound.stopwatch import time_solving
 
 _LARGEST = 1e70
 """Points are smaller, and columns wider than its inverse: the entries of the matrix must be numbers."""
@@ -166,7 +167,7 @@ def enclosing_ellipsoid(
         ratio=proved,
         passes=found.passes + fit.passes + 1.0,
         status=_judge(found.status, proved, goal, slack),
-        seconds=time.perf_counter() - began,
+        seconds=time_solving(began),
     )
 
 

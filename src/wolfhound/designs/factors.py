@@ -14,15 +14,15 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._coding import EncodedColumn
-from wolfhound._columns import Kind
+from wolfhound._arrow import Kind
 from wolfhound._files import lock, valid_ids
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix
 from wolfhound.encoding import (
-    ColumnSource,
+    EncodedColumn,
     EncodingPlan,
     Missing,
+    Table,
     TableAtoms,
     check_missing,
     choose_columns,
@@ -186,9 +186,7 @@ class FactorOptions(NamedTuple):
     numeric_only: bool = False
 
 
-def _read_table(
-    source: ColumnSource, name: str, known: Sequence[Column], options: FactorOptions
-) -> TableAtoms:
+def _read_table(source: Table, name: str, known: Sequence[Column], options: FactorOptions) -> TableAtoms:
     """Rows of factors, numbers first; a text is the place of its level."""
     check_missing(options.missing)
     like = tuple(EncodedColumn(column.name, column.levels, (column.name,)) for column in known)
@@ -202,7 +200,7 @@ def _read_table(
     )
     if like:
         return encode_source(source, plan)
-    kinds = source.find_kinds()
+    kinds = source.kinds
     chosen, _ = choose_columns(kinds, options.columns, plan)
     in_order = sorted(chosen, key=lambda each: kinds[each] in (Kind.TEXT, Kind.TRUTH))  # stable
     order = {each: place for place, each in enumerate(in_order)}

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from wolfhound.compiled.corral import BLOCK, Corral, correct, most_violated
 from wolfhound.core import Ints, Vector
 from wolfhound.progress import report_rows
 from wolfhound.rounding import UNIT
-from wolfhound.simplex import BLOCK, Corral, correct, most_violated
 
 STEPS = 60
 """Newton steps at most; three to eight are usual."""
@@ -91,7 +91,7 @@ class Local:
         self._share = share
         self._tol = 0.0
 
-    # ------------------------------------------------------------ simplex.Model
+    # ------------------------------------------------------------ Model of a corral
 
     def price(self, corral: Corral) -> tuple[float, Ints]:
         """Return the model's value, and places that violate optimality, best first."""

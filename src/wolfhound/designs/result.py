@@ -364,6 +364,10 @@ def _check(found: Design) -> None:
     for name in ("centre", "half"):
         sizes = len(getattr(found.model, name)), len(found.columns)
         require(not numbers or sizes[0] == sizes[1], name, f"{sizes[1]} numbers", sizes[0])
+    centre, half = np.abs(found.model.centre), np.array(found.model.half)
+    require(bool((centre <= LARGEST).all()), "centre", f"at most {LARGEST:g} in size", found.model.centre)
+    divides = (half >= 1.0 / LARGEST) & (half <= LARGEST)
+    require(bool(divides.all()), "half", f"from {1.0 / LARGEST:g} to {LARGEST:g}", found.model.half)
 
 
 def _real(*shape: str, optional: bool = False) -> Array:

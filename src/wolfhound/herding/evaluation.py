@@ -25,6 +25,7 @@ from wolfhound.herding.kernels.features import Features
 from wolfhound.herding.mmd import Reference, kernel_sums, self_sums
 from wolfhound.herding.settings import HerdData
 from wolfhound.progress import Cut, on_progress, report_rows
+from wolfhound.stopwatch import time_solving
 from wolfhound.threads import one_blas_thread
 
 HELD_OUT = 10_000
@@ -165,7 +166,7 @@ def evaluate(
                 report_rows(0)
     except (Cut, KeyboardInterrupt) as error:
         why = "`max_seconds` was over" if isinstance(error, Cut) else "stopped by Ctrl-C"
-    seconds = time.perf_counter() - began
+    seconds = time_solving(began)
     if mine is None:
         return skip_evaluation(why, seconds)
     random = np.array(others).reshape(len(others), len(sizes))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound import validate
 from wolfhound.core import AtomsLike, Ids, Ints, Progress
+from wolfhound.display import Job, Reading, show_progress
 from wolfhound.encoding import Missing
 from wolfhound.herding.draw import draw_ids, speak_of, take_rows
 from wolfhound.herding.kernels import Kernel, check_kernel
@@ -55,6 +57,7 @@ def herd(
     candidates: int | None = None,
     max_seconds: float = math.inf,
     callback: Callable[[Progress], bool | None] | None = None,
+    progress: bool | None = None,
     seed: int | np.random.Generator = 0,
     evaluate: bool = True,
 ) -> HerdResult:
@@ -113,6 +116,8 @@ def herd(
     callback
         Called with every state (`t` atoms so far, `value`, `ids`, ...); returning
         True stops. Ctrl-C stops too; the atoms so far are returned.
+    progress
+        As for `minimize`.
     seed
         The same seed gives the same atoms, at any number of threads.
     evaluate
@@ -155,8 +160,25 @@ def herd(
         **flags,
         **data.fingerprints(),
     )
-    session = KernelSession(data=data, settings=settings, ids=chosen)
-    return HerdResult(**session.run(m, Limits(seconds=max_seconds), callback, began))
+    session, limits = KernelSession(data=data, settings=settings, ids=chosen), Limits(seconds=max_seconds)
+    if callback is not None:
+        validate.function(callback, "callback", "a function of a state")
+    read = partial(_read_picks, n=data.atoms.shape[0], m=m, swap=swap)
+    with show_progress(progress, read, callback) as hear:
+        return HerdResult(**session.run(m, limits, hear, began))
+
+
+def _read_picks(job: Job, *, n: int, m: int, swap: bool) -> Reading:
+    """Say how far a run is: passes before the first pick, then picks; see `show_progress`."""
+    # Atoms of `start` are there from the start.
+    steps = 0 if job.state is None or job.state.kind == "start" else job.state.t
+    # Which half of the work is longer depends on n and m.
+    share = 0.5 * min(job.swept / n, 1.0) if not steps else 0.5 + 0.5 * steps / ((2 if swap else 1) * m)
+    swaps = f", {steps - m:,} tried for a swap" if steps > m else ""  # a step per pick, then one per swap
+    where = (
+        f"{min(steps, m):,} of {m:,} rows{swaps}" if steps else f"{job.swept / n:.3g} passes over all rows"
+    )
+    return Reading(min(share, 1.0), f"{where}, {job.seconds:.0f} s")
 
 
 def _check_ids(data: HerdData, m: int, start: ArrayLike | None, exclude: ArrayLike | None) -> tuple[Ids, Ids]:

@@ -28,6 +28,7 @@ from wolfhound.herding.result import HerdResult
 from wolfhound.herding.session import Callback, forget
 from wolfhound.herding.settings import check_start, check_width, seed_number
 from wolfhound.solve import Limits
+from wolfhound.stopwatch import time_solving
 
 FeaturesLike: TypeAlias = Features | Callable[[Matrix], NDArray[Any]] | AtomsLike
 
@@ -205,7 +206,7 @@ class FeatureSession:
         )
         if not len(run.ids):
             refuse_nothing(run.status, limits.seconds)
-        seconds, quality = time.perf_counter() - began, skip_evaluation("evaluate=False")
+        seconds, quality = time_solving(began), skip_evaluation("evaluate=False")
         if self.evaluate:
             quality = evaluate(
                 map_atoms(self.source, self.features),

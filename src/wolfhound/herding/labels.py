@@ -10,10 +10,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wolfhound import simplex
 from wolfhound._arrow import unwrap
 from wolfhound._files import lock
 from wolfhound.atoms import finite_rows
+from wolfhound.compiled import corral
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import array, require
@@ -239,7 +239,7 @@ def fit_jointly(means: Means, start: Vector) -> Vector:
             inner, share = means.gram[block, block], float(start[block].sum())
             others = reached[block] - inner @ out[block]
             linear = means.whole[block] + means.own[block] - others
-            fitted = share * simplex.solve(2.0 * share * inner, linear)
+            fitted = share * corral.solve(2.0 * share * inner, linear)
             reached += means.gram[:, block] @ (fitted - out[block])
             out[block] = fitted
         return _no_worse(means, start, out - start)

@@ -11,8 +11,9 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from wolfhound import simplex, store
+from wolfhound import store
 from wolfhound.atoms import Fingerprint
+from wolfhound.compiled import corral
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Progress, Vector
 from wolfhound.encoding import TableAtoms, find_table
 from wolfhound.herding.draw import take_rows
@@ -26,6 +27,7 @@ from wolfhound.herding.settings import HerdData, HerdSettings
 from wolfhound.herding.tabular import name_rows
 from wolfhound.result import Trace
 from wolfhound.solve import Limits
+from wolfhound.stopwatch import time_solving
 from wolfhound.validate import count, function, require
 
 Callback: TypeAlias = Callable[[Progress], bool | None]
@@ -90,7 +92,7 @@ class KernelSession:
             self._gather, m, begun=self.ids, swap=settings.swap, limits=limits, callback=callback, began=began
         )
         weights = fit_weights(herd, settings.kernel) if settings.weights else herd.equal_weights(herd.size)
-        seconds = time.perf_counter() - began
+        seconds = time_solving(began)
         quality = skip_evaluation("evaluate=False")
         if settings.evaluate:
             quality = evaluate(
@@ -290,7 +292,7 @@ def fit_weights(herd: Herd, kernel: Kernel) -> Vector:
     """(size,) weights: each label has its share, divided as it fits best in the kernel."""
     rows, shares, embeddings = herd.rows, herd.candidates.shares, herd.candidates.embeddings
     if len(shares) == 1:
-        out = simplex.solve(kernel.gram(rows, rows), embeddings[0].at(rows))
+        out = corral.solve(kernel.gram(rows, rows), embeddings[0].at(rows))
         return np.asarray(out / out.sum())
     order = np.argsort(herd.labels, kind="stable")
     start, labels, rows = herd.equal_weights(herd.size)[order], herd.labels[order], rows[order]

@@ -12,9 +12,9 @@ import numpy as np
 from wolfhound.atoms import as_atoms, finite_rows
 from wolfhound.core import Atoms, Ids
 from wolfhound.encoding import (
-    ColumnSource,
     EncodingPlan,
     Missing,
+    Table,
     TableAtoms,
     check_missing,
     encode_source,
@@ -144,7 +144,7 @@ def _check_encoded(table: TableAtoms, options: TableOptions) -> None:
     )
 
 
-def _find_names(by: Any, source: ColumnSource | None) -> tuple[str, ...]:
+def _find_names(by: Any, source: Table | None) -> tuple[str, ...]:
     """Return the columns that `by` names; none if it is labels. A column may be called by a number."""
     by = str(by) if isinstance(by, int) and not isinstance(by, bool) else by
     if isinstance(by, str):

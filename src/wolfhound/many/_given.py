@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import validate
-from wolfhound._columns import find_source
+from wolfhound._arrow import find_frame
 from wolfhound._exact import require_exact
 from wolfhound._files import FileRows, unmap
 from wolfhound.core import Ids, Ints, Vector
@@ -169,7 +169,7 @@ def read_exclude(exclude: Any, m: int, n: int) -> Excluded:
 
 def check_target_columns(table: TableAtoms, targets: Any) -> None:
     """Refuse a table of targets that has columns of the atoms at other places."""
-    source = find_source(targets)
+    source = find_frame(targets)
     check_order(table.names, () if source is None else source.names, "targets")
 
 

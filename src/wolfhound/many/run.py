@@ -14,6 +14,7 @@ import numpy as np
 
 from wolfhound.atoms import Fingerprint
 from wolfhound.core import Objective, Oracle, Status
+from wolfhound.display import Job, Reading, show_progress
 from wolfhound.many._given import Excluded, Targets
 from wolfhound.many._objectives import TOGETHER, ObjectiveGoals, solve_objectives
 from wolfhound.many._portion import (
@@ -28,6 +29,7 @@ from wolfhound.many._portion import (
 from wolfhound.many._second import WAITING, SecondOpinion
 from wolfhound.many.result import CODES
 from wolfhound.many.stream import Stream, digest, open_stream
+from wolfhound.stopwatch import time_solving
 from wolfhound.threads import map_ordered
 
 GROUPED = 16384
@@ -48,7 +50,7 @@ class ManyState:
     proved : int
         Those whose gap is at most the goal.
     seconds : float
-        Since the start.
+        Since the start, without that in which kernels were compiled or loaded.
     before : int
         Targets that an earlier run had finished.
     """
@@ -58,6 +60,17 @@ class ManyState:
     proved: int
     seconds: float
     before: int = 0
+
+
+def read_done(job: Job) -> Reading:
+    """Say how far a run is; see `show_progress`."""
+    state: ManyState | None = job.state
+    if state is None or state.done == state.before:
+        return Reading(0.0, f"starting, {job.seconds:.0f} s")
+    speed = (state.done - state.before) / max(state.seconds, 1e-9)
+    left = (state.total - state.done) / speed
+    text = f"{state.done:,} of {state.total:,} targets, {speed:,.0f} per second, about {left:.0f} s left"
+    return Reading(state.done / state.total, text)
 
 
 @dataclass(slots=True)
@@ -205,7 +218,7 @@ class _Log:
 
     def look(self) -> Status | None:
         """Tell the callback how far the run is; return why to stop, if so."""
-        total, seconds = len(self.job.targets.rows), time.perf_counter() - self.began
+        total, seconds = len(self.job.targets.rows), time_solving(self.began)
         state = ManyState(
             done=self.done, total=total, proved=self.proved, seconds=seconds, before=self.before
         )
@@ -242,20 +255,26 @@ class _Log:
             yield join_portions([*parts, make_unsolved(missing, status)])
 
 
-def run(job: ManyJob, clock: Clock, callback: Callable[[ManyState], bool | None] | None) -> Iterator[Portion]:
+def run(
+    job: ManyJob,
+    clock: Clock,
+    callback: Callable[[ManyState], bool | None] | None,
+    progress: bool | None = None,
+) -> Iterator[Portion]:
     """Solve the chunks in order; give all groups, those that there is no time for unsolved."""
     starts = range(0, len(job.targets.rows), job.group)
-    log = _Log(job, clock, callback)
-    for start in starts:
-        log.read(start)
-    spans = [span for start in starts if start not in log.written for span in job.spans(start)]
     status = Status.INTERRUPTED
-    with contextlib.suppress(KeyboardInterrupt), _stop(_solve_all(job, spans), clock) as solved:
-        for span, portion in zip(spans, solved, strict=False):
-            ended = log.take(span, portion)
-            if ended is not None:
-                status = ended
-                break
+    with show_progress(progress, read_done, callback) as hear:
+        log = _Log(job, clock, hear)
+        for start in starts:
+            log.read(start)
+        spans = [span for start in starts if start not in log.written for span in job.spans(start)]
+        with contextlib.suppress(KeyboardInterrupt), _stop(_solve_all(job, spans), clock) as solved:
+            for span, portion in zip(spans, solved, strict=False):
+                ended = log.take(span, portion)
+                if ended is not None:
+                    status = ended
+                    break
     return log.portions(starts, status)
 
 
@@ -293,7 +312,7 @@ def run_objectives(
             parts.append(solve_objectives(here, oracle, excluded, wanted, done))
             done += len(here)
             proved += int((parts[-1].codes == CODES[Status.GAP_REACHED]).sum())
-            state = ManyState(done=done, total=total, proved=proved, seconds=time.perf_counter() - began)
+            state = ManyState(done=done, total=total, proved=proved, seconds=time_solving(began))
             if callback is not None and callback(state):
                 status = Status.STOPPED
                 break

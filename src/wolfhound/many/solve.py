@@ -17,6 +17,7 @@ from wolfhound import validate
 from wolfhound._given import find_rows, refuse_gaps, take_by_rows
 from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Ids, Objective, Oracle
+from wolfhound.display import show_progress
 from wolfhound.encoding import TableAtoms
 from wolfhound.gram._small import MEMORY, build_small, weigh_small
 from wolfhound.gram._units import Units
@@ -39,10 +40,11 @@ from wolfhound.many._objectives import (
 from wolfhound.many._portion import Goals, Portion, TargetSolver, join_portions
 from wolfhound.many._second import SecondOpinion
 from wolfhound.many.result import ManyResult
-from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, run, run_objectives
+from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, read_done, run, run_objectives
 from wolfhound.many.stream import check_out, join_on_disk
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
+from wolfhound.stopwatch import time_solving
 from wolfhound.threads import one_blas_thread
 
 SMALL = 1024
@@ -69,6 +71,7 @@ def minimize_many(
     skip: bool = False,
     out: str | PathLike[str] | None = None,
     callback: Callable[[ManyState], bool | None] | None = None,
+    progress: bool | None = None,
     seed: int | np.random.Generator = 0,
 ) -> ManyResult:
     """Minimise 1/2 |x - t|^2 over the hull of the atoms for every target t, with proved gaps.
@@ -112,6 +115,8 @@ def minimize_many(
         all of them are read once, and hashed.
     callback
         Called with a `ManyState` now and then; returning True stops.
+    progress
+        As for `minimize`.
     seed
         Of the random atoms that give the scale of rtol. The same seed gives the same answer.
 
@@ -138,7 +143,7 @@ def minimize_many(
             "max_atoms": max_atoms,
         }
         options |= {"max_memory": max_memory, "max_seconds": max_seconds, "skip": skip, "out": out}
-        options |= {"callback": callback, "seed": seed, "exclude": exclude}
+        options |= {"callback": callback, "progress": progress, "seed": seed, "exclude": exclude}
         return _minimize_table(targets, table, options)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
     clock = Clock(began + validate.number(max_seconds, "max_seconds", low=0.0))
@@ -154,7 +159,12 @@ def minimize_many(
         points = as_points(found)
         if points is None:
             each = {"rtol": rtol, "atol": atol, "exclude": exclude, "seed": seed, "callback": callback}
-            each |= {"at_most_one": at_most_one, "max_atoms": max_atoms, "max_memory": memory}
+            each |= {
+                "at_most_one": at_most_one,
+                "max_atoms": max_atoms,
+                "max_memory": memory,
+                "progress": progress,
+            }
             return _minimize_list(found, oracle, out, clock, each)
         targets = points
     check_out(out)
@@ -173,7 +183,7 @@ def minimize_many(
     stream = open_out(out, (given, excluded, wanted, regime), begun, identity, oracle=_name(oracle))
     second = _choose_second(oracle, regime, pool, wanted, memory=memory, clock=clock)
     job = ManyJob(regime, given, excluded, wanted, stream, second)
-    portions = run(job, clock, callback)
+    portions = run(job, clock, callback, progress)
     whole = join_portions(list(portions)) if stream is None else join_on_disk(stream.folder, portions)
     return _result(whole, given, source, identity, began, priced=most is not None)
 
@@ -208,10 +218,11 @@ def _minimize_list(
     excluded = read_exclude(options["exclude"], m, n)
     pool = _draw_pool(n, d, validate.rng(options["seed"]), excluded)
     wanted = ObjectiveGoals(options["rtol"], options["atol"], pool, clock.over)
-    whole = run_objectives(objectives, oracle, excluded, wanted, options["callback"])
+    with show_progress(options["progress"], read_done, options["callback"]) as hear:
+        whole = run_objectives(objectives, oracle, excluded, wanted, hear)
     return ManyResult(
         **(whole._asdict() | {"price": None}),
-        seconds=time.perf_counter() - began,
+        seconds=time_solving(began),
         shape=(m,),
         fingerprint=identity,
         atoms=source,
@@ -279,7 +290,7 @@ def _result(
 ) -> ManyResult:
     return ManyResult(
         **(whole._asdict() | ({} if priced else {"price": None})),
-        seconds=time.perf_counter() - began,
+        seconds=time_solving(began),
         shape=given.shape,
         fingerprint=identity,
         atoms=source,

@@ -12,10 +12,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from wolfhound.compiled.corral import BLOCK, Corral, Dense, most_violated
 from wolfhound.core import Ints, Matrix, Objective, Point, Vector
 from wolfhound.methods._secant import Secant
 from wolfhound.oracles._hits import rescore
-from wolfhound.simplex import BLOCK, Corral, Dense, most_violated
 
 SMALL = 128
 """Up to this d a Hessian matrix costs less than the lifts and the Gram matrix of a model."""

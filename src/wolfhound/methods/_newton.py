@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from wolfhound.compiled.corral import BLOCK, Corral, correct
 from wolfhound.core import Ints, Line, Objective, Point, Vector
 from wolfhound.methods._curved import Curved, Hot, Near, Space
 from wolfhound.methods._pool import AtomPool, best_of
@@ -21,7 +22,6 @@ from wolfhound.methods.steps import LineSearch
 from wolfhound.oracles._hits import rescore
 from wolfhound.progress import report_rows
 from wolfhound.rounding import UNIT, norm
-from wolfhound.simplex import BLOCK, Corral, correct
 
 HOT = 64
 """Pool atoms that join a model where lifts are dear."""

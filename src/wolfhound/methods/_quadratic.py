@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from wolfhound.compiled.corral import BLOCK, Corral, corrections, most_violated
 from wolfhound.core import Ints, Matrix, Objective, Point, Vector
 from wolfhound.methods._ask import cutgap
 from wolfhound.methods._curved import lift
@@ -19,7 +20,6 @@ from wolfhound.methods._pool import AtomPool, best_of
 from wolfhound.oracles._hits import rescore
 from wolfhound.progress import report_rows
 from wolfhound.rounding import UNIT, norm
-from wolfhound.simplex import BLOCK, Corral, corrections, most_violated
 
 CLOSE = 256
 """Least number of pool atoms priced between two pricings of the whole pool."""
@@ -112,7 +112,7 @@ class QuadraticInner:
         self._slot = np.full(self._pool.size, -1)
         self._slot[positions] = slots
 
-    # ------------------------------------------------------------ simplex.Model
+    # ------------------------------------------------------------ Model of a corral
 
     def price(self, corral: Corral) -> tuple[float, Ints]:
         """Return 1/2 |z - c|^2 and the pool positions that promise most."""

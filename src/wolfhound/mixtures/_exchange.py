@@ -18,6 +18,7 @@ from wolfhound.core import Matrix, Vector
 from wolfhound.mixtures._continuum import Continuum, ContinuumProof
 from wolfhound.mixtures._newton import improve
 from wolfhound.mixtures._rows import LikelihoodRows
+from wolfhound.progress import report_rows
 from wolfhound.threads import one_blas_thread
 
 ROUNDS = 40
@@ -121,6 +122,7 @@ def run_rounds(
     near, gap = NEAR * float(np.quantile(data.reach, 0.05)), 1.0 if bins is None else FITTED
     best: Exchanged | None = None
     for number in range(1, ROUNDS + 1):
+        report_rows(data.n)
         z, x = _weigh(data, z, x, gap, atol)
         z, x = _move(data, z, x, near, gap, bins)
         theta = data.to_theta(z)
@@ -134,7 +136,7 @@ def run_rounds(
             value = float(data.w @ np.log(f)) if f.min() > 0.0 else -math.inf
             best = Exchanged(theta, x, f, value, gap, slack, number)
         best.rounds = number
-        if gap <= atol or time.monotonic() > end:
+        if gap <= atol or time.perf_counter() > end:
             break
         z, x = _insert(z, x, found, gap, atol)
         near *= 0.7

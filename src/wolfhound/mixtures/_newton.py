@@ -17,6 +17,7 @@ from scipy.optimize import nnls
 
 from wolfhound.core import Ints, Matrix, Vector
 from wolfhound.mixtures._rows import LikelihoodRows, Look
+from wolfhound.progress import report_rows
 from wolfhound.threads import one_blas_thread
 
 FIRST = 20_000
@@ -84,7 +85,7 @@ def solve(rows: LikelihoodRows, tol: float, *, seed: int, end: float = math.inf)
     seed
         Of the sample of rows.
     end
-        When to stop, by `time.monotonic`.
+        When to stop, by `time.perf_counter`.
     """
     n, m = rows.shape
     first = min(FIRST, max(1000, n // 8))
@@ -109,7 +110,7 @@ def solve(rows: LikelihoodRows, tol: float, *, seed: int, end: float = math.inf)
     x = improve(share, start, max(tol, 1e-6), end=end).x
     done = improve(rows, x, tol, sample=sample, end=end)
     reads = 1 + done.reads
-    if done.gap > tol and time.monotonic() <= end:
+    if done.gap > tol and time.perf_counter() <= end:
         # The sample missed rows, or is too coarse a model for such a gap.
         x = (1.0 - SPREAD) * x + SPREAD * start if done.look.bad else done.x
         done = improve(rows, x, tol, end=end)
@@ -127,11 +128,12 @@ def improve(
     last, floor, size, reads = u.copy(), FLOOR, POOL, 1
     model: LogModel | None = None
     for _ in range(STEPS):
-        if best.gap <= tol or look.bad or floor > 1.0 or time.monotonic() > end:
+        if best.gap <= tol or look.bad or floor > 1.0 or time.perf_counter() > end:
             break
         model = _build(rows, sample, here, last, size) if model is None else model
         taken = _search(rows, here, model.minimize(floor), last, u)
         reads += taken.reads
+        report_rows(taken.reads * rows.shape[0])
         if not math.isfinite(taken.gap):  # the floor of the model's curvature is a trust region
             floor *= RAISED
             continue

@@ -20,6 +20,9 @@ from wolfhound.validate import function, number, real_array, require, require_mo
 Parameters: TypeAlias = NDArray[np.float64]
 """(m,) parameters, or (m, 2) pairs of them."""
 
+NULL_OBSERVATIONS = 9.0
+"""Observations that only a null explains: its customary penalty, that of ash (a Dirichlet prior of 10)."""
+
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -309,6 +312,66 @@ class NormalMeanScale:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
+class NormalScales:
+    """x ~ N(mean, sigma^2), mean ~ N(0, theta^2): theta is the scale of effects. Proved on the grid only.
+
+    The prior of the means is then a scale mixture of normals at 0, smooth but for a point mass where
+    theta = 0, as ash has it: what a fit says of observations (means, intervals, signs) is of their means.
+
+    Parameters
+    ----------
+    sigma : float or (n,)
+        Standard errors.
+
+    Examples
+    --------
+    >>> means, deviations = NormalScales(1.0).condition(np.array([2.0]), np.array([0.0, 1.0]))
+    >>> means, (deviations**2).round(6)
+    (array([[0., 1.]]), array([[0. , 0.5]]))
+    """
+
+    sigma: Any = 1.0
+    name: ClassVar[str] = "normal-scales"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", Normal(self.sigma).sigma)
+
+    def check(self, x: ArrayLike) -> Vector:
+        """Any finite numbers."""
+        return Normal(self.sigma).check(x)
+
+    def take(self, here: Any) -> NormalScales:
+        """The family of some of the observations."""
+        return NormalScales(_some(self.sigma, here))
+
+    def log_density(self, x: Vector, theta: Parameters) -> Matrix:
+        """(n, m) log-densities."""
+        size = np.hypot(_spread(self.sigma, "sigma", len(x))[:, None], theta)
+        return np.asarray(-0.5 * (x[:, None] / size) ** 2 - np.log(size) - _HALF_LOG_2PI)
+
+    def condition(self, x: Vector, theta: Parameters) -> tuple[Vector, Vector]:
+        """(n, m) means and standard deviations of the mean of each observation, given its scale."""
+        sigma = _spread(self.sigma, "sigma", len(x))[:, None]
+        share = theta / np.hypot(sigma, theta)
+        return x[:, None] * share**2, sigma * share
+
+    def make_grid(self, x: Vector, size: int) -> Parameters:
+        """0, and scales from a tenth of the least standard error to twice the largest observation."""
+        sigma = _spread(self.sigma, "sigma", len(x))
+        least = 0.1 * float(sigma.min())
+        return np.append(0.0, np.geomspace(least, max(2.0 * float(np.abs(x).max()), 8.0 * least), size // 4))
+
+    def lay(self, x: Vector, weights: Vector) -> None:
+        """Nothing: no bound is known between scales."""
+        return None
+
+    def tops(self, x: Vector) -> Vector:
+        """Refuse: nothing is known over all theta."""
+        raise NotImplementedError
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
 class OwnDensity:
     """A log-density of your own. Proved on the grid only, which must be given.
 
@@ -356,6 +419,7 @@ FAMILIES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "normal": (Normal, ("sigma",)),
     "poisson": (Poisson, ("exposure",)),
     "binomial": (Binomial, ("n",)),
+    "normal-scales": (NormalScales, ("sigma",)),
     "student-t": (StudentT, ("df", "scale")),
     "normal-mean-scale": (NormalMeanScale, ("least",)),
 }

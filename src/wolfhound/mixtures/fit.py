@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
@@ -11,15 +12,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
 
 from wolfhound import plot
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import WEIGHTS, Array, Codec, Scalar, check_weights
 from wolfhound.core import AtomsLike, Ids, Matrix, Status, Vector
+from wolfhound.display import read_count, show_progress
 from wolfhound.markup import HasSummary, Summary
 from wolfhound.mixtures._newton import improve
 from wolfhound.mixtures._rows import EXPONENTS, LikelihoodRows, scale_logs
-from wolfhound.mixtures.families import FAMILIES, LikelihoodFamily, OwnDensity, Parameters
+from wolfhound.mixtures.families import (
+    FAMILIES,
+    NULL_OBSERVATIONS,
+    LikelihoodFamily,
+    NormalScales,
+    OwnDensity,
+    Parameters,
+)
 from wolfhound.mixtures.picture import draw_mixture
 from wolfhound.mixtures.words import describe_gaps, summarise
 from wolfhound.result import make_frame
@@ -29,6 +39,48 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BLOCK_ENTRIES = 1 << 21
+
+_HALVINGS = 64
+"""Of the range of an observation's quantile."""
+
+
+class _Posterior(NamedTuple):
+    """Probabilities of the support for some observations, and what each point says of their parameters.
+
+    Attributes
+    ----------
+    shares : (n, k)
+        Posterior probabilities.
+    means, deviations : (n, k) or (k,)
+        Of the parameter, given a point of the support; a deviation of 0 is that number itself.
+    """
+
+    shares: Matrix
+    means: Vector
+    deviations: Vector
+
+    def below(self, level: Vector | float, *, strict: bool = False) -> Vector:
+        """(n,) probabilities that the parameter is at most the level, one or (n,), or below it."""
+        away = np.broadcast_to(level, len(self.shares))[:, None] - self.means
+        point = away > 0.0 if strict else away >= 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            smooth = ndtr(away / self.deviations)
+        return np.asarray((self.shares * np.where(self.deviations > 0.0, smooth, point)).sum(axis=1))
+
+    def quantile(self, share: float) -> Vector:
+        """(n,) least numbers that the parameter is at most with this probability."""
+        far = 40.0 * self.deviations
+        low = np.broadcast_to(self.means - far, self.shares.shape).min(axis=1)
+        high = np.broadcast_to(self.means + far, self.shares.shape).max(axis=1)
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            enough = self.below(middle) >= share
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        for column in np.flatnonzero(~self.deviations.any(axis=0)):  # a point is hit exactly, or not at all
+            point = self.means[:, column]
+            hit = (self.below(point, strict=True) < share) & (self.below(point) >= share)
+            high = np.where(hit, point, high)
+        return np.asarray(high)
 
 
 class Bootstrap(NamedTuple):
@@ -74,6 +126,9 @@ class MixtureFit(HasSummary):
         The observations and their weights, as given.
     family : LikelihoodFamily
         Of the observations.
+    null : float
+        The parameter whose mass the fit was asked to favour (`npmle(null=)`); nan: none. `value` and
+        gaps are then those of the likelihood with its penalty.
     rounds, seconds
         Certificates, or reads of the likelihoods, and the time that it took.
     status : Status
@@ -103,6 +158,7 @@ class MixtureFit(HasSummary):
     rounds: int
     seconds: float
     status: Status
+    null: float = math.nan
     ids: Ids | None = None
     fingerprint: Fingerprint = ()
 
@@ -127,26 +183,35 @@ class MixtureFit(HasSummary):
             Theirs, such as ``Normal(standard_errors)``; by default that of the fit, if it is
             the same for all observations.
         """
-        return np.concatenate([rows for _, rows, _ in self._blocks(x, family)])
+        return np.concatenate([each.shares for each, _ in self._blocks(x, family)])
 
     def posterior_mean(self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None) -> Vector:
         """(n,) posterior means: shrunken estimates. (n, 2) for two parameters."""
-        return np.concatenate([rows @ self.support for _, rows, _ in self._blocks(x, family)])
+        if self.support.ndim == 2:
+            return np.concatenate([each.shares @ self.support for each, _ in self._blocks(x, family)])
+        return np.concatenate([(each.shares * each.means).sum(axis=1) for each, _ in self._blocks(x, family)])
 
     def posterior_interval(
         self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None, *, level: float = 0.95
     ) -> Matrix:
-        """(n, 2) ends of intervals with at least this posterior probability, equal tails."""
-        level = within(level, "level", "(0, 1)")
-        theta, tail = self._line("posterior_interval"), (1.0 - level) / 2.0
+        """(n, 2) ends of intervals with at least this posterior probability, equal tails.
 
-        def ends(rows: Matrix) -> Matrix:
-            below = np.cumsum(rows, axis=1)
-            low = (below < tail).sum(axis=1)
-            high = (below < 1.0 - tail - 1e-12).sum(axis=1)
-            return np.column_stack([theta[np.minimum(each, len(theta) - 1)] for each in (low, high)])
+        The largest likelihood puts the prior on a few points, so that the intervals of an `npmle` of
+        `Normal` are too short for truths that spread smoothly: fit `NormalScales` for intervals.
+        """
+        tail = (1.0 - within(level, "level", "(0, 1)")) / 2.0
+        self._line("posterior_interval")
 
-        return np.concatenate([ends(rows) for _, rows, _ in self._blocks(x, family)])
+        def ends(each: _Posterior) -> Matrix:
+            if each.deviations.any():
+                return np.column_stack([each.quantile(tail), each.quantile(1.0 - tail)])
+            below = np.cumsum(each.shares, axis=1)
+            last, theta = len(self.support) - 1, self.support
+            return np.column_stack(
+                [theta[np.minimum((below < share).sum(axis=1), last)] for share in (tail, 1.0 - tail - 1e-12)]
+            )
+
+        return np.concatenate([ends(each) for each, _ in self._blocks(x, family)])
 
     def local_fdr(
         self,
@@ -156,28 +221,40 @@ class MixtureFit(HasSummary):
         null: float = 0.0,
         radius: float = 0.0,
     ) -> Vector:
-        """(n,) posterior probabilities that theta is within `radius` of `null`."""
-        radius = number(radius, "radius", low=0.0)
-        inside = np.abs(self._line("local_fdr") - number(null, "null")) <= radius
-        return np.concatenate([rows[:, inside].sum(axis=1) for _, rows, _ in self._blocks(x, family)])
+        """(n,) posterior probabilities that the parameter is within `radius` of `null`.
+
+        A plain fit has points of support near the null, none of them at it: fit with `npmle(null=)`.
+        """
+        radius, centre = number(radius, "radius", low=0.0), number(null, "null")
+        self._line("local_fdr")
+
+        def inside(each: _Posterior) -> Vector:
+            found = each.below(centre + radius) - each.below(centre - radius, strict=True)
+            return np.maximum(found, 0.0)
+
+        return np.concatenate([inside(each) for each, _ in self._blocks(x, family)])
 
     def lfsr(
         self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None, *, null: float = 0.0
     ) -> Vector:
-        """(n,) local false sign rates: the smaller of P(theta >= null) and P(theta <= null)."""
-        theta = self._line("lfsr") - number(null, "null")
+        """(n,) local false sign rates: the smaller of P(theta >= null) and P(theta <= null).
 
-        def rates(rows: Matrix) -> Vector:
-            return np.asarray(
-                np.minimum(rows[:, theta >= 0.0].sum(axis=1), rows[:, theta <= 0.0].sum(axis=1))
-            )
+        Where many parameters are exactly the null, a plain fit puts their mass beside it, on one side, and
+        these rates are far too small: fit with `npmle(null=)`.
+        """
+        centre = number(null, "null")
+        self._line("lfsr")
 
-        return np.concatenate([rates(rows) for _, rows, _ in self._blocks(x, family)])
+        def rates(each: _Posterior) -> Vector:
+            mirrored = each._replace(means=-each.means)  # small probabilities above keep their digits
+            return np.minimum(each.below(centre), mirrored.below(-centre))
+
+        return np.concatenate([rates(each) for each, _ in self._blocks(x, family)])
 
     def density(self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None) -> Vector:
         """(n,) densities, or probabilities, of observations under the mixture."""
         with np.errstate(over="ignore", under="ignore"):
-            return np.asarray(np.exp(np.concatenate([logs for _, _, logs in self._blocks(x, family)])))
+            return np.asarray(np.exp(np.concatenate([logs for _, logs in self._blocks(x, family)])))
 
     def log_likelihood(
         self,
@@ -187,18 +264,21 @@ class MixtureFit(HasSummary):
         weights: ArrayLike | None = None,
     ) -> float:
         """Sum of the log-densities of observations, times weights if given."""
-        logs = np.concatenate([logs for _, _, logs in self._blocks(x, family)])
+        logs = np.concatenate([logs for _, logs in self._blocks(x, family)])
         if weights is None:
             return float(self.weights @ logs) if x is None else float(logs.sum())
         found = vector(weights, "weights", size=len(logs))
         return float(found @ logs)
 
     def sample(self, size: int, *, seed: int | np.random.Generator = 0) -> Parameters:
-        """Draw parameters from the mixing distribution."""
-        share = self.mass / self.mass.sum()
-        return self.support[rng(seed).choice(len(share), count(size, "size"), p=share)]
+        """Draw parameters from the prior; of `NormalScales`, means of observations."""
+        share, generator = self.mass / self.mass.sum(), rng(seed)
+        drawn = self.support[generator.choice(len(share), count(size, "size"), p=share)]
+        return drawn * generator.standard_normal(size) if isinstance(self.family, NormalScales) else drawn
 
-    def bootstrap(self, repeats: int, *, seed: int | np.random.Generator = 0) -> Bootstrap:
+    def bootstrap(
+        self, repeats: int, *, progress: bool | None = None, seed: int | np.random.Generator = 0
+    ) -> Bootstrap:
         """Fit resampled observations on the grid of this fit, each from its mass.
 
         Observations are drawn by weights, so their likelihoods are evaluated once.
@@ -209,21 +289,25 @@ class MixtureFit(HasSummary):
         share = self.weights / self.weights.sum()
         size = max(1, round(float(self.weights.sum())))
         masses, gaps = np.empty((repeats, len(self.grid))), np.empty(repeats)
-        for i in range(repeats):
-            drawn = generator.multinomial(size, share)
-            some = np.flatnonzero(drawn)
-            rows = LikelihoodRows(matrix[some], drawn[some] / drawn.sum(), lost=EXPONENTS)
-            found = improve(rows, np.full(len(self.grid), 1.0 / len(self.grid)), 1e-6)
-            masses[i], gaps[i] = found.x, found.gap
+        only_null = np.full((0 if math.isnan(self.null) else 1, len(self.grid)), self.grid == self.null)
+        with show_progress(progress, read_count("resamples", repeats)) as hear:
+            for i in range(repeats):
+                drawn = generator.multinomial(size, share)
+                some = np.flatnonzero(drawn)
+                held = np.append(drawn[some], np.full(len(only_null), NULL_OBSERVATIONS))
+                rows = LikelihoodRows(np.vstack([matrix[some], only_null]), held / held.sum(), lost=EXPONENTS)
+                found = improve(rows, np.full(len(self.grid), 1.0 / len(self.grid)), 1e-6)
+                masses[i], gaps[i] = found.x, found.gap
+                if hear is not None:
+                    hear(i + 1)
         return Bootstrap(self.grid, masses, gaps)
 
-    def _line(self, name: str) -> Vector:
+    def _line(self, name: str) -> None:
         if self.support.ndim != 1:
             raise ValueError(f"{name} must have one parameter. Got {self.support.shape[1]}: use posterior.")
-        return self.support
 
-    def _blocks(self, x: Any, family: LikelihoodFamily | None) -> Iterator[tuple[slice, Matrix, Vector]]:
-        """(where, posterior probabilities, log-densities) of some observations at a time."""
+    def _blocks(self, x: Any, family: LikelihoodFamily | None) -> Iterator[tuple[_Posterior, Vector]]:
+        """(posterior, log-densities) of some observations at a time."""
         if x is None:
             require(family is None, "family", "given with the observations `x`", "`family` alone")
             found, used = self.x, self.family
@@ -241,7 +325,11 @@ class MixtureFit(HasSummary):
             with np.errstate(under="ignore", divide="ignore", invalid="ignore"):
                 rows = np.exp(logs - most[:, None])
                 total = rows.sum(axis=1)
-                yield here, rows / total[:, None], np.log(total) + most
+                shares, levels = rows / total[:, None], np.log(total) + most
+            told = self.support, np.zeros(1)
+            if isinstance(used, NormalScales):
+                told = used.take(here).condition(found[here], self.support)
+            yield _Posterior(shares, *told), levels
 
     def to_frame(self) -> Any:
         """The support and its mass as a pandas frame."""
@@ -360,6 +448,7 @@ CODEC = _FitCodec(
             "constants": Array(shape=("numbers", "observations"), low=0.0, high=1e300),
             "value": Scalar.NUMBER,
             "gap": Scalar.NUMBER,
+            "null": Scalar.NUMBER,
             "gap_on_grid": Scalar.NUMBER,
             "seconds": Scalar.COST,
             "rounds": Scalar.COUNT,

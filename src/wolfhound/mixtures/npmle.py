@@ -6,28 +6,34 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core import Ids, Ints, Matrix, Vector
+from wolfhound.display import Job, Reading, show_progress
 from wolfhound.encoding import Missing, check_missing, read_numbers
 from wolfhound.mixtures import _newton
 from wolfhound.mixtures._continuum import Continuum
 from wolfhound.mixtures._exchange import bound_gap, exchange
 from wolfhound.mixtures._rows import EXPONENTS, NARROW, LikelihoodRows, judge_end, scale_logs
-from wolfhound.mixtures.families import LikelihoodFamily, Parameters
+from wolfhound.mixtures.families import NULL_OBSERVATIONS, LikelihoodFamily, Parameters
 from wolfhound.mixtures.fit import MixtureFit, as_family
 from wolfhound.mixtures.weights import FLOAT32_GAP, check_weights
-from wolfhound.rounding import gamma
+from wolfhound.rounding import UNIT, gamma
+from wolfhound.stopwatch import time_solving
 from wolfhound.validate import count, number, real_array, require, require_finite
 
 _BLOCK_ENTRIES = 1 << 21
 _GRID = 300
-_RANGES = {"poisson": (0.0, math.inf), "binomial": (0.0, 1.0)}
+_RANGES = {"poisson": (0.0, math.inf), "binomial": (0.0, 1.0), "normal-scales": (0.0, math.inf)}
 _CHECKED = 150
 """Points of the grid on which `gap_on_grid` is told where none was given, besides the support."""
+
+_ROUNDS = 60
+"""Most rounds in which places where the certificate is largest join the grid."""
 
 
 def npmle(
@@ -37,8 +43,10 @@ def npmle(
     grid: ArrayLike | None = None,
     *,
     missing: Missing = Missing.DROP,
+    null: float | None = None,
     atol: float = 1e-6,
     max_seconds: float = math.inf,
+    progress: bool | None = None,
     seed: int = 0,
 ) -> MixtureFit:
     """Nonparametric maximum likelihood of a mixing distribution, with a proved gap.
@@ -54,8 +62,8 @@ def npmle(
         Observations.
     family
         `Normal(sigma)`, `Poisson(exposure)`, `Binomial(n)`, `StudentT(df, scale)`,
-        `NormalMeanScale(least)`, or a function of x (n,) and theta (m,) that returns (n, m)
-        log-densities, together with a grid.
+        `NormalScales(sigma)`, `NormalMeanScale(least)`, or a function of x (n,) and theta (m,) that
+        returns (n, m) log-densities, together with a grid.
     weights : (n,), optional
         Of the observations, such as counts: 8 distinct counts are 8 observations.
     grid : (m,) or (m, 2), optional
@@ -63,10 +71,16 @@ def npmle(
     missing
         Observations of a column of a frame that are missing are left out, `Missing.DROP`, or
         refused, `Missing.ERROR`; `ids` of the fit says which are there.
+    null : float, optional
+        A parameter that many observations have exactly, such as no effect, 0. It is in the support, and
+        its mass p adds 9 log p to the log-likelihood, as ash does: 9 observations that only the null
+        explains. What a fit says of signs and of false discoveries is calibrated only so.
     atol
         Wanted gap, in nats per observation.
     max_seconds
         Stop after a round that ends later.
+    progress
+        As for `minimize`.
     seed
         Of the sample of observations that very tall problems begin with.
 
@@ -82,7 +96,7 @@ def npmle(
     >>> fit.support.round(1) + 0.0, fit.gap <= 1e-6
     (array([-2. ,  0. ,  2.3]), True)
     """
-    begin = time.monotonic()
+    begin = time.perf_counter()
     used = as_family(family)
     x, used, weights, ids = _leave_out(x, used, weights, missing)
     found = used.check(x)
@@ -90,13 +104,19 @@ def npmle(
     end = begin + number(max_seconds, "max_seconds", low=0.0)
     raw = np.ones(len(found)) if weights is None else check_weights(weights, len(found))
     distinct = _collapse(used, found, raw)
+    held = None if null is None else _check_null(used, null)
+    distinct = distinct if held is None else _add_null(distinct, held, float(raw.sum()))
     seed = count(seed, "seed")
-    data = distinct.family.lay(distinct.x, distinct.shares) if grid is None else None
-    if data is not None:
-        done = _fit_freely(data, distinct, atol=atol, end=end)
-    else:
-        done = _fit_on_grid(distinct, _check_grid(used, found, grid), atol=atol, end=end, seed=seed)
-    gap = done.gap_on_grid if data is None else done.gap
+    data = distinct.family.lay(distinct.x, distinct.shares)
+    job = _Job(atol, end, seed)
+    with show_progress(progress, partial(_read_fit, n=len(distinct.x))):
+        if data is not None and grid is None and held is None:
+            done = _fit_freely(data, distinct, job)
+        elif data is not None and grid is None:
+            done = _fit_beside_null(data, distinct, _check_grid(used, found, None), job)
+        else:
+            done = _fit_on_grid(data, distinct, _check_grid(used, found, grid), job)[0]
+    gap = done.gap_on_grid if data is None or grid is not None else done.gap
     told = done._asdict()
     slack = told.pop("slack")
     return MixtureFit(
@@ -104,10 +124,16 @@ def npmle(
         x=found,
         weights=raw,
         family=used,
+        null=math.nan if held is None else held,
         ids=ids,
-        seconds=time.monotonic() - begin,
-        status=judge_end(gap, atol, slack, late=time.monotonic() > end),
+        seconds=time_solving(begin),
+        status=judge_end(gap, atol, slack, late=time.perf_counter() > end),
     )
+
+
+def _read_fit(job: Job, *, n: int) -> Reading:
+    """Say how far a fit is; see `show_progress`."""
+    return Reading(0.0, f"{job.swept / n:,.0f} reads of {n:,} observations, {job.seconds:.0f} s")
 
 
 def _leave_out(
@@ -132,11 +158,21 @@ def _leave_out(
 
 
 class _Distinct(NamedTuple):
-    """Observations without repeats."""
+    """Observations without repeats; the share of those that only the null explains, and that parameter."""
 
     family: LikelihoodFamily
     x: Vector
     shares: Vector
+    penalty: float = 0.0
+    null: float = math.nan
+
+
+class _Job(NamedTuple):
+    """The wanted gap, when to stop, and the seed of samples."""
+
+    atol: float
+    end: float
+    seed: int
 
 
 class _Found(NamedTuple):
@@ -176,9 +212,40 @@ def _vary(family: LikelihoodFamily) -> list[Any]:
     return [getattr(family, name) for name in names if hasattr(family, name)]
 
 
-def _fit_freely(data: Continuum, distinct: _Distinct, *, atol: float, end: float) -> _Found:
+def _check_null(family: LikelihoodFamily, null: float) -> float:
+    """The parameter that stands for the null."""
+    found = number(null, "null")
+    low, high = _RANGES.get(family.name, (-math.inf, math.inf))
+    require(low <= found <= high and math.isfinite(found), "null", f"from {low:g} to {high:g}", null)
+    only = family.name != "normal-scales" or found == 0.0
+    require(only, "null", "0 with NormalScales, whose effects are around it: subtract it from x", null)
+    one = family.name != "normal-mean-scale"
+    require(one, "null", "None with two parameters", null)
+    return found
+
+
+def _add_null(distinct: _Distinct, null: float, total: float) -> _Distinct:
+    """Observations that only the null explains, beside others whose weights sum to `total`."""
+    penalty = NULL_OBSERVATIONS / (total + NULL_OBSERVATIONS)
+    return distinct._replace(shares=(1.0 - penalty) * distinct.shares, penalty=penalty, null=null)
+
+
+def _fit_beside_null(data: Continuum, distinct: _Distinct, grid: Parameters, job: _Job) -> _Found:
+    """The support is anywhere, and at the null: places where the certificate is largest join it."""
+    best: _Found | None = None
+    for _ in range(_ROUNDS):
+        found, places = _fit_on_grid(data, distinct, grid, job._replace(atol=0.3 * job.atol))
+        if best is None or found.gap < best.gap:
+            best = found
+        if best.gap <= job.atol or time.perf_counter() > job.end:
+            break
+        grid = np.unique(np.concatenate([found.support, data.to_theta(places)]))
+    return best  # type: ignore[return-value]
+
+
+def _fit_freely(data: Continuum, distinct: _Distinct, job: _Job) -> _Found:
     """The support is anywhere."""
-    done = exchange(data, atol=atol, end=end)
+    done = exchange(data, atol=job.atol, end=job.end)
     order = np.argsort(done.theta, kind="stable")
     theta, mass = done.theta[order], done.mass[order]
     even = data.to_theta(np.linspace(data.low, data.high, _CHECKED))
@@ -195,8 +262,8 @@ def _fit_freely(data: Continuum, distinct: _Distinct, *, atol: float, end: float
     )
 
 
-def _bound_on_grid(data: Continuum, f: Vector, grid: Parameters) -> float:
-    """log max G over the grid, rounding included."""
+def _bound_on_grid(data: Continuum, f: Vector, grid: Parameters, least: float = 0.0) -> float:
+    """log max G over the grid, rounding included, or `least` if that is more."""
     if not f.min() > 0.0:
         return math.inf
     step = max(1, _BLOCK_ENTRIES // len(grid))
@@ -206,7 +273,7 @@ def _bound_on_grid(data: Continuum, f: Vector, grid: Parameters) -> float:
         total += c[here] @ data.likelihood_of(grid, here)
     top = float(total.max()) + float(c @ data.bound_rounding(0.4))
     lost = data.rounding(f, len(grid)) + gamma(data.n + 16)
-    return max(math.log(top / math.fsum(data.w)) + lost, 0.0)
+    return max(math.log(top / math.fsum(data.w)) + lost, least)
 
 
 def _check_grid(family: LikelihoodFamily, x: Vector, grid: ArrayLike | None) -> Parameters:
@@ -222,30 +289,55 @@ def _check_grid(family: LikelihoodFamily, x: Vector, grid: ArrayLike | None) -> 
     return np.unique(found, axis=0)
 
 
-def _fit_on_grid(distinct: _Distinct, grid: Parameters, *, atol: float, end: float, seed: int) -> _Found:
-    """The support is among these parameters."""
+def _fit_on_grid(
+    data: Continuum | None, distinct: _Distinct, grid: Parameters, job: _Job
+) -> tuple[_Found, Vector]:
+    """The support is among these parameters and the null; also where the certificate is largest."""
+    if distinct.penalty:
+        grid = np.union1d(grid, [distinct.null])
     n, m = len(distinct.x), len(grid)
-    narrow = atol >= FLOAT32_GAP and n * m > 1 << 24
-    matrix = np.empty((n, m), np.float32 if narrow else np.float64)
+    narrow = job.atol >= FLOAT32_GAP and n * m > 1 << 24
+    matrix = np.empty((n + (distinct.penalty > 0.0), m), np.float32 if narrow else np.float64)
     offset = 0.0
     step = max(1, _BLOCK_ENTRIES // m)
     for first in range(0, n, step):
-        here = slice(first, first + step)
+        here = slice(first, min(first + step, n))
         logs = distinct.family.take(here).log_density(distinct.x[here], grid)
         _check_logs(logs, first)
         matrix[here], tops = scale_logs(logs, matrix.dtype)
         offset += float(distinct.shares[here] @ tops)
-    rows = LikelihoodRows(matrix, distinct.shares, lost=EXPONENTS + (NARROW if narrow else 0.0))
-    done = _newton.solve(rows, atol, seed=seed, end=end)
+    shares = distinct.shares
+    if distinct.penalty:
+        matrix[n], shares = grid == distinct.null, np.append(shares, distinct.penalty)
+    rows = LikelihoodRows(matrix, shares, lost=EXPONENTS + (NARROW if narrow else 0.0))
+    done = _newton.solve(rows, job.atol, seed=job.seed, end=job.end)
     keep = done.x > 0.0
     theta, mass = grid[keep], done.x[keep] / done.x[keep].sum()
-    data = distinct.family.lay(distinct.x, distinct.shares)
-    gap = math.inf
+    gap, places = math.inf, np.empty(0)
     if data is not None:
         f = data.mix(theta, mass)
-        gap = bound_gap(data, f, len(theta), data.certify(f))[0]
+        proof = data.certify(f)
+        gap = bound_gap(data, f, len(theta), proof)[0]
+        # Heights are of sampled places: the true maxima beside them are somewhat higher.
+        places = proof.places[proof.heights > 1.0 - 10.0 * gap]
+        if distinct.penalty:
+            gap = _bound_beside_null(data, distinct, f, gap, float(mass[theta == distinct.null].sum()))
     slack = rows.slack(done.look, len(theta))
-    return _Found(theta, mass, done.look.value + offset, gap, done.gap, slack, grid, done.reads)
+    return _Found(theta, mass, done.look.value + offset, gap, done.gap, slack, grid, done.reads), places
+
+
+def _bound_beside_null(data: Continuum, distinct: _Distinct, f: Vector, away: float, mass: float) -> float:
+    """A gap with a null: elsewhere the largest G is that of the observations, at the null more is added.
+
+    The logarithm is concave, so that no other mixture has a mean log-likelihood that is larger by more
+    than log max(G elsewhere, G(null) + penalty / mass), the shares of observations and penalty summing to 1.
+    """
+    if mass == 0.0 or not math.isfinite(away):
+        return math.inf
+    total = math.fsum(data.w)
+    at_null = total * math.exp(_bound_on_grid(data, f, np.array([distinct.null]), least=-math.inf))
+    top = max(total * math.exp(away), at_null + distinct.penalty / mass)
+    return max(math.log(top / (total + distinct.penalty)) + 64.0 * UNIT, 0.0)
 
 
 def _check_logs(logs: Matrix, first: int) -> None:

@@ -19,6 +19,7 @@ from wolfhound.core import Ids, Ints, Status, Vector
 from wolfhound.markup import HasSummary, Summary, list_weights
 from wolfhound.mixtures import _newton
 from wolfhound.mixtures._rows import BLOCK_ENTRIES, EXPONENTS, NARROW, LikelihoodRows, judge_end, scale_logs
+from wolfhound.stopwatch import time_solving
 from wolfhound.threads import map_ordered
 from wolfhound.validate import count, flag, number, real_array, require, vector
 
@@ -150,7 +151,7 @@ def fit_weights(
     >>> fit.weights.round(3), fit.success
     (array([0.705, 0.295]), True)
     """
-    begin = time.monotonic()
+    begin = time.perf_counter()
     flag(log, "log")
     atol = number(atol, "atol", low=0.0)
     end = begin + number(max_seconds, "max_seconds", low=0.0)
@@ -162,8 +163,8 @@ def fit_weights(
         value=done.look.value + offset,
         gap=done.gap,
         reads=done.reads,
-        seconds=time.monotonic() - begin,
-        status=judge_end(done.gap, atol, slack, late=time.monotonic() > end),
+        seconds=time_solving(begin),
+        status=judge_end(done.gap, atol, slack, late=time.perf_counter() > end),
     )
 
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.atoms import ArrayAtoms, as_atoms
 from wolfhound.core import Atoms, AtomsLike, Ints, Matrix, Vector
+from wolfhound.display import read_rows, show_progress
 from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._kmeans import kmeans, kmeans_products, nearest
@@ -137,6 +138,7 @@ class ClusterIndex(ProbingIndex):
         clusters: int | None = None,
         budget: int | None = None,
         proof: bool = False,
+        progress: bool | None = None,
         seed: int = 0,
     ) -> ClusterIndex:
         """Train k-means on a sample, then assign and encode all atoms.
@@ -153,6 +155,8 @@ class ClusterIndex(ProbingIndex):
         proof
             Whether a query that misses its threshold, or has none, is answered
             by a certified pass over the codes.
+        progress
+            As for `minimize`.
         seed
             Of the sample and of k-means.
         """
@@ -161,9 +165,10 @@ class ClusterIndex(ProbingIndex):
         chosen = _default_clusters(n) if clusters is None else min(n, count(clusters, "clusters", low=1))
         first = default_budget(rows) if budget is None else count(budget, "budget", low=1)
         rng = np.random.default_rng(count(seed, "seed"))
-        sample = sample_rows(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
-        made = Clusters.train(sample, chosen, n, seed=seed)
-        buckets = fill_buckets(rows, made, sample.mean(axis=0, dtype=np.float64))
+        with show_progress(progress, read_rows("building", 2 * n)):
+            sample = sample_rows(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
+            made = Clusters.train(sample, chosen, n, seed=seed)
+            buckets = fill_buckets(rows, made, sample.mean(axis=0, dtype=np.float64))
         origin = Ancestry.begin(buckets, seed)
         return cls(rows, made, buckets, budget=first, proof=flag(proof, "proof"), origin=origin)
 
@@ -282,7 +287,7 @@ _RESCORED = 24
 _LOSS = (0.2, 0.35)
 """A budget of ``f sqrt(n)`` atoms reaches ``1 - loss / sqrt(f)``."""
 
-_LEARNT = 2.5
+_LEARNT = 1.6
 """Products for one of k-means."""
 
 

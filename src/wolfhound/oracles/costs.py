@@ -23,13 +23,13 @@ from wolfhound.validate import kind, number, require
 _CALL, _QUERY = 1e-4, 1e-5
 """Seconds of any call, and of any further query in it."""
 
-_FURTHER = 0.6
+_FURTHER = 0.35
 """Products for a byte that one more query of a call takes."""
 
 _SCATTERED = 1.7
 """How much slower bytes are read and scored that lie here and there."""
 
-_ENCODE = 24.0
+_ENCODE = 16.0
 """Products for a byte of rows that becomes codes."""
 
 _PATIENCE = 0.4
@@ -68,7 +68,10 @@ class Speeds:
 
 @functools.cache
 def _measure(threads: int) -> Speeds:
-    """Read 128 MB and multiply blocks, again and again; the fastest counts, as others may be at work."""
+    """Read 128 MB and multiply blocks, again and again; the fastest counts.
+
+    In time of the processor: what others do at this moment is no speed of the machine.
+    """
     table = np.ones((1 << 18, 128), np.float32)
     parts = np.split(table, 256)
     # Numbers that stay small, and centres enough for whole blocks of the product.
@@ -76,11 +79,12 @@ def _measure(threads: int) -> Speeds:
 
     def find_fastest(work: Callable[[Singles], Any], tasks: Sequence[Singles]) -> float:
         fastest, end = math.inf, time.perf_counter() + _PATIENCE
-        while (begin := time.perf_counter()) < end:
+        while time.perf_counter() < end:
+            begin = time.process_time()
             for _ in map_ordered(work, tasks):
                 pass
-            fastest = min(fastest, time.perf_counter() - begin)
-        return fastest
+            fastest = min(fastest, time.process_time() - begin)
+        return fastest / threads
 
     read = find_fastest(np.max, parts)
     multiply = find_fastest(lambda rows: (rows @ centres)[0, 0], parts[:16])

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Matrix, Vector
+from wolfhound.display import read_rows, show_progress
 from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._planted import check_backed
@@ -93,6 +94,7 @@ class LshIndex(ProbingIndex):
         bucket: float | None = None,
         budget: int | None = None,
         proof: bool = False,
+        progress: bool | None = None,
         seed: int = 0,
     ) -> LshIndex:
         """Draw hashes, put all atoms into buckets and encode them.
@@ -125,6 +127,8 @@ class LshIndex(ProbingIndex):
         proof
             Whether a query that misses its threshold, or has none, is answered
             by a certified pass over the codes.
+        progress
+            As for `minimize`.
         seed
             Of the hashes.
         """
@@ -141,16 +145,17 @@ class LshIndex(ProbingIndex):
         chosen: Family = CrossPolytope() if family is None else family
         kind(chosen, "family", "CrossPolytope() or SimHash()", "directions", "codes", "assign", "spread")
         first = default_budget(rows) if budget is None else count(budget, "budget", low=1)
-        made, promise = draw_tables(
-            rows,
-            chosen,
-            promise,
-            tables=count(tables, "tables", low=1),
-            copies=count(copies, "copies", low=1),
-            axes=axes,
-            bucket=bucket,
-            rng=np.random.default_rng(count(seed, "seed")),
-        )
+        with show_progress(progress, read_rows("building", 2 * rows.shape[0])):
+            made, promise = draw_tables(
+                rows,
+                chosen,
+                promise,
+                tables=count(tables, "tables", low=1),
+                copies=count(copies, "copies", low=1),
+                axes=axes,
+                bucket=bucket,
+                rng=np.random.default_rng(count(seed, "seed")),
+            )
         origin = Ancestry.begin(made.all[0].buckets, seed, axes=axes, bucket=bucket)
         return cls(rows, made, budget=first, promise=promise, proof=flag(proof, "proof"), origin=origin)
 
@@ -347,7 +352,7 @@ _NEEDED = ((32.0, 0.4), (2.0, 0.75))
 _AXES, _RESCORED = 32, 24
 """Principal axes that it looks at; rows that a query reads one by one."""
 
-_HASHED, _ARRANGED, _SAMPLED = 3.0, (30, 12_000), 3000.0
+_HASHED, _ARRANGED, _SAMPLED = 2.0, (30, 12_000), 2000.0
 """Products for one with a direction, for what else a row takes (per entry, and per row), and for an
 entry of the sample whose principal axes are found."""
 

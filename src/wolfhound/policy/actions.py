@@ -8,7 +8,7 @@ critic is. The tabular and the deep methods ask it alike.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, final
 
@@ -19,9 +19,9 @@ from wolfhound import validate
 from wolfhound.atoms import ArrayAtoms, MappedAtoms, as_atoms, norms
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Oracle, Vector
 from wolfhound.objectives.quadratic import SquaredDistance
+from wolfhound.oracles._question import ask_unchecked
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.wrappers import check_same_atoms
-from wolfhound.paper.transforms import squared_min_ip_atom, squared_min_ip_query
 from wolfhound.policy.answers import Chosen, HullPoints, Subset, Winners, draw_ids, gather
 from wolfhound.result import Result
 from wolfhound.solve import minimize
@@ -182,14 +182,25 @@ class ActionSet:
             thresholds = validate.vector(thresholds, "thresholds", size=len(queries))
         part = None if subset is None else self.subset(subset, "subset")
         validate.require(part is None or self._allowed is None, "subset", "None: each row has its own", part)
+        return self.answer(queries, points=here, thresholds=thresholds, part=part)
+
+    def answer(
+        self,
+        queries: Vector,
+        *,
+        points: Vector | None = None,
+        thresholds: Vector | None = None,
+        part: Subset | None = None,
+    ) -> Chosen:
+        """Answer as `argmax` does, unchecked: for loops that make their own finite float64 (m, d) rows."""
         groups = self._group(len(queries), part)
         found = [self._choose(queries[at], _some(thresholds, at), each) for each, at in groups]
         chosen = found[0] if len(found) == 1 else gather(found, [at for _, at in groups])
         if self._remembers:
             self.winners.remember(chosen.ids, chosen.rows)
-        if here is None:
+        if points is None:
             return chosen
-        return replace(chosen, gaps=chosen.scores - np.einsum("ij,ij->i", queries, here))
+        return replace(chosen, gaps=chosen.scores - np.einsum("ij,ij->i", queries, points))
 
     def _choose(self, queries: Vector, thresholds: Vector | None, part: Subset | None) -> Chosen:
         if part is not None and (self.exact or len(part) < FEW * self.n):
@@ -253,7 +264,7 @@ class ActionSet:
         array([[0.8, 0.2]])
         """
         rows = _check_rows(points, "points", self.dim)
-        return _project(self.argmax, rows, validate.count(steps, "steps"))
+        return project_rows(self, rows, validate.count(steps, "steps"))
 
     def prove(self, point: ArrayLike, *, rtol: float = 1e-6) -> Result:
         """Project one point onto the hull, with a proved gap; see `minimize`.
@@ -272,11 +283,13 @@ class ActionSet:
         >>> ActionSet([[1.0], [5.0], [3.0]]).neighbours([[1.5]], 2)
         array([[0, 2]])
         """
-        rows = _check_rows(points, "points", self.dim)
-        k = min(validate.count(k, "k", low=1), self.n)
-        out = np.empty((len(rows), k), np.int64)
+        return self.find_neighbours(_check_rows(points, "points", self.dim), validate.count(k, "k", low=1))
+
+    def find_neighbours(self, rows: Vector, k: int) -> Ids:
+        """Find as `neighbours` does, unchecked: see `answer`."""
+        out = np.empty((len(rows), min(k, self.n)), np.int64)
         for part, at in self._group(len(rows)):
-            out[at] = self._find_nearest(rows[at], k, part)
+            out[at] = self._find_nearest(rows[at], out.shape[1], part)
         return out
 
     def _find_nearest(self, rows: Vector, k: int, part: Subset | None) -> Ids:
@@ -329,7 +342,8 @@ def _ask(
     oracle: Oracle, atoms: Atoms, queries: Vector, thresholds: Vector | None, part: Subset | None
 ) -> Chosen:
     """Ask the oracle, take the best of a subset; scan where it leaves nothing."""
-    hits = oracle.query(queries, k=1 if part is None else min(WIDE, atoms.shape[0]), thresholds=thresholds)
+    k = 1 if part is None else min(WIDE, atoms.shape[0])
+    hits = ask_unchecked(oracle, queries, k=k, thresholds=thresholds)
     good = hits.ids >= 0
     if part is not None:
         good &= part.has(hits.ids)
@@ -351,20 +365,21 @@ def _scan(atoms: Atoms, queries: Vector, part: Subset | None) -> Chosen:
     """Scan all atoms, or those of a subset; ids ascend, so ties go to the smallest."""
     first = np.zeros(len(queries), np.int64)
     if part is None:
-        return Chosen.from_hits(Scan(atoms, screen=False).query(queries), first)
-    hits = Scan(ArrayAtoms(atoms.take(part.ids)), screen=False).query(queries)
+        return Chosen.from_hits(ask_unchecked(Scan(atoms, screen=False), queries), first)
+    hits = ask_unchecked(Scan(ArrayAtoms(atoms.take(part.ids)), screen=False), queries)
     chosen = Chosen.from_hits(hits, first)
     return replace(chosen, ids=part.ids[chosen.ids], passes=chosen.passes * len(part) / atoms.shape[0])
 
 
-def _project(argmax: Callable[..., Chosen], y: Vector, steps: int) -> HullPoints:
-    first = argmax(y)
+def project_rows(actions: ActionSet, y: Vector, steps: int) -> HullPoints:
+    """Move rows into the hull as `ActionSet.project` does, unchecked."""
+    first = actions.answer(y)
     a = first.rows.astype(np.float64)
     ids = np.empty((len(y), steps + 1), np.int64)
     weights = np.zeros((len(y), steps + 1))
     ids[:, 0], weights[:, 0], scored = first.ids, 1.0, first.scored
     for t in range(1, steps + 1):
-        chosen = argmax(y - a, points=a)
+        chosen = actions.answer(y - a, points=a)
         delta = chosen.rows - a
         square = np.einsum("ij,ij->i", delta, delta)
         moves = (chosen.gaps > 0.0) & (square > 0.0)
@@ -383,10 +398,17 @@ class NearestScan:
     def __init__(self, atoms: Atoms) -> None:
         sizes = norms(atoms)
         self._lifted = float(np.ptp(sizes)) > _ALIKE * float(sizes.max())
-        wider = MappedAtoms(atoms, squared_min_ip_atom, atoms.shape[1] + 1) if self._lifted else atoms
+        wider = MappedAtoms(atoms, _add_squares, atoms.shape[1] + 1) if self._lifted else atoms
         self._scan = Scan(wider, screen=False)
 
     def query(self, points: Vector, k: int) -> Ids:
         """(m, k) nearest atoms to (m, d) points, the nearest first."""
-        queries = squared_min_ip_query(points, np.zeros_like(points), 1.0) if self._lifted else points
-        return self._scan.query(queries, k=k).ids
+        if self._lifted:  # the largest 2 <y, s> - |s|^2 has the least |y - s|^2
+            points = np.hstack([2.0 * points, np.full((len(points), 1), -1.0)])
+        return ask_unchecked(self._scan, points, k=k).ids
+
+
+def _add_squares(rows: Matrix) -> Vector:
+    """[s, |s|^2] of every row."""
+    wide = rows.astype(np.float64)
+    return np.hstack([wide, np.einsum("ij,ij->i", wide, wide)[:, None]])

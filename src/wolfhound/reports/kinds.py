@@ -18,7 +18,6 @@ TELLERS = {
     "ManyResult": "wolfhound.reports.of_many:tell_many",
     "HerdResult": "wolfhound.reports.of_herd:tell_herd",
     "TabularResult": "wolfhound.reports.of_policy:tell_policy",
-    "Comparison": "wolfhound.reports.of_policy:tell_comparison",
     "Design": "wolfhound.reports.of_design:tell_design",
     "ExactDesign": "wolfhound.reports.of_design:tell_runs",
     "Ellipsoid": "wolfhound.reports.of_design:tell_ellipsoid",

@@ -14,6 +14,7 @@ from wolfhound import store
 from wolfhound._spool import spool_folder
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Vector
+from wolfhound.display import read_rows, show_progress
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles.indexes import SAVED_AS, IndexKind
@@ -49,7 +50,9 @@ class Int8FileScan(CheckedOracle):
         self._scan = Scan(atoms, screen=False)
 
     @classmethod
-    def build(cls, atoms: AtomsLike, folder: saved.Folder | None = None) -> Int8FileScan:
+    def build(
+        cls, atoms: AtomsLike, folder: saved.Folder | None = None, *, progress: bool | None = None
+    ) -> Int8FileScan:
         """Encode the atoms to a folder in one pass, which also checks that they are finite.
 
         Parameters
@@ -59,10 +62,13 @@ class Int8FileScan(CheckedOracle):
         folder
             New, empty, or with an index that is replaced; whole or not at all. It can be
             loaded later. Default: a temporary one, removed with the oracle.
+        progress
+            As for `minimize`.
         """
         rows = as_atoms(atoms)
         place = Path(tempfile.mkdtemp(dir=spool_folder())) if folder is None else path(folder, "folder")
-        with store.compose(place, SAVED_AS) as draft:
+        watched = show_progress(progress, read_rows("building", rows.shape[0]))
+        with watched, store.compose(place, SAVED_AS) as draft:
             draft.fingerprint = saved.describe_proved(rows)
             draft.params = {"index": NAME, **write_codes(rows, draft)}
         # What was just written needs no proof.

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Singles, Vector
+from wolfhound.display import read_rows, show_progress
 from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._hits import Cost, in_memory, join, patch, settle
@@ -60,16 +61,19 @@ class Int8Scan(CheckedOracle):
         self._scan = Scan(atoms, screen=False)
 
     @classmethod
-    def build(cls, atoms: AtomsLike) -> Int8Scan:
+    def build(cls, atoms: AtomsLike, *, progress: bool | None = None) -> Int8Scan:
         """Encode the atoms in one pass, which also checks that they are finite.
 
         Parameters
         ----------
         atoms
             Atoms, an array or a path.
+        progress
+            As for `minimize`.
         """
         rows = as_atoms(atoms)
-        return cls(rows, encode_atoms(rows))
+        with show_progress(progress, read_rows("building", rows.shape[0])):
+            return cls(rows, encode_atoms(rows))
 
     def append(self, rows: AtomsLike) -> Int8Scan:
         """Return the index of the atoms followed by these rows, whose ids are n, n + 1, ...

@@ -2,7 +2,7 @@
 
 `wolfhound.policy.deep.agent` has all that a caller needs. The tables of rules and
 executions are here: ``RULES.add(MyRule)`` makes a rule of your own known to training,
-saving, loading, comparing and the command line.
+saving and loading.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -16,20 +16,13 @@ if TYPE_CHECKING:
     from wolfhound.policy.deep.rules import Execution, Rule
 
 RULES: Registry[type[Rule]] = Registry(
-    "rule",
-    ("ahead", "loss", "variants", "to_json", "from_json"),
-    {
-        "sfwpo": "wolfhound.policy.deep.rules:FrankWolfeRule",
-        "nfwpo": "wolfhound.policy.deep.rivals:NFWPO",
-        "td3": "wolfhound.policy.deep.rivals:TD3",
-        "wolpertinger": "wolfhound.policy.deep.rivals:Wolpertinger",
-    },
+    "rule", ("ahead", "loss", "to_json", "from_json"), {"sfwpo": "wolfhound.policy.deep.rules:FrankWolfeRule"}
 )
 """How agents decide and learn, by name; see `wolfhound.policy.deep.rules.Rule`."""
 
 EXECUTIONS: Registry[type[Execution]] = Registry(
     "execution",
-    ("act", "to_json", "from_json"),
+    ("act", "single", "to_json", "from_json"),
     {
         "hull": "wolfhound.policy.deep.rules:Hull",
         "nearest": "wolfhound.policy.deep.rules:Nearest",

@@ -11,23 +11,19 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import ClassVar, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import store, validate
-from wolfhound.atoms import fingerprint
+from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import AtomsLike, Status
+from wolfhound.display import read_count, show_progress
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import HullPoints, Rows
 from wolfhound.policy.deep import EXECUTIONS, RULES
-from wolfhound.policy.deep._torch import Tensor, one_thread
-from wolfhound.policy.deep.evaluation import FRESH, evaluate
-from wolfhound.policy.deep.learner import Learner
-from wolfhound.policy.deep.logs import open_log, open_tensorboard
-from wolfhound.policy.deep.networks import CriticFeatures, to_tensor
-from wolfhound.policy.deep.recalling import recall_parts
+from wolfhound.policy.deep.networks import CriticFeatures, Tensor, one_thread, to_tensor
 from wolfhound.policy.deep.rules import (
     Draw,
     Execution,
@@ -38,12 +34,23 @@ from wolfhound.policy.deep.rules import (
     Rule,
     SubsetsOf,
     describe,
+    recall,
 )
-from wolfhound.policy.deep.settings import Settings, Training, TrainingCallback
-from wolfhound.policy.deep.training import Trainer
-from wolfhound.policy.deep.worlds import Env, Nowhere, as_world
+from wolfhound.policy.deep.settings import Settings, Training, TrainingCallback, open_log, open_tensorboard
+from wolfhound.policy.deep.training import Learner, Trainer, check_weights, execute
+from wolfhound.policy.deep.worlds import FRESH, Env, Nowhere, as_world, evaluate
 
-__all__ = ["SFWPO", "Agent", "Draw", "Hull", "HullDecision", "Nearest", "Settings", "Training"]
+__all__ = [
+    "SFWPO",
+    "Agent",
+    "Draw",
+    "FrankWolfeRule",
+    "Hull",
+    "HullDecision",
+    "Nearest",
+    "Settings",
+    "Training",
+]
 
 KIND = "agent"
 
@@ -62,15 +69,17 @@ class Agent:
     Parameters
     ----------
     env
-        A batched environment, or one Gymnasium environment.
+        A Gymnasium Env or VectorEnv, or a batched environment. Its actions are vectors
+        (a Box), or the numbers of n vectors (Discrete).
     actions
-        The hull; its oracle answers every search.
+        An `ActionSet`, whose oracle answers every search; or the (n, d) vectors.
     rule
-        How to decide and to learn: one of the table `RULES`, such as ``TD3()``.
+        How to decide and to learn: one of the table `RULES`, such as ``FrankWolfeRule()``.
     settings
         Of the training.
     execution
-        `Hull()`, `Nearest()` or `Draw()`: what the environment is given.
+        What the environment is given: `Hull()`, the default; `Nearest()` or `Draw()` choose
+        one vector, as a Discrete space needs, where `Nearest()` is the default.
     critic_features
         (m, o) observations and (m, d) actions, as tensors, to (m, f) further inputs
         of the critics, such as inner products; differentiable in the actions.
@@ -92,7 +101,7 @@ class Agent:
     def __init__(
         self,
         env: Env | Nowhere,
-        actions: ActionSet,
+        actions: ActionSet | AtomsLike,
         *,
         rule: Rule,
         settings: Settings | None = None,
@@ -101,13 +110,17 @@ class Agent:
         subsets: SubsetsOf | None = None,
     ) -> None:
         self.settings = Settings() if settings is None else settings
-        self.execution: Execution = Hull() if execution is None else execution
-        self.actions, self.rule = actions, rule
-        _check_parts(actions, rule, self.settings, self.execution, (critic_features, subsets))
+        known = actions if isinstance(actions, ActionSet) else ActionSet(as_atoms(actions, "actions"))
+        self.actions, self.rule = known, rule
         self.status: Status | None = None
-        self._world = as_world(env, actions.dim)
+        self._world = as_world(env, (self.actions.n, self.actions.dim))
+        numbered = self._world.first is not None
+        self.execution: Execution = execution or (Nearest() if numbered else Hull())
+        _check_parts(rule, self.settings, self.execution, (critic_features, subsets))
+        choices = "Nearest() or Draw() where the action space is Discrete"
+        validate.require(self.execution.single or not numbered, "execution", choices, self.execution)
         with one_thread():
-            own = actions.fresh()
+            own = self.actions.fresh()
             self._learner = Learner(
                 self._world.obs_dim, own, rule, self.settings, features=critic_features, subsets=subsets
             )
@@ -139,6 +152,7 @@ class Agent:
         eval_freq: int = 1000,
         n_eval_episodes: int = 16,
         reset_num_timesteps: bool = True,
+        progress: bool | None = None,
     ) -> Self:
         """Act and learn until `total_timesteps` transitions are made; Ctrl-C keeps what was learned.
 
@@ -160,6 +174,8 @@ class Agent:
             `Training.eval_return`, in the logs too. Training goes on as if it had not been tested.
         reset_num_timesteps
             Whether to count from 0 again; what was learned stays either way.
+        progress
+            As for `minimize`.
         """
         total = validate.count(total_timesteps, "total_timesteps", low=1)
         interval = validate.count(log_interval, "log_interval", low=1)
@@ -169,9 +185,16 @@ class Agent:
         examine = self._plan_tests(eval_env, eval_freq, n_eval_episodes)
         if validate.flag(reset_num_timesteps, "reset_num_timesteps"):
             self._trainer.timesteps = 0
-        with one_thread(), open_log(log, interval) as write, open_tensorboard(tensorboard, interval) as show:
-            told = [write, show] if callback is None else [write, show, callback]
-            self.status = self._trainer.run(self.num_timesteps + total, limit, told, examine)
+        end = self.num_timesteps + total
+        read = read_count("steps", end, lambda training: training.timesteps)
+        with (
+            one_thread(),
+            open_log(log, interval) as write,
+            open_tensorboard(tensorboard, interval) as show,
+            show_progress(progress, read, callback) as hear,
+        ):
+            told = [write, show] if hear is None else [write, show, hear]
+            self.status = self._trainer.run(end, limit, told, examine)
         return self
 
     def _plan_tests(self, env: Env | None, freq: int, episodes: int) -> Callable[[int], None] | None:
@@ -180,7 +203,7 @@ class Agent:
         episodes = validate.count(episodes, "n_eval_episodes", low=1)
         if env is None:
             return None
-        as_world(env, self.actions.dim, name="eval_env")
+        as_world(env, (self.actions.n, self.actions.dim), name="eval_env")
         due = self.num_timesteps - self.num_timesteps % freq + freq
 
         def examine(timesteps: int) -> None:
@@ -198,8 +221,10 @@ class Agent:
         state: None = None,
         episode_start: None = None,
         deterministic: bool = True,
-    ) -> tuple[Rows, None]:
-        """Choose actions for (m, o) observations, or for one of shape (o,): (m, d) or (d,), and None.
+    ) -> tuple[NDArray[Any], None]:
+        """Choose what the environment is given for (m, o) observations, or for one of shape (o,), and None.
+
+        (m, d) or (d,) vectors; (m,) numbers of actions, or one, where the action space is Discrete.
 
         Parameters
         ----------
@@ -215,8 +240,8 @@ class Agent:
         with one_thread():
             brain = self._still.facing(obs)
             hull = self.rule.decision.decide(brain, obs, explore=not greedy)
-            actions = self.execution.act(brain.actions, hull, brain.rng)
-        return (actions if np.ndim(observation) == 2 else actions[0]), None
+            _, sent = execute(self.execution, brain, hull, self._world.first)
+        return (sent if np.ndim(observation) == 2 else sent[0]), None
 
     def decide(self, observation: ArrayLike) -> HullPoints:
         """Return the points of the hull for (m, o) observations, with atoms and weights."""
@@ -285,12 +310,12 @@ class Agent:
         critic_features, subsets
             The functions that the agent was made with.
         """
-        known = actions if isinstance(actions, ActionSet) else ActionSet(actions)
+        known = actions if isinstance(actions, ActionSet) else ActionSet(as_atoms(actions, "actions"))
         stored = store.load(folder, KIND)
         store.check_fingerprint(stored, known.atoms)
-        width, parts = recall_parts(stored, cls._RULE)
+        nowhere, parts = _recall_parts(stored, cls._RULE)
         agent = cls.__new__(cls)
-        world = Nowhere(width) if env is None else env
+        world = nowhere if env is None else env
         # Not the initialiser of a subclass: its options are the rule and the settings, which are here.
         Agent.__init__(agent, world, known, critic_features=critic_features, subsets=subsets, **parts)
         agent._trainer.restore(stored)
@@ -306,7 +331,7 @@ class SFWPO(Agent):
     Twin critics as in TD3. The actor is drawn to the Frank-Wolfe step from its
     own output, so an update costs one search of the atoms and no projection.
     At decision time that output is projected by a few Frank-Wolfe steps, then
-    improved by a few more on the critic. See `Agent` for the other methods.
+    improved by a few more on the critic. `Agent` is the same with a rule of your own.
 
     Parameters
     ----------
@@ -317,13 +342,12 @@ class SFWPO(Agent):
 
     Examples
     --------
-    >>> from wolfhound.policy.feed import BatchedFeed, Feed, feed_features
-    >>> feed = Feed.build(np.eye(3), users=5)
-    >>> env, settings = BatchedFeed(feed, 4), Settings(learning_starts=8)
-    >>> agent = SFWPO(env, ActionSet(feed.atoms), settings=settings, critic_features=feed_features)
-    >>> action, _ = agent.learn(40).predict(env.reset(0))
-    >>> bool((action >= 0.0).all()), action.sum(axis=1).round(5)
-    (True, array([1., 1., 1., 1.], dtype=float32))
+    >>> import gymnasium
+    >>> cart = gymnasium.make("CartPole-v1")  # two actions: push to the left, or to the right
+    >>> agent = SFWPO(cart, [[-1.0], [1.0]], settings=Settings(learning_starts=8))
+    >>> action, _ = agent.learn(40).predict(cart.reset(seed=0)[0])
+    >>> bool(cart.action_space.contains(action))
+    True
     """
 
     _RULE = FrankWolfeRule
@@ -331,7 +355,7 @@ class SFWPO(Agent):
     def __init__(
         self,
         env: Env,
-        actions: ActionSet,
+        actions: ActionSet | AtomsLike,
         *,
         settings: Settings | None = None,
         decision: HullDecision | None = None,
@@ -353,12 +377,26 @@ class SFWPO(Agent):
 # ---------------------------------------------------------------- checks
 
 
+def _recall_parts(stored: store.Stored, wanted: type[Rule] | None) -> tuple[Nowhere, dict[str, Any]]:
+    """Return the spaces that a saved agent is for, and what it is made of."""
+    params = stored.params
+    with stored.reading():
+        width, settings = validate.count(params["obs_dim"], "obs_dim", low=1), Settings(**params["settings"])
+        rule, execution = recall(RULES, params["rule"]), recall(EXECUTIONS, params["execution"])
+        check_weights(stored, width * settings.hidden)
+        first = params["first"]
+        validate.require(first is None or type(first) is int, "first", "an integer or null", first)
+    if wanted is not None and type(rule) is not wanted:
+        got = f"one of {params['rule']['name']} in {stored.folder}"
+        raise store.StoreError(f"`folder` must hold an agent of {wanted.name}. Got {got}.")
+    return Nowhere(width, first), {"rule": rule, "settings": settings, "execution": execution}
+
+
 def _check_parts(
-    actions: object, rule: Rule, settings: object, execution: Execution, functions: tuple[object, object]
+    rule: Rule, settings: object, execution: Execution, functions: tuple[object, object]
 ) -> None:
     """Raise TypeError where one of these is of another kind, or could not be saved."""
-    validate.kind(actions, "actions", "an ActionSet", ActionSet)
-    validate.kind(rule, "rule", "a rule such as TD3()", "decision", "ahead", "loss")
+    validate.kind(rule, "rule", "a rule such as FrankWolfeRule()", "decision", "ahead", "loss")
     describe(RULES, rule, "rule")
     validate.kind(settings, "settings", "Settings(...)", Settings)
     validate.kind(execution, "execution", "Hull(), Nearest() or Draw()", "act")

@@ -1,25 +1,57 @@
 """The networks of a deep policy: twin critics and an actor, on plain tensors.
 
-Knows torch; nothing of atoms, environments or training. Weights are drawn from
-a generator of the caller, never from torch's global one.
+The one importer of torch, so that its absence is said once, and well. Knows nothing of
+atoms, environments or training. Weights are drawn from a generator of the caller, never
+from torch's global one.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.policy.deep._torch import Tensor, nn, torch
+from wolfhound.threads import one_blas_thread
 from wolfhound.validate import require
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError:
+    raise ImportError("policies that learn need torch: pip install 'wolfhound[rl]'") from None
+
+__all__ = ["Actor", "Critic", "CriticFeatures", "Tensor", "follow", "nn", "one_thread", "to_tensor", "torch"]
 
 CriticFeatures: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """(m, o) observations, (m, d) actions -> (m, f) further inputs of a critic."""
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Hold torch and BLAS to one thread, so that their sums have one order.
+
+    The number of threads belongs to the process, not to us: it comes back. Small
+    networks are no slower on one thread.
+
+    Examples
+    --------
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with one_blas_thread():
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def to_tensor(rows: NDArray[np.floating]) -> Tensor:

@@ -1,4 +1,4 @@
-"""How an agent decides and how its actor learns: the rule of SFWPO, its parts.
+"""How an agent decides and how its actor learns: the rule of SFWPO and its parts.
 
 A rule is a small record of settings. It sees networks and actions through a
 `Brain`, and knows nothing of environments, replay or training.
@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.core import Ids, Vector
-from wolfhound.policy.actions import ActionSet
+from wolfhound.policy.actions import ActionSet, project_rows
 from wolfhound.policy.answers import Chosen, HullPoints, Rows, Subset
-from wolfhound.policy.deep._torch import Tensor, torch
-from wolfhound.policy.deep.networks import Actor, Critic, to_tensor
+from wolfhound.policy.deep.networks import Actor, Critic, Tensor, to_tensor, torch
 from wolfhound.registry import Registry
 from wolfhound.validate import count, kind, require, within
 
@@ -83,15 +82,23 @@ class Brain:
 
     def choose(self, directions: Tensor, points: Tensor) -> Chosen:
         """Ask the action set for an atom per direction, and count the work."""
-        chosen = self.actions.argmax(directions.numpy(), points=points.detach().numpy())
+        chosen = self.actions.answer(_to_rows(directions), points=_to_rows(points))
         self.count(chosen.scored)
         return chosen
 
     def project(self, points: Tensor, steps: int) -> HullPoints:
         """Move points into the hull by Frank-Wolfe steps."""
-        hull = self.actions.project(points.detach().numpy(), steps=steps)
+        hull = project_rows(self.actions, _to_rows(points), steps)
         self.count(hull.scored)
         return hull
+
+
+def _to_rows(points: Tensor) -> Vector:
+    """Return what a network gave as an oracle takes it, unchecked but for numbers that are none."""
+    rows: Vector = points.detach().numpy().astype(np.float64)
+    if not np.isfinite(rows).all():
+        raise FloatingPointError("a network gave inf or nan: are observations and rewards of moderate size?")
+    return rows
 
 
 class Decision(Protocol):
@@ -112,7 +119,7 @@ class Rule(Protocol):
     """
 
     name: ClassVar[str]
-    """What it is called in files and on the command line."""
+    """What it is called in files."""
 
     @property
     def decision(self) -> Decision:
@@ -123,10 +130,6 @@ class Rule(Protocol):
 
     def loss(self, brain: Brain, obs: Tensor) -> Tensor:
         """What the actor minimises, a scalar."""
-
-    @classmethod
-    def variants(cls) -> dict[str, Rule]:
-        """What a comparison trains, by the name that its table shows."""
 
     def to_json(self) -> dict[str, Any]:
         """Settings as JSON values."""
@@ -140,10 +143,13 @@ class Execution(Protocol):
     """How a point of the hull becomes what the environment is given."""
 
     name: ClassVar[str]
-    """What it is called in files and on the command line."""
+    """What it is called in files."""
 
-    def act(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:
-        """(m, d) what is executed: points of the hull, or atoms."""
+    single: ClassVar[bool]
+    """Whether single atoms are executed, by id: what an environment with a Discrete space needs."""
+
+    def act(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows | Ids:
+        """What is executed: (m,) ids of atoms if `single`, else (m, d) points of the hull."""
 
     def to_json(self) -> dict[str, Any]:
         """Settings as JSON values."""
@@ -200,10 +206,9 @@ def recall(table: Registry[type[Thing]], saved: Mapping[str, Any]) -> Thing:
 
     Examples
     --------
-    >>> from wolfhound.policy.deep import RULES
-    >>> from wolfhound.policy.deep.rivals import Wolpertinger
-    >>> recall(RULES, describe(RULES, Wolpertinger(neighbours=3), "rule"))
-    Wolpertinger(neighbours=3, noise=0.15)
+    >>> from wolfhound.policy.deep import EXECUTIONS
+    >>> recall(EXECUTIONS, describe(EXECUTIONS, Draw(), "execution"))
+    Draw()
     """
     return table.find(saved["name"]).from_json(saved["settings"])
 
@@ -332,11 +337,6 @@ class FrankWolfeRule(HullRule):
 
     name: ClassVar[str] = "sfwpo"
 
-    @classmethod
-    def variants(cls) -> dict[str, Rule]:
-        """Itself, searching exactly."""
-        return {"SFWPO, exact": cls()}
-
     def loss(self, brain: Brain, obs: Tensor) -> Tensor:
         """Mean squared distance from the Frank-Wolfe step."""
         points: Tensor = brain.actor(obs)
@@ -359,6 +359,7 @@ class Hull(Described):
     """Execute the point of the hull itself."""
 
     name: ClassVar[str] = "hull"
+    single: ClassVar[bool] = False
 
     def act(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:
         """The points."""
@@ -371,10 +372,11 @@ class Nearest(Described):
     """Execute the nearest atom."""
 
     name: ClassVar[str] = "nearest"
+    single: ClassVar[bool] = True
 
-    def act(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:
+    def act(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Ids:
         """The atoms nearest to the points."""
-        return actions.atoms.take(actions.nearest(hull.points)).astype(np.float32, copy=False)
+        return actions.find_neighbours(hull.points, 1)[:, 0]
 
 
 @final
@@ -383,8 +385,8 @@ class Draw(Described):
     """Execute a random atom whose mean is the point of the hull."""
 
     name: ClassVar[str] = "draw"
+    single: ClassVar[bool] = True
 
-    def act(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:
+    def act(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Ids:
         """Atoms drawn by their weights."""
-        ids = actions.draw(hull.ids, hull.weights, rng)
-        return actions.atoms.take(ids).astype(np.float32, copy=False)
+        return actions.draw(hull.ids, hull.weights, rng)

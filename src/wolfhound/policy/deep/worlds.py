@@ -1,4 +1,4 @@
-"""Environments as an agent sees them: B episodes at once, of one kind of environment or another.
+"""Environments as an agent sees them, B episodes at once, and what a policy earns in them.
 
 Neither torch nor Gymnasium is imported: the interface of the latter is enough.
 """
@@ -12,8 +12,9 @@ from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from wolfhound.core import Vector
 from wolfhound.policy.answers import Rows
-from wolfhound.validate import require
+from wolfhound.validate import count, describe, require
 
 Mask: TypeAlias = NDArray[np.bool_]
 
@@ -47,7 +48,7 @@ class GymEnv(Protocol):
 
     @property
     def action_space(self) -> Any:
-        """A Box of shape (d,)."""
+        """A Box of shape (d,), or Discrete(n)."""
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode."""
@@ -74,7 +75,7 @@ class GymVectorEnv(Protocol):
 
     @property
     def single_action_space(self) -> Any:
-        """A Box of shape (d,)."""
+        """A Box of shape (d,), or Discrete(n)."""
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -120,13 +121,13 @@ class ManyWorlds:
 
     def __init__(self, env: BatchEnv) -> None:
         self._env = env
-        self.size, self.obs_dim = env.size, env.obs_dim
+        self.size, self.obs_dim, self.first = env.size, env.obs_dim, None
 
     def reset(self, seed: int | None = None) -> Rows:
         """Begin B episodes."""
         return np.asarray(self._env.reset(seed), np.float32)
 
-    def step(self, actions: Rows) -> Turn:
+    def step(self, actions: NDArray[Any]) -> Turn:
         """Take B actions."""
         found, rewards, cut = self._env.step(actions)
         obs, every = np.asarray(found, np.float32), np.ones(self.size, bool)
@@ -139,15 +140,15 @@ class ManyWorlds:
 class OneWorld:
     """One Gymnasium environment, as a batch of one."""
 
-    def __init__(self, env: GymEnv, dim: int | None) -> None:
-        self._env = env
-        self.size, self.obs_dim = 1, _check_spaces(env, "", dim)
+    def __init__(self, env: GymEnv, shape: tuple[int, int] | None) -> None:
+        self._env, self.size = env, 1
+        self.obs_dim, self.first = _check_spaces(env, "", shape)
 
     def reset(self, seed: int | None = None) -> Rows:
         """Begin an episode."""
         return np.array(self._env.reset(seed=seed)[0], np.float32)[None]
 
-    def step(self, actions: Rows) -> Turn:
+    def step(self, actions: NDArray[Any]) -> Turn:
         """Take one action."""
         found, reward, ended, cut, _ = self._env.step(actions[0])
         obs, over = np.array(found, np.float32)[None], bool(ended or cut)
@@ -160,9 +161,9 @@ class OneWorld:
 class VectorWorld:
     """A Gymnasium VectorEnv, in each of its autoreset modes."""
 
-    def __init__(self, env: GymVectorEnv, dim: int | None) -> None:
-        self._env = env
-        self.size, self.obs_dim = int(env.num_envs), _check_spaces(env, "single_", dim)
+    def __init__(self, env: GymVectorEnv, shape: tuple[int, int] | None) -> None:
+        self._env, self.size = env, int(env.num_envs)
+        self.obs_dim, self.first = _check_spaces(env, "single_", shape)
         mode = env.metadata.get("autoreset_mode", "NextStep")
         self._mode = str(getattr(mode, "value", mode))
         known = ("NextStep", "SameStep", "Disabled")
@@ -174,7 +175,7 @@ class VectorWorld:
         self._over = np.zeros(self.size, bool)
         return np.array(self._env.reset(seed=seed)[0], np.float32)
 
-    def step(self, actions: Rows) -> Turn:
+    def step(self, actions: NDArray[Any]) -> Turn:
         """Take B actions; in the mode NEXT_STEP, those of episodes that are over begin the next."""
         found, rewards, ended, cut, info = self._env.step(actions)
         ahead, ends = np.array(found, np.float32), np.array(ended, bool)
@@ -197,31 +198,31 @@ class VectorWorld:
 class Nowhere:
     """No environment: for an agent that only decides."""
 
-    def __init__(self, obs_dim: int) -> None:
-        self.size, self.obs_dim = 1, obs_dim
+    def __init__(self, obs_dim: int, first: int | None) -> None:
+        self.size, self.obs_dim, self.first = 1, obs_dim, first
 
     def reset(self, seed: int | None = None) -> Rows:
         """There is nothing to begin."""
         raise ValueError("`env` must be given to `load` if the agent is to learn. Got None.")
 
-    def step(self, actions: Rows) -> Turn:
+    def step(self, actions: NDArray[Any]) -> Turn:
         """There is nothing to act on: `reset` comes first."""
         raise NotImplementedError
 
 
 World: TypeAlias = ManyWorlds | OneWorld | VectorWorld | Nowhere
-"""B episodes: `size` is B, `obs_dim` is o."""
+"""B episodes: `size` is B, `obs_dim` is o. `first`: the first number of a Discrete space, None for a Box."""
 
 
-def as_world(env: object, dim: int | None = None, *, name: str = "env") -> World:
+def as_world(env: object, shape: tuple[int, int] | None = None, *, name: str = "env") -> World:
     """Return a world from a batched environment, or one or many of Gymnasium.
 
     Parameters
     ----------
     env
         What the caller has.
-    dim
-        Dimension of an action; None: any.
+    shape
+        (n, d) of the vectors that are the actions; None: any.
     name
         What the caller calls it, for error messages.
     """
@@ -230,20 +231,99 @@ def as_world(env: object, dim: int | None = None, *, name: str = "env") -> World
     if isinstance(env, BatchEnv):
         return ManyWorlds(env)
     if isinstance(env, GymVectorEnv):
-        return VectorWorld(env, dim)
+        return VectorWorld(env, shape)
     if isinstance(env, GymEnv):
-        return OneWorld(env, dim)
+        return OneWorld(env, shape)
     got = "None" if env is None else f"a {type(env).__name__}"
     raise TypeError(f"`{name}` must be a batched or a Gymnasium environment. Got {got}.")
 
 
-def _check_spaces(env: Any, prefix: str, dim: int | None) -> int:
-    """Raise ValueError unless both spaces are vectors; return the numbers in an observation."""
-    widths = []
-    for name in (f"{prefix}observation_space", f"{prefix}action_space"):
-        shape = getattr(env, name).shape
-        require(shape is not None and len(shape) == 1, f"env.{name}", "a Box with one axis", shape)
-        widths.append(int(shape[0]))
-    fits, rule = dim in (None, widths[1]), f"a Box of shape ({dim},), as the atoms are"
-    require(fits, f"env.{prefix}action_space", rule, f"({widths[1]},)")
-    return widths[0]
+def _check_spaces(env: Any, prefix: str, shape: tuple[int, int] | None) -> tuple[int, int | None]:
+    """Return the width of an observation and `first`; ValueError for other spaces."""
+    seen, done = f"{prefix}observation_space", f"{prefix}action_space"
+    width, space = getattr(env, seen).shape, getattr(env, done)
+    flat = "a Box with one axis, which gymnasium.wrappers.FlattenObservation makes of others"
+    require(width is not None and len(width) == 1, f"env.{seen}", flat, getattr(env, seen))
+    n, d = (None, None) if shape is None else shape
+    if type(space).__name__ == "Discrete":
+        require(n in (None, int(space.n)), f"env.{done}", f"Discrete({n}), as there are vectors", space)
+        return int(width[0]), int(space.start)
+    vector = space.shape is not None and len(space.shape) == 1 and type(space).__name__ != "MultiDiscrete"
+    require(vector, f"env.{done}", "Discrete(n), or a Box with one axis", space)
+    require(
+        d in (None, int(space.shape[0])), f"env.{done}", f"a Box of shape ({d},), as the atoms are", space
+    )
+    return int(width[0]), None
+
+
+# ---------------------------------------------------------------- what a policy earns
+
+FRESH = 1_000_003
+"""Added to a seed for the episodes of a test: no agent has learned from them."""
+
+
+class Policy(Protocol):
+    """Chooses actions for many observations at once."""
+
+    def __call__(self, obs: Rows) -> NDArray[Any]:
+        """(B, o) observations -> (B, d) actions, or (B,) numbers of actions where the space is Discrete."""
+
+
+class Predictor(Protocol):
+    """An agent of ours, or of Stable-Baselines3."""
+
+    def predict(self, observation: Rows) -> tuple[NDArray[Any], object]:
+        """As `Policy`, and what is not used here."""
+
+
+PolicyLike: TypeAlias = Policy | Predictor
+
+
+def evaluate(policy: PolicyLike, env: Env, *, episodes: int = 64, seed: int = 0) -> Vector:
+    """Return the (episodes,) undiscounted returns of a policy.
+
+    Parameters
+    ----------
+    policy
+        An agent, or a function: (B, o) observations -> (B, d) actions, or (B,) numbers of them.
+    env
+        A batched environment, or a Gymnasium Env or VectorEnv (then B is 1, or its
+        number) whose episodes end. Each of the B plays its share of the episodes, so
+        that short ones count no more than long ones.
+    episodes
+        How many.
+    seed
+        Of the first `reset`: the same episodes for every policy that is tested.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> cart = gymnasium.make("CartPole-v1")
+    >>> evaluate(lambda obs: (obs[:, 2] > 0.0).astype(int), cart, episodes=3).shape
+    (3,)
+    """
+    act = _as_function(policy)
+    world = as_world(env)
+    wanted = count(episodes, "episodes", low=1)
+    left = wanted // world.size + (np.arange(world.size) < wanted % world.size)
+    found: list[float] = []
+    obs, earned = world.reset(count(seed, "seed")), np.zeros(world.size)
+    while True:
+        turn = world.step(act(obs))
+        earned += np.where(turn.real, turn.rewards, 0.0)
+        counted = turn.over & (left > 0)
+        found += earned[counted].tolist()
+        left -= counted
+        earned[turn.over] = 0.0
+        if not left.any():
+            return np.array(found)
+        obs = world.reset() if turn.ahead is None else turn.ahead
+
+
+def _as_function(policy: PolicyLike) -> Policy:
+    if callable(policy):
+        return policy
+    if not callable(getattr(policy, "predict", None)):
+        raise TypeError(f"`policy` must be a function of observations, or an agent. Got {describe(policy)}.")
+    predict = policy.predict
+    return lambda obs: predict(obs)[0]

@@ -56,11 +56,6 @@ class FeedParameters:
     horizon
         Steps after which an episode is cut off. A cut, not an end: the value of
         the last state is not zero.
-
-    Examples
-    --------
-    >>> FeedParameters().horizon
-    30
     """
 
     beta: float = 0.15
@@ -110,13 +105,6 @@ class Feed:
         w.
     parameters
         The constants.
-
-    Examples
-    --------
-    >>> feed = Feed.build(np.eye(3), users=5)
-    >>> obs = feed.start(2, np.random.default_rng(0))
-    >>> obs.shape, feed.reward(obs, feed.atoms[:2]).shape
-    ((2, 7), (2,))
     """
 
     atoms: Rows
@@ -232,14 +220,6 @@ class BatchedFeed:
     ----------
     size, obs_dim, action_dim : int
         Users at once, numbers in an observation (2 d + 1) and in an action (d).
-
-    Examples
-    --------
-    >>> env = BatchedFeed(Feed.build(np.eye(3), users=5), 2)
-    >>> obs = env.reset()
-    >>> obs, reward, truncated = env.step(env.feed.atoms[:2])
-    >>> obs.shape, reward.shape, truncated
-    ((2, 7), (2,), False)
     """
 
     def __init__(self, feed: Feed, size: int = 16, *, seed: int = 0) -> None:
@@ -283,11 +263,6 @@ def normalise(atoms: AtomsLike) -> Rows:
     """Return the atoms as (n, d) float32 rows of norm 1.
 
     A float32 array that has such rows already is used as it is.
-
-    Examples
-    --------
-    >>> normalise([[3.0, 4.0]])
-    array([[0.6, 0.8]], dtype=float32)
     """
     source = as_atoms(atoms)
     norms = np.empty(source.shape[0])
@@ -314,13 +289,7 @@ def _words() -> Rows:
 
 
 def draw_users(atoms: Rows, size: int, *, seed: int = 0) -> Rows:
-    """Return `size` tastes: normalised sums of two random atoms.
-
-    Examples
-    --------
-    >>> draw_users(np.eye(4, dtype=np.float32), 3).shape
-    (3, 4)
-    """
+    """Return `size` tastes: normalised sums of two random atoms."""
     pairs = rng(seed).integers(len(atoms), size=(2, count(size, "users", low=1)))
     sums: Rows = atoms[pairs[0]] + atoms[pairs[1]]
     norms = np.linalg.norm(sums, axis=1, keepdims=True)
@@ -332,11 +301,6 @@ def clickbait_axis(atoms: Rows) -> Rows:
     """Return the first principal axis of the centred atoms.
 
     A unit vector; its sign makes the mean of <w, a> over the atoms positive.
-
-    Examples
-    --------
-    >>> clickbait_axis(np.array([[0.6, 0.8], [0.6, -0.8], [1.0, 0.0]], np.float32)).round(3)
-    array([0., 1.], dtype=float32)
     """
     mean = atoms.mean(axis=0, dtype=np.float64)
     scatter = np.zeros((atoms.shape[1], atoms.shape[1]))
@@ -367,12 +331,6 @@ def feed_features(obs: ArrayT, action: ArrayT) -> ArrayT:
         Observations: numpy arrays or torch tensors.
     action : (..., d)
         Actions, of the same kind.
-
-    Examples
-    --------
-    >>> obs = np.array([[1.0, 0.0, 0.0, 0.5, 1.0]])
-    >>> feed_features(obs, np.array([[0.6, 0.8]])).round(3)
-    array([[1.8, 1.8, 1.2, 1. , 0. ]])
     """
     o: Any = obs
     a: Any = action

@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.data import words
-from wolfhound.policy.answers import Rows
-from wolfhound.policy.feed.environment import (
+from feed.environment import (
     BatchedFeed,
     Feed,
     FeedParameters,
@@ -24,6 +18,12 @@ from wolfhound.policy.feed.environment import (
     feed_features,
     normalise,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wolfhound.atoms import ArrayAtoms
+from wolfhound.data import words
+from wolfhound.policy.answers import Rows
 
 D = 5
 

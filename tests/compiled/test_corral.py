@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, nnls
 
 from tests.problems import exact_minimum, rational, squared_distance
+from wolfhound.compiled import active_set as kernels
+from wolfhound.compiled.active_set import U, V
+from wolfhound.compiled.corral import BLOCK, Corral, Dense, correct, solve
 from wolfhound.core import Ints, Vector
 from wolfhound.rounding import UNIT
-from wolfhound.simplex import BLOCK, Corral, Dense, correct, solve
 
 NONE: Ints = np.empty(0, np.int64)
 ALPHA = 2.0
@@ -49,6 +52,12 @@ def join(corral: Corral, model: Dense, labels: list[int]) -> list[int]:
     return [labels[i] for i in corral.append(new, *model.gram(new, corral.labels))]
 
 
+def drop(corral: Corral, at: int) -> None:
+    state = corral._factor, corral._lines, corral._labels, corral._gone, corral._sizes, corral._numbers
+    kernels.drop(*state, at, False)
+    corral._note_gone()
+
+
 def check_factor(corral: Corral, points: Vector, target: Vector) -> None:
     """The factor, u and v are those of the held atoms, whatever happened before."""
     held = points[corral.labels]
@@ -56,11 +65,9 @@ def check_factor(corral: Corral, points: Vector, target: Vector) -> None:
     lower = np.linalg.cholesky(held @ held.T + corral.alpha)
     np.testing.assert_allclose(np.tril(corral._factor[:k, :k]), lower, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(
-        corral._carried[0, :k], np.linalg.solve(lower, held @ target), rtol=1e-7, atol=1e-8
+        corral._lines[U, :k], np.linalg.solve(lower, held @ target), rtol=1e-7, atol=1e-8
     )
-    np.testing.assert_allclose(
-        corral._carried[1, :k], np.linalg.solve(lower, np.ones(k)), rtol=1e-7, atol=1e-8
-    )
+    np.testing.assert_allclose(corral._lines[V, :k], np.linalg.solve(lower, np.ones(k)), rtol=1e-7, atol=1e-8)
     assert (corral.weights >= 0.0).all()
     assert len(set(corral.labels.tolist())) == k
 
@@ -94,7 +101,7 @@ def test_corral_keeps_its_factor_through_a_random_history(seed: int) -> None:
         assert corral.weights.sum() == pytest.approx(1.0, abs=1e-12)
         check_factor(corral, points, target)
         for _ in range(max(corral.size - int(rng.integers(3, 20)), 0)):
-            corral._drop(int(rng.integers(corral.size)))
+            drop(corral, int(rng.integers(corral.size)))
         corral.weights[:] = rng.dirichlet(np.ones(corral.size))
         check_factor(corral, points, target)
 
@@ -379,3 +386,119 @@ def test_solve_does_not_write_to_its_arguments() -> None:
 def test_solve_names_a_bad_argument(gram: Vector, linear: Vector, named: str) -> None:
     with pytest.raises(ValueError, match=named):
         solve(gram, linear)
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def exact_gap(gram: Vector, linear: Vector, weights: Vector, caps: Vector, options: Options) -> Fraction:
+    """max over the set of <-grad, v - w> at these weights, in rational numbers: 0 at the optimum alone."""
+    w = rational(weights)[0]
+    ridge = Fraction(options.ridge)
+    prices = [
+        sum((g * x for g, x in zip(row, w, strict=True)), ridge * w[i]) - c
+        for i, (row, c) in enumerate(zip(rational(gram), rational(linear)[0], strict=True))
+    ]
+    here = sum((p * x for p, x in zip(prices, w, strict=True)), Fraction())
+    order = sorted(range(len(w)), key=prices.__getitem__)
+    least, left = Fraction(), None if options.total is None else sum(w, Fraction())
+    for i in order:
+        room = Fraction(caps[i])
+        share = (room if prices[i] < 0 else Fraction()) if left is None else min(room, left)
+        least += share * prices[i]
+        left = None if left is None else left - share
+    return here - least
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `solve` is told."""
+
+    cap: Vector
+    ridge: float
+    total: float | None
+    square: float = 0.0
+
+    def check(self, gram: Vector, linear: Vector, weights: Vector) -> None:
+        """Exactly within the bounds, of the wanted sum, and optimal but for rounding."""
+        size = float(np.abs(gram).max() + np.abs(linear).max() + self.ridge)
+        assert (weights >= 0.0).all()
+        assert (weights <= self.cap).all()
+        if self.total is not None:
+            assert weights.sum() == pytest.approx(self.total, rel=1e-13)
+        reach = float(np.minimum(self.cap, weights.sum() + 1.0).sum())
+        gap = exact_gap(gram, linear, weights, np.minimum(self.cap, weights.sum() + 1.0), self)
+        assert float(gap) <= 64.0 * len(weights) * UNIT * size * (1.0 + reach) ** 2
+
+
+@st.composite
+def bounded(draw: st.DrawFn) -> tuple[Vector, Vector, Options]:
+    """Programs with caps, ridges and sums of all kinds, over degenerate and dependent atoms, too."""
+    points, target = draw(programs().filter(lambda drawn: 1e-2 < np.abs(drawn[0]).max(initial=0.0) < 1e2))
+    n = len(points)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    total = draw(st.sampled_from([1.0, 1.0, 2.5, None]))
+    base = 1.0 if total is None else total
+    caps = {
+        "none": np.full(n, np.inf),
+        "exact": np.full(n, base / n),
+        "tight": np.full(n, 1.3 * base / n),
+        "mixed": base * np.where(rng.random(n) < 0.5, 1.1, rng.uniform(0.1, 1.0, n)) + base / n,
+    }
+    ridge = draw(st.sampled_from([0.0, 0.0, 0.3, 10.0]))
+    cap = caps[draw(st.sampled_from(sorted(caps)))]
+    return points @ points.T, points @ target, Options(cap, ridge, total, float(target @ target))
+
+
+@settings(max_examples=200)
+@given(bounded())
+def test_solve_is_optimal_within_bounds_in_exact_arithmetic(program: tuple[Vector, Vector, Options]) -> None:
+    gram, linear, options = program
+    weights = solve(gram, linear, cap=options.cap, ridge=options.ridge, total=options.total)
+    options.check(gram, linear, weights)
+
+
+def test_solve_without_a_sum_agrees_with_nnls() -> None:
+    rng = np.random.default_rng(0)
+    matrix, target = rng.gamma(0.5, 1.0, (30, 60)), 2.0 * rng.gamma(0.5, 1.0, 30)
+    weights = solve(matrix.T @ matrix, matrix.T @ target, total=None)
+    best = float(nnls(matrix, target)[1])
+    assert np.linalg.norm(matrix @ weights - target) == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"cap": 0.0}, "`cap` must be > 0"),
+        ({"cap": 0.3}, "`cap` must be of sum >= 1"),
+        ({"ridge": -1.0}, "`ridge` must be >= 0"),
+        ({"total": 0.0}, "`total` must be > 0"),
+    ],
+)
+def test_solve_names_a_bad_bound(options: dict[str, float], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        solve(np.eye(3), np.ones(3), **options)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_corral_with_caps_goes_on_after_b_is_replaced(seed: int) -> None:
+    """The pull of atoms at their cap stays in b when c changes; warm starts at a cap are kept there."""
+    rng = np.random.default_rng(seed)
+    points = rng.standard_normal((20, 6))
+    gram, first, second = points @ points.T, points @ rng.standard_normal(6), points @ rng.standard_normal(6)
+    options = Options(np.full(20, 0.15), 0.0, 1.0)
+    corral = Corral(20, 6.0, cap=0.15)
+    corral.adopt(np.arange(10), np.full(10, 0.1), Dense(gram, first, 0.0))
+    correct(corral, Dense(gram, first, 0.0))
+    assert len(corral.labels) > corral.size
+    corral.relinearize(second[corral.labels])
+    correct(corral, Dense(gram, second, 0.0))
+    weights = np.zeros(20)
+    weights[corral.labels] = corral.weights
+    options.check(gram, second, weights)
+    again = Corral(20, 6.0, cap=0.15)
+    held = again.adopt(corral.labels, corral.weights, Dense(gram, second, 0.0))
+    assert sorted(held) == sorted(corral.labels)
+    gone, _ = again.descend()
+    assert len(gone) == 0
+    np.testing.assert_allclose(np.sort(again.weights), np.sort(corral.weights), atol=1e-12)

@@ -1,7 +1,7 @@
 """`wolfhound/ItemFeed-v0`: the feed for one user, as a Gymnasium environment.
 
-Importing this module registers it; needs ``pip install 'wolfhound[rl]'``. The
-same feed for many users at once is `wolfhound.policy.feed.environment.BatchedFeed`.
+Importing this module registers it. The same feed for many users at once is
+`feed.environment.BatchedFeed`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -10,23 +10,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import gymnasium
 import numpy as np
+from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
+from feed.environment import ROUNDING, Feed
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import Rows
-from wolfhound.policy.feed.environment import ROUNDING, BatchedFeed, Feed
 from wolfhound.validate import require
-
-try:
-    import gymnasium
-    from gymnasium.spaces import Box
-except ImportError as error:
-    raise ImportError(
-        "wolfhound.policy.feed.item_feed needs gymnasium: pip install 'wolfhound[rl]'."
-    ) from error
-
-__all__ = ["ID", "BatchedFeed", "HullSpace", "ItemFeed", "register"]
 
 ID = "wolfhound/ItemFeed-v0"
 
@@ -48,12 +40,6 @@ class HullSpace(Box):
         Rows of norm 1.
     seed
         Of `sample`.
-
-    Examples
-    --------
-    >>> space = HullSpace(np.eye(3, dtype=np.float32), seed=0)
-    >>> float(space.sample().sum().round(5)), np.ones(3, np.float32) in space
-    (1.0, False)
     """
 
     def __init__(self, atoms: Rows, *, seed: int | None = None) -> None:
@@ -100,14 +86,6 @@ class ItemFeed(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         Whether every action is proved to be within 1e-3 of the hull: one
         `minimize` each, so slow, meant for tests. Otherwise only actions outside
         the unit ball are refused.
-
-    Examples
-    --------
-    >>> env = gymnasium.make(ID, feed=Feed.build(np.eye(3), users=5))
-    >>> obs, info = env.reset(seed=0)
-    >>> obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
-    >>> obs.shape, terminated, truncated
-    ((7,), False, False)
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own spelling
@@ -158,7 +136,7 @@ class ItemFeed(gymnasium.Env[NDArray[Any], NDArray[Any]]):
 def register() -> None:
     """Make `gymnasium.make("wolfhound/ItemFeed-v0")` work; done at import."""
     if ID not in gymnasium.registry:
-        gymnasium.register(ID, entry_point="wolfhound.policy.feed.item_feed:ItemFeed")
+        gymnasium.register(ID, entry_point="feed.item_feed:ItemFeed")
 
 
 register()

@@ -13,9 +13,9 @@ import numpy as np
 
 from wolfhound.core import Ids, Matrix
 from wolfhound.policy.answers import HullPoints
-from wolfhound.policy.deep._torch import Tensor, torch
-from wolfhound.policy.deep.networks import Critic, to_tensor
-from wolfhound.policy.deep.rules import Brain, Described, HullDecision, HullRule, Rule, measure_step
+from wolfhound.policy.deep import RULES
+from wolfhound.policy.deep.networks import Critic, Tensor, to_tensor, torch
+from wolfhound.policy.deep.rules import Brain, Described, HullRule, measure_step
 from wolfhound.validate import count, number
 
 
@@ -34,11 +34,6 @@ class NFWPO(HullRule):
         From the actor's output to an action.
     project
         Frank-Wolfe steps of the projections in an update.
-
-    Examples
-    --------
-    >>> NFWPO().project
-    8
     """
 
     name: ClassVar[str] = "nfwpo"
@@ -47,11 +42,6 @@ class NFWPO(HullRule):
     def __post_init__(self) -> None:
         HullRule.__post_init__(self)
         count(self.project, "project")
-
-    @classmethod
-    def variants(cls) -> dict[str, Rule]:
-        """Itself."""
-        return {"NFWPO": cls()}
 
     def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
         """The projection of the slow actor's output."""
@@ -74,19 +64,9 @@ class TD3(HullRule):
     decision
         From the actor's output to an action; ``HullDecision(refine=0)`` is the
         usual TD3 with a projection, the default refines as SFWPO does.
-
-    Examples
-    --------
-    >>> TD3(decision=HullDecision(refine=0)).decision.refine
-    0
     """
 
     name: ClassVar[str] = "td3"
-
-    @classmethod
-    def variants(cls) -> dict[str, Rule]:
-        """Refined as SFWPO is, and as usual."""
-        return {"TD3, refined": cls(), "TD3": cls(decision=HullDecision(refine=0))}
 
     def loss(self, brain: Brain, obs: Tensor) -> Tensor:
         """Minus the mean value of the actor's output."""
@@ -108,11 +88,6 @@ class Wolpertinger(Described):
     noise
         Standard deviation, in every coordinate, of what exploration adds to the
         actor's output.
-
-    Examples
-    --------
-    >>> Wolpertinger(neighbours=100)
-    Wolpertinger(neighbours=100, noise=0.15)
     """
 
     name: ClassVar[str] = "wolpertinger"
@@ -122,11 +97,6 @@ class Wolpertinger(Described):
     def __post_init__(self) -> None:
         count(self.neighbours, "neighbours", low=1)
         number(self.noise, "noise", low=0.0)
-
-    @classmethod
-    def variants(cls) -> dict[str, Rule]:
-        """Of one neighbour, ten and a hundred."""
-        return {f"Wolpertinger {k}": cls(neighbours=k) for k in (1, 10, 100)}
 
     @property
     def decision(self) -> Wolpertinger:
@@ -169,3 +139,7 @@ def find_neighbours(brain: Brain, critic: Critic, obs: Tensor, points: Tensor, k
         best = critic.each(obs, to_tensor(rows)).argmax(dim=1).numpy()
     each = np.arange(len(near))
     return near[each, best], rows[each, best]
+
+
+for each in (NFWPO, TD3, Wolpertinger):
+    RULES.add(each)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from feed.rivals import NFWPO, TD3, Wolpertinger
 
 import wolfhound
 from tests.policy.deep import QUICK, TARGET, Bandit, D, brain_of, cloud, corners, learner, observations
 from wolfhound.policy import ActionSet
 from wolfhound.policy.deep.agent import Agent, HullDecision
 from wolfhound.policy.deep.networks import to_tensor
-from wolfhound.policy.deep.rivals import NFWPO, TD3, Wolpertinger
 from wolfhound.policy.deep.rules import GRID, FrankWolfeRule, Rule, climb, measure_step
 
 PLAIN = HullDecision(refine=0)

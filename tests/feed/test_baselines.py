@@ -7,14 +7,15 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from feed.baselines import Constant, GreedyItem, Myopic, Random
+from feed.environment import BatchedFeed, Feed, FeedParameters
 
-from tests.policy.test_feed import items, states
+from tests.feed.test_feed import items, states
+from wolfhound import ClusterIndex
 from wolfhound.data import words
 from wolfhound.policy.actions import ActionSet
 from wolfhound.policy.answers import Rows
-from wolfhound.policy.deep.evaluation import Policy
-from wolfhound.policy.feed.contenders import Constant, GreedyItem, Myopic, Random
-from wolfhound.policy.feed.environment import BatchedFeed, Feed, FeedParameters
+from wolfhound.policy.deep.worlds import Policy
 
 FEED = Feed.build(items(200, 6), users=100, seed=1)
 ACTIONS = ActionSet(FEED.atoms)
@@ -101,11 +102,6 @@ def test_random_items_are_items_and_change() -> None:
     np.testing.assert_array_equal(Random(ACTIONS, seed=2)(obs), first)
 
 
-def test_steps_must_be_positive() -> None:
-    with pytest.raises(ValueError, match=r"`steps` must be an integer >= 1\. Got 0"):
-        Myopic(FEED, ACTIONS, steps=0)
-
-
 @pytest.mark.slow
 def test_neither_the_liked_item_nor_a_single_one_is_optimal() -> None:
     feed = Feed.build(words().vectors[:1500], users=200)
@@ -117,3 +113,13 @@ def test_neither_the_liked_item_nor_a_single_one_is_optimal() -> None:
 
     assert mixed > liked
     assert mixed > total(myopic_item, feed, size=16)
+
+
+def test_baselines_decide_alike_whatever_was_asked() -> None:
+    feed = Feed.build(np.random.default_rng(0).standard_normal((500, 8)), users=10)
+    obs, others = (feed.start(size, np.random.default_rng(size)) for size in (20, 400))
+    actions = ActionSet(feed.atoms, oracle=ClusterIndex.build(feed.atoms, budget=4))
+    for policy in (Myopic(feed, actions), GreedyItem(actions)):
+        first = policy(obs)
+        policy(others)
+        assert np.array_equal(policy(obs), first)
