@@ -293,7 +293,6 @@ VALUES = [
     Wrong(f"{PLAN} --tau 1", "--tau"),
     Wrong(f"{PLAN} --delta 0", "--delta"),
     Wrong(f"{PLAN} --queries 0.5", "--queries"),
-    Wrong(f"{PLAN} --queries 10 --atol 0.1", "--queries"),
     Wrong(f"{PLAN} --atol 0", "--atol"),
     Wrong(f"{PLAN} --first 1", "--first"),
     Wrong(f"{PLAN} --smoothness 2", "--smoothness"),

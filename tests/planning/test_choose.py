@@ -228,7 +228,7 @@ ClusterIndex, for 200,000 queries one at a time: gap ratio 0.9, no proof needed
 What every oracle costs; ClusterIndex is chosen:
   oracle           scored   build  per query   in all  memory  ratio  pays from
   Scan          1,000,000       -      15 ms   52 min  8.0 MB      1          -
-  Int8Scan      1,000,000  123 ms     4.2 ms   14 min  136 MB      1         11
+  Int8Scan      1,000,000  184 ms     4.2 ms   14 min  136 MB      1         17
 * ClusterIndex     14,000    15 s     199 us     55 s  145 MB  ~0.90        980
   LshIndex         63,000  944 ms     540 us  1.8 min  144 MB  ~0.90         64
   RandomSubset    250,000       -     6.6 ms   22 min       -  ~0.90          1
@@ -252,11 +252,11 @@ INSIDE = {"queries": 9, "ratio": 0.5, "proof": False, "interior": True}
     ("wish", "line"),
     [
         ({}, "Scan, for 1 query one at a time: the best atom, with proof"),
-        ({}, "Int8Scan would pay from about 11 queries on."),
+        ({}, "Int8Scan would pay from about 17 queries on."),
         ({"max_memory": 1e6}, "Nothing that will do pays, however many queries there are."),
         ({"max_memory": 1e6}, "Scan, for 1 query one at a time: the best atom, with proof, at most 1.0 MB"),
-        ({"queries": 1000}, "Int8Scan pays from about 11 queries on."),
-        ({"savable": True}, "Int8Scan pays from about 11 queries on."),
+        ({"queries": 1000}, "Int8Scan pays from about 17 queries on."),
+        ({"savable": True}, "Int8Scan pays from about 17 queries on."),
         (
             INSIDE,
             "RandomSubset, for 9 queries one at a time: gap ratio 0.5, no proof needed, from inside the hull",

@@ -246,7 +246,7 @@ ClusterIndex, for 200,000 queries one at a time: gap ratio 0.9, no proof needed
 What every oracle costs; ClusterIndex is chosen:
   oracle           scored   build  per query   in all  memory  ratio  pays from
   Scan          1,000,000       -      15 ms   52 min  8.0 MB      1          -
-  Int8Scan      1,000,000  123 ms     4.2 ms   14 min  136 MB      1         11
+  Int8Scan      1,000,000  184 ms     4.2 ms   14 min  136 MB      1         17
 * ClusterIndex     14,000    15 s     199 us  1.1 min  145 MB  ~0.90        980
   LshIndex         63,000  944 ms     540 us  2.2 min  144 MB  ~0.90         64
   RandomSubset    250,000       -     6.6 ms   27 min       -  ~0.90          1

@@ -104,8 +104,6 @@ def herd(
     outputs = output.Outputs(out, save, picture, page).check("rows that were chosen", "herd")
     sets = (atoms, columns or (), target, by or (), balanced, start or (), exclude or ())
     job = read_job(HerdOptions(*sets, kernel, scores, lengthscale, missing, numeric_only))
-    if not as_json:
-        output.notify(_intent(job, m))
     with _too_late(as_json=as_json):
         ready = job.prepare(standardize=standardize)
         result = choose(
@@ -137,14 +135,7 @@ def herd(
     raise Exit(output.exit_code(result))
 
 
-# ---------------------------------------------------------------- before and while it runs
-
-
-def _intent(job: Job, m: int) -> str:
-    n, d = job.atoms.shape
-    shown_names = ", ".join(job.columns[:_SHOWN]) + (", ..." if len(job.columns) > _SHOWN else "")
-    counted = f" ({shown_names})" if job.columns else ""
-    return f"{m:,} of {n:,} rows by {d:,} columns{counted}"
+# ---------------------------------------------------------------- while it runs
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ _FURTHER = 0.35
 _SCATTERED = 1.7
 """How much slower bytes are read and scored that lie here and there."""
 
-_ENCODE = 16.0
+_ENCODE = 24.0
 """Products for a byte of rows that becomes codes."""
 
 _PATIENCE = 0.4
