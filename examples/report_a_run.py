@@ -2,7 +2,7 @@
 
     python examples/report_a_run.py king king.html
 
-Needs plotly: pip install "wolfhound[report]".
+The page holds its pictures and asks no network.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -163,6 +163,19 @@ def test_nobody_is_told_who_did_not_ask_and_does_not_look(
     assert (hear, lines()) == (None, [])
 
 
+def test_a_line_of_its_own_is_part_of_the_display(
+    clock: Clock, lines: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WOLFHOUND_QUIET", raising=False)
+    with show_progress(True, swept):
+        say("too early")
+        clock.now = 9.0
+        say("compiling")
+        report_rows(5)
+    say("too late")
+    assert lines() == ["compiling", "5"]
+
+
 def test_a_job_inside_another_is_part_of_it(clock: Clock, lines: Callable[[], list[str]]) -> None:
     with show_progress(True, swept):
         with show_progress(True, lambda job: Reading(0.0, "inner")):

@@ -121,3 +121,28 @@ def test_a_text_after_many_numbers_neither_raises_nor_is_lost(
     assert found.report.missing == (("x", 1), ("on", 1), ("when", 1))
     assert found.read_labels(["code"])[-2:].tolist() == ["4", "x7"]
     assert found.read_labels(["when"])[-2:].tolist() == ["2020-01-01", "soon"]
+
+
+def test_keys_among_texts_are_texts_however_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_csv, "_BLOCK", 4096)
+    keys = [str(2**53 + 1 + i % 3) for i in range(3000)]
+    lines = ["x,key", *(f"{i / 8},{key}" for i, key in enumerate(keys)), "1.5,none"]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    assert encode(tmp_path / "t.csv").names == ("x", *(f"key={key}" for key in sorted(set(keys))), "key=none")
+    with pytest.raises(ValueError, match=rf"column 'key' in line 2 of .*t\.csv` must be .* Got {keys[0]}"):
+        encode(_cut(tmp_path / "t.csv"))
+
+
+def _cut(path: Path) -> Path:
+    """Leave out the last line, the only text."""
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    "cells", [["1500-01-01", "2020-02-29"], ["2020-01-01T10:00:00.123456789Z"] * 2, ["2020-01-01 10:00"] * 2]
+)
+def test_iso_dates_of_a_csv_file_are_carried(tmp_path: Path, cells: list[str]) -> None:
+    (tmp_path / "t.csv").write_text("x,when\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells)))
+    reason = "dates or times: make numbers of them to count"
+    assert encode(tmp_path / "t.csv").report.carried == (("when", reason),)

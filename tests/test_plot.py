@@ -7,6 +7,7 @@ import errno
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from wolfhound import plot
 from wolfhound.core import Vector
+from wolfhound.result import Trace, TraceRow, picture_trace
 
 PASSES = np.array([0.0, 1.0, 2.0])
 SECONDS = np.array([0.0, 0.1, 0.3])
@@ -30,9 +33,17 @@ def _line(axes: Axes, label: str) -> Line2D:
     return next(line for line in axes.get_lines() if line.get_label() == label)
 
 
-def test_convergence_draws_the_columns() -> None:
-    figure = plot.draw_convergence(passes=PASSES, seconds=SECONDS, value=VALUE, lower=LOWER, goal=1e-2)
-    top, right, bottom, _ = figure.axes
+def trace(value: Vector, lower: Vector) -> Trace:
+    rows = zip(range(len(value)), value, lower, PASSES, range(len(value)), SECONDS, strict=False)
+    return Trace.of([TraceRow(*row, np.nan, "pass") for row in rows])
+
+
+def draw(value: Vector, lower: Vector, goal: float) -> Figure:
+    return plot.draw_all([picture.draw for picture in picture_trace(trace(value, lower), goal=goal)])
+
+
+def test_a_trace_is_drawn_as_it_is() -> None:
+    top, right, bottom, _ = draw(VALUE, LOWER, 1e-2).axes
     np.testing.assert_array_equal(_line(top, "value").get_xydata(), np.column_stack([PASSES, VALUE]))
     np.testing.assert_array_equal(_line(right, "value").get_xdata(), SECONDS)
     np.testing.assert_array_equal(_line(top, "lower bound (proved)").get_ydata(), [np.nan, 3.0, 3.499])
@@ -44,14 +55,11 @@ def test_convergence_draws_the_columns() -> None:
     assert top.get_yscale() == "linear"
 
 
-def test_convergence_labels_the_axes() -> None:
-    figure = plot.draw_convergence(passes=PASSES, seconds=SECONDS, value=VALUE, lower=LOWER, title="a run")
-    assert figure.get_suptitle() == "a run"
-    assert [axes.get_xlabel() for axes in figure.axes[2:]] == [
-        "passes over all atoms",
-        "seconds, without compiling",
-    ]
+def test_a_trace_labels_the_axes() -> None:
+    figure = draw(VALUE, LOWER, 1e-2)
+    assert [axes.get_xlabel() for axes in figure.axes] == 2 * [plot.PASSES, plot.SECONDS]
     assert [axes.get_ylabel() for axes in figure.axes[::2]] == ["f", "proved gap"]
+    assert plot.draw_all([lambda axes: None], title="a run").get_suptitle() == "a run"
 
 
 @pytest.mark.slow
@@ -62,22 +70,19 @@ def test_convergence_labels_the_axes() -> None:
         ([np.inf, 2.0, 1.0], [-np.inf, 1.0, 1.0]),
         ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]),
         ([np.nan, 1.0, 1.0], [0.0, 0.0, 2.0]),
+        ([], []),
     ],
 )
-def test_convergence_survives_what_is_not_proved(
+def test_what_is_not_proved_is_drawn_as_far_as_it_goes(
     value: list[float], lower: list[float], tmp_path: Path
 ) -> None:
-    figure = plot.draw_convergence(
-        passes=PASSES, seconds=SECONDS, value=np.array(value), lower=np.array(lower), goal=0.0
-    )
-    plot.save(figure, tmp_path / "run.png")
+    plot.save(draw(np.array(value), np.array(lower), 0.0), tmp_path / "run.png")
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow
-def test_an_empty_trace_is_drawn(tmp_path: Path) -> None:
+def test_an_empty_run_is_drawn(tmp_path: Path) -> None:
     none = np.empty(0)
-    plot.save(plot.draw_convergence(passes=none, seconds=none, value=none, lower=none), tmp_path / "a.png")
     plot.save(plot.draw_gaps({"a": plot.Run(none, none, none)}), tmp_path / "b.png")
     plot.save(plot.draw_gaps({"a": plot.Run(SECONDS * 0, SECONDS * 0, PASSES + np.inf)}), tmp_path / "c.png")
     assert (tmp_path / "c.png").stat().st_size > 0
@@ -152,15 +157,16 @@ def test_texts_of_users_are_drawn_as_they_stand(tmp_path: Path, name: str) -> No
     figure = plot.draw_gaps({name: run, "other": run}, title=name)
     assert len(figure.legends[0].get_texts()) == 2
     plot.save(figure, tmp_path / "a.svg")
-    plot.save(plot.draw_totals({name: 1.0, "other": 2.0}, marked=name), tmp_path / "a.png")
-    plot.save(plot.draw_weights(ones, ones, x=name, title=name), tmp_path / "a.png")
+    totals = partial(plot.draw_totals, seconds={name: 1.0, "other": 2.0}, marked=name)
+    stems = partial(plot.draw_stems, places=ones, weights=ones, x=name, y=name)
+    plot.save(plot.draw_all([totals, stems], title=name), tmp_path / "a.png")
 
 
 @pytest.mark.slow
 def test_importing_does_not_load_matplotlib_and_drawing_no_pyplot() -> None:
     code = (
         "import sys, numpy as np; from wolfhound import plot; assert 'matplotlib' not in sys.modules;"
-        "a = np.ones(2); plot.draw_convergence(passes=a, seconds=a, value=a, lower=a);"
+        "a = np.ones(2); plot.draw_all([lambda axes: plot.draw_gap(axes, a, a, 'x', goal=1.0)]);"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -36,7 +36,7 @@ def test_the_version_stands_in_one_place() -> None:
 def test_the_lowest_versions_are_the_declared_bounds() -> None:
     pins = dict(pin.split("==") for pin in matrix.pin_lowest("3.11"))
     declared = (ROOT / "pyproject.toml").read_text()
-    assert {"numpy", "typer", "pandas", "plotly"} <= set(pins)
+    assert {"numpy", "typer", "pandas"} <= set(pins)
     assert all(f'"{name}>={bound}' in declared for name, bound in pins.items())
 
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from environments import ROOT, build_wheel, clean_settings, find_interpreters, install, make_environment
 from packaging.requirements import Requirement
 
-EXTRAS = ("data", "faiss", "files", "polars", "sklearn", "report")
+EXTRAS = ("data", "faiss", "files", "polars", "sklearn")
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "mpmath", "safetensors")
 """Of the extra `dev`: what the tests themselves import."""
 

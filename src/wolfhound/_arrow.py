@@ -32,6 +32,9 @@ BATCH = 65_536
 """Rows that are read at a time."""
 
 
+ARROW = (".parquet", ".arrow", ".feather")
+"""Endings of files of Arrow."""
+
 TRUTHS = ("False", "True")
 
 LABELS = "columns of numbers, texts, truths or dates"
@@ -102,27 +105,34 @@ class Table:
     """
 
     names: tuple[str, ...]
+    kinds: Any
+    size: Any
     resident = False
 
-    @property
-    def kinds(self) -> dict[str, Kind]:
-        raise NotImplementedError
-
-    @property
-    def size(self) -> int:
-        raise NotImplementedError
-
-    def batches(self, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
-        """Yield these columns as record batches of Arrow; if `raw`, texts of a .csv file as they stand."""
-        raise NotImplementedError
-
-    def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
-        """Return rows, with columns added, as the kind of table that this is; of files, as pandas."""
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """Yield these columns as record batches of Arrow."""
         raise NotImplementedError
 
     def find_dtypes(self, name: str) -> list[np.dtype[Any]]:
         """Return the types of a column of numbers or vectors, one for each file."""
         raise NotImplementedError
+
+    def label_arrays(self, name: str) -> Iterator[Any]:
+        """Yield a column as labels, which are never rounded."""
+        return (batch.column(name) for batch in self.batches([name]))
+
+    def text_arrays(self, name: str) -> Iterator[Any]:
+        """Yield a column as it is written."""
+        return self.label_arrays(name)
+
+    def rows(self, ids: Ids, *, as_text: bool = False) -> Any:
+        """Return every column of these rows as a table of Arrow, or of the cells of a .csv file."""
+        raise NotImplementedError
+
+    def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
+        """Return rows, with columns added, as the kind of table that this is; of files, as pandas."""
+        import_pandas("rows of a file as a frame")
+        return self.rows(ids).to_pandas().assign(**added)
 
     def check_exact(self, names: Sequence[str]) -> None:
         """Refuse columns of texts whose numbers were rounded as they were read."""
@@ -148,17 +158,18 @@ def check_columns(columns: Sequence[str], names: Sequence[str]) -> None:
     require(not missing, "columns", f"among {', '.join(names)}", ", ".join(missing))
 
 
-def pick_rows(batches: Iterator[tuple[int, Any]], ids: Ids) -> Any:
-    """Return the rows of these ids as a table of Arrow, from pairs of a first row and a batch."""
+def pick_rows(batches: Iterator[Any], ids: Ids) -> Any:
+    """Return the rows of these ids as a table of Arrow; what lies behind the last of them is not read."""
     arrow = import_arrow()
     order = np.argsort(ids, kind="stable")
-    wanted, parts = ids[order], []
-    for first, batch in batches:
+    wanted, parts, first = ids[order], [], 0
+    for batch in batches:
         low, high = np.searchsorted(wanted, (first, first + len(batch)))
         if low < high:
             parts.append(arrow.Table.from_batches([batch]).take(arrow.array(wanted[low:high] - first)))
         if high == len(wanted):
             break
+        first += len(batch)
     table = arrow.concat_tables(parts, promote_options="permissive")
     return table.take(arrow.array(np.argsort(order)))
 
@@ -288,7 +299,7 @@ class FrameTable(Table):
         """How many rows."""
         return len(self._frame)
 
-    def batches(self, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
         """Yield slices of the columns."""
         arrow = import_arrow()
         for name in names:
@@ -425,57 +436,38 @@ def unwrap(values: Any) -> Any:
 # ---------------------------------------------------------------- files of Arrow
 
 
-class _OpenFile(NamedTuple):
-    """A file in pieces, groups of rows or batches, that are read some at a time."""
-
-    schema: Any
-    sizes: list[int]
-    read: Callable[[Sequence[int], Sequence[str] | None], Iterator[Any]]
-
-
 @contextlib.contextmanager
-def _open(path: str) -> Iterator[_OpenFile]:
-    """Open a file, and name it in every error of its content."""
-    ending = Path(path).suffix.lower()
-    arrow = import_arrow()
+def _open(path: str) -> Iterator[tuple[Any, int, Callable[[Sequence[str] | None], Iterator[Any]]]]:
+    """Give the schema of a file, its rows and a reader of batches; every error of its content names it."""
+    arrow, ending = import_arrow(), Path(path).suffix.lower()
+    kind = f"{ending} file"
     try:
-        with (_open_parquet if ending == ".parquet" else _open_ipc)(path) as file:
-            ending += " file that can be read"
-            yield file
+        with (
+            import_arrow(".parquet").ParquetFile(path) if ending == ".parquet" else arrow.OSFile(path)
+        ) as file:
+            found = _look_into(file)
+            kind = f"{ending} file that can be read"
+            yield found
     except (arrow.ArrowException, OSError, MemoryError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
             raise
-        kind = ending if "file" in ending else f"{ending} file"
         raise ValueError(f"`path` must be a {kind}. Got {path}: {' '.join(str(error).split())}.") from None
 
 
-@contextlib.contextmanager
-def _open_parquet(path: str) -> Iterator[_OpenFile]:
-    with import_arrow(".parquet").ParquetFile(path) as file:
-        groups = range(file.metadata.num_row_groups)
-        sizes = [file.metadata.row_group(i).num_rows for i in groups]
-        yield _OpenFile(
-            file.schema_arrow,
-            sizes,
-            lambda pieces, names: file.iter_batches(BATCH, row_groups=list(pieces), columns=names),
-        )
-
-
-@contextlib.contextmanager
-def _open_ipc(path: str) -> Iterator[_OpenFile]:
+def _look_into(file: Any) -> tuple[Any, int, Callable[[Sequence[str] | None], Iterator[Any]]]:
+    if hasattr(file, "schema_arrow"):
+        rows = int(file.metadata.num_rows)
+        return file.schema_arrow, rows, lambda names: file.iter_batches(BATCH, columns=names)
     ipc = import_arrow(".ipc")
+    schema = ipc.open_file(file).schema
 
-    def read(pieces: Sequence[int] | None, names: Sequence[str] | None) -> Iterator[Any]:
-        places = None if names is None else sorted(schema.get_field_index(name) for name in names)
-        with import_arrow().OSFile(path) as file:
-            reader = ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=places))
-            for i in range(reader.num_record_batches) if pieces is None else pieces:
-                batch = reader.get_batch(i)
-                yield batch if names is None else batch.select(list(names))
+    def read(names: Sequence[str] | None) -> Iterator[Any]:
+        chosen = schema.names if names is None else list(names)
+        fields = sorted(schema.get_field_index(name) for name in chosen)
+        reader = ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=fields))
+        return (reader.get_batch(i).select(chosen) for i in range(reader.num_record_batches))
 
-    with import_arrow().OSFile(path) as file:
-        schema = ipc.open_file(file).schema
-    yield _OpenFile(schema, [len(batch) for batch in read(None, schema.names[:1])], read)
+    return schema, sum(map(len, read(schema.names[:1]))), read
 
 
 @final
@@ -483,21 +475,16 @@ class ArrowFiles(Table):
     """Files that end in .parquet, .arrow or .feather; all have the columns that are read."""
 
     def __init__(self, files: Sequence[str]) -> None:
-        self.files, self._schemas, self._sizes = list(files), [], []
+        self.files, self._schemas, self.size = list(files), [], 0
         for path in files:
-            with _open(path) as file:
-                self._schemas.append(file.schema)
-                self._sizes.append(sum(file.sizes))
+            with _open(path) as (schema, rows, _):
+                self._schemas.append(schema)
+                self.size += rows
         self.names = tuple(self._schemas[0].names)
 
     def split(self) -> list[ArrowFiles]:
         """Return each file as a table of its own."""
         return [self] if len(self.files) == 1 else [ArrowFiles([file]) for file in self.files]
-
-    @property
-    def size(self) -> int:
-        """How many rows all files have."""
-        return sum(self._sizes)
 
     @functools.cached_property
     def _every_kind(self) -> dict[str, Kind]:
@@ -516,7 +503,7 @@ class ArrowFiles(Table):
         named = {each for each in index if isinstance(each, str)}  # a range is told by its numbers
         return {name: kind for name, kind in self._every_kind.items() if name not in named}
 
-    def batches(self, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
         """Yield batches of all files, which must have these columns, of one kind."""
         for path, schema in zip(self.files, self._schemas, strict=True):
             check_columns(names, schema.names)
@@ -525,9 +512,12 @@ class ArrowFiles(Table):
                 same = import_arrow().types.is_null(found) or find_kind(found) is wanted
                 rule = f"files whose {name} holds {wanted.value}, as {self.files[0]}"
                 require(same, "path", rule, f"{find_kind(found).value} in {path}")
+        yield from self._read(list(names))
+
+    def _read(self, names: Sequence[str] | None) -> Iterator[Any]:
         for path in self.files:
-            with _open(path) as file:
-                yield from file.read(range(len(file.sizes)), list(names))
+            with _open(path) as (_, _, read):
+                yield from read(names)
 
     def find_dtypes(self, name: str) -> list[np.dtype[Any]]:
         """Return the type that each file has, where it has values."""
@@ -536,24 +526,4 @@ class ArrowFiles(Table):
 
     def rows(self, ids: Ids, *, as_text: bool = False) -> Any:
         """Return every column of these rows as a table of Arrow."""
-        return pick_rows(self._read_near(ids), ids)
-
-    def _read_near(self, ids: Ids) -> Iterator[tuple[int, Any]]:
-        """Yield (first row, batch) of the pieces that hold one of these rows."""
-        start = 0
-        for path, size in zip(self.files, self._sizes, strict=True):
-            with _open(path) as file:
-                ends = start + np.cumsum(file.sizes)
-                for piece in np.unique(
-                    np.searchsorted(ends, ids[(ids >= start) & (ids < start + size)], "right")
-                ).tolist():
-                    first = int(ends[piece]) - file.sizes[piece]
-                    for batch in file.read([piece], None):
-                        yield first, batch
-                        first += len(batch)
-            start += size
-
-    def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
-        """Return rows, with columns added, as a frame of pandas."""
-        import_pandas("rows of a file as a frame")
-        return self.rows(ids).to_pandas().assign(**added)
+        return pick_rows(self._read(None), ids)

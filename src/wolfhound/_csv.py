@@ -15,13 +15,12 @@ import functools
 import itertools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wolfhound._arrow import Kind, Table, import_arrow, import_pandas, pick_rows
+from wolfhound._arrow import Kind, Table, import_arrow, pick_rows
 from wolfhound._exact import EXACT, HELD
 from wolfhound.core import Ids
 from wolfhound.validate import require, require_distinct
@@ -32,29 +31,19 @@ BLANKS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "<NA>", "#N/A")
 KEPT = 256 << 20
 """Files up to so many bytes, all together, are kept in memory after the first pass."""
 
-_SAMPLE = 1000  # rows that say whether the first line holds names
-_BLOCK = 8 << 20  # bytes that are parsed at once
+_SAMPLE = 100  # rows that say whether the first line holds names
+_BLOCK = 1 << 20  # bytes that are parsed at once, at least; Arrow reads some forty blocks ahead
 _TRUTHS = {"true": True, "false": False}
 
 
 class Layout(NamedTuple):
-    """What the first rows of a .csv file say.
-
-    Attributes
-    ----------
-    names : tuple of str
-    header : int
-        Lines before the first row of data.
-    numeric : tuple of bool
-        Whether at least half of the first cells of a column are numbers.
-    unnamed : frozenset of str
-        Columns that the file has no name for.
-    """
+    """What the first rows of a .csv file say."""
 
     names: tuple[str, ...]
-    header: int
-    numeric: tuple[bool, ...]
-    unnamed: frozenset[str]
+    header: int  # lines before the first row of data
+    numeric: tuple[bool, ...]  # of each column, whether at least half of the first cells are numbers
+    unnamed: frozenset[str]  # columns that the file has no name for
+    longest: int  # characters of a row
 
 
 class _Scanned(NamedTuple):
@@ -63,7 +52,7 @@ class _Scanned(NamedTuple):
     kinds: dict[str, Kind]
     size: int
     held: list[Any] | None  # batches, if they are few
-    inexact: dict[str, tuple[str, int]]  # file and row of the first number that float64 rounds
+    inexact: set[str]  # columns with a number that float64 rounds
 
 
 @final
@@ -108,40 +97,54 @@ class CsvTable(Table):
     def _scanned(self) -> _Scanned:
         kinds: dict[str, Kind | None] = dict.fromkeys(self.names)
         kinds |= dict.fromkeys(self._layout.unnamed, Kind.UNNAMED)
-        small = sum(os.path.getsize(file) for file, _ in self._layouts) <= KEPT
+        small = sum(map(os.path.getsize, self.files)) <= KEPT
         held: list[Any] | None = [] if small else None
-        inexact: dict[str, tuple[str, int]] = {}
+        inexact: set[str] = set()
         size = 0
-        for file, layout in self._layouts:
-            begin = size
-            for batch in _stream(file, layout, self.names):
-                typed = []
-                for name, column in zip(self.names, batch.columns, strict=True):
-                    was = kinds[name]
-                    kinds[name], found = _judge(column, was)
-                    held = None if was is Kind.NUMBER and kinds[name] is not was else held  # it is text, then
-                    place = -1 if found is column or name in inexact else _find_rounded(column, found)
-                    inexact |= {} if place < 0 else {name: (file, size - begin + place)}
-                    typed.append(found)
-                if held is not None:
-                    held.append(import_arrow().RecordBatch.from_arrays(typed, names=list(self.names)))
-                size += len(batch)
-        return _Scanned({name: kind or Kind.TEXT for name, kind in kinds.items()}, size, held, inexact)
+        for batch in self._stream(self.names):
+            typed = []
+            for name, column in zip(self.names, batch.columns, strict=True):
+                was = kinds[name]
+                kinds[name], found = _judge(column, was)
+                held = None if was is Kind.NUMBER and kinds[name] is not was else held  # it is text, then
+                if found is not column and _is_rounded(column, found):
+                    inexact.add(name)
+                typed.append(found)
+            if held is not None:
+                held.append(import_arrow().RecordBatch.from_arrays(typed, names=list(self.names)))
+            size += len(batch)
+        every = {name: kind or Kind.TEXT for name, kind in kinds.items()}
+        return _Scanned(every, size, held, {name for name in inexact if every[name] is Kind.NUMBER})
 
     def _stream(self, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
         return itertools.chain.from_iterable(
             _stream(file, layout, names, raw=raw) for file, layout in self._layouts
         )
 
-    def batches(self, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
-        """Yield these columns; blank cells and NA are null, unless all are texts as they stand."""
-        if raw:
-            yield from self._stream(names, raw=True)
-            return
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """Yield these columns; blank cells and NA are null."""
         held = self._scanned.held
         for batch in self._stream(names) if held is None else held:
             columns = [_convert(batch.column(name), self.kinds[name]) for name in names]
             yield import_arrow().RecordBatch.from_arrays(columns, names=list(names))
+
+    def label_arrays(self, name: str) -> Iterator[Any]:
+        """Yield numbers as integers, if all are, else as float64, if that holds all, else as texts."""
+        if self.kinds[name] is not Kind.NUMBER:
+            return super().label_arrays(name)
+        chunks = [batch.column(0) for batch in self._stream([name])]
+        return iter([self._parse(name, import_arrow().chunked_array(chunks).combine_chunks())])
+
+    def _parse(self, name: str, cells: Any) -> Any:
+        """Return cells of numbers as the narrowest type that holds all of them."""
+        arrow = import_arrow()
+        with contextlib.suppress(arrow.ArrowInvalid):
+            return cells.cast(arrow.int64())
+        return cells if name in self._scanned.inexact else _parse_numbers(cells)
+
+    def text_arrays(self, name: str) -> Iterator[Any]:
+        """Yield cells as they stand."""
+        return (batch.column(0) for batch in self._stream([name], raw=True))
 
     def find_dtypes(self, name: str) -> list[np.dtype[Any]]:
         """Numbers of texts are float64."""
@@ -149,49 +152,35 @@ class CsvTable(Table):
 
     def check_exact(self, names: Sequence[str]) -> None:
         """Refuse the first number that float64 rounds, by its line."""
-        for name in names:
-            file, row = self._scanned.inexact.get(name, ("", -1))
-            if file:
-                cells = (pair for pair in rows(file) if pair[0] > self._layout.header)
-                line, found = next(itertools.islice(cells, row, None))
-                where = f"column {name} in line {line} of {file}"
-                require(False, where, HELD, found[self.names.index(name)])
+        rounded = [name for name in names if name in self._scanned.inexact]
+        self.blame(rounded, blanks=True)
 
-    def blame(self, columns: Sequence[str]) -> None:
-        """Raise ValueError for the first cell of these columns that is no finite number, by its line."""
+    def blame(self, columns: Sequence[str], *, blanks: bool = False) -> None:
+        """Raise ValueError for the first cell of these columns that is no finite number, by its line.
+
+        Slow, so that reading need not be. `blanks` says that a cell may be blank, nan or infinite.
+        """
         places = {name: place for place, name in enumerate(self.names)}
-        for file, layout in self._layouts:
-            for line, cells in _read_lines(file, layout):
-                for name in columns:
-                    cell = cells[places[name]]
-                    value = number(cell)
-                    if value is None or not math.isfinite(value):
-                        told = (
-                            f"Column {name!r} in line {line} of {file} must be a finite number. Got {cell!r}"
-                        )
-                        missing = "" if cell.strip() else ", a missing value: fill it in or leave the row out"
-                        named = "; names in line 1 must not be numbers" if line == 1 else ""
-                        raise ValueError(f"{told}{missing}{named}.")
+        every = ((file, *row) for file, layout in self._layouts for row in _read_lines(file, layout))
+        for file, line, cells in every if columns else ():
+            for name in columns:
+                cell, value = cells[places[name]], number(cells[places[name]])
+                where = f"{name!r} in line {line} of {file}"
+                if not blanks and (value is None or not math.isfinite(value)):
+                    missing = "" if cell.strip() else ", a missing value: fill it in or leave the row out"
+                    named = "; names in line 1 must not be numbers" if line == 1 else ""
+                    raise ValueError(f"Column {where} must be a finite number. Got {cell!r}{missing}{named}.")
+                require(is_exact(cell), f"column {where}", HELD, cell)
 
     def rows(self, ids: Ids, *, as_text: bool = False) -> Any:
         """Return every column of these rows as a table of Arrow: cells as they stand, or numbers."""
-
-        def read() -> Iterator[tuple[int, Any]]:
-            first = 0
-            for batch in self._stream(self.names, raw=True):
-                yield first, batch
-                first += len(batch)
-
-        table = pick_rows(read(), ids)
+        table = pick_rows(self._stream(self.names, raw=True), ids)
         for i, name in enumerate(() if as_text else self.names):
             if self.kinds[name] is Kind.NUMBER:
-                table = table.set_column(i, name, _parse(table[name].to_pylist()))
+                cells = [None if cell.strip() in BLANKS else cell.strip() for cell in table[name].to_pylist()]
+                column = self._parse(name, import_arrow().array(cells, import_arrow().string()))
+                table = table.set_column(i, name, column)
         return table
-
-    def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
-        """Return rows, with columns added, as a frame of pandas."""
-        import_pandas("rows of a file as a frame")
-        return self.rows(ids).to_pandas().assign(**added)
 
 
 # ---------------------------------------------------------------- cells
@@ -231,9 +220,9 @@ def _judge_words(cells: list[str]) -> Kind:
     arrow = import_arrow()
     if all(cell.lower() in _TRUTHS for cell in cells):
         return Kind.TRUTH
-    for zone in (None, "UTC"):
+    for unit, zone in itertools.product(("us", "ns"), (None, "UTC")):
         with contextlib.suppress(arrow.ArrowInvalid):
-            arrow.array(cells).cast(arrow.timestamp("ns", zone))
+            arrow.array(cells).cast(arrow.timestamp(unit, zone))
             return Kind.TIME
     return Kind.TEXT
 
@@ -252,11 +241,10 @@ def _parse_numbers(column: Any) -> Any:
     return arrow.array(values, arrow.float64()).take(coded.indices)
 
 
-def _find_rounded(cells: Any, numbers: Any) -> int:
-    """Return the place of the first number that float64 does not hold; -1 if there is none."""
-    values = numbers.to_numpy(zero_copy_only=False)
-    large = np.flatnonzero(np.abs(values) >= EXACT).tolist()
-    return next((place for place in large if not is_exact(cells[place].as_py())), -1)
+def _is_rounded(cells: Any, numbers: Any) -> bool:
+    """Whether float64 does not hold one of these numbers."""
+    large = np.flatnonzero(np.abs(numbers.to_numpy(zero_copy_only=False)) >= EXACT).tolist()
+    return not all(is_exact(cells[place].as_py()) for place in large)
 
 
 def _convert(column: Any, kind: Kind) -> Any:
@@ -271,20 +259,6 @@ def _convert(column: Any, kind: Kind) -> Any:
     return column
 
 
-def _parse(cells: Sequence[str]) -> Any:
-    """Return cells of numbers as int64, else as float64; a key that neither holds stays what it is."""
-    arrow = import_arrow()
-    texts = [
-        None if math.isnan(number(cell) or 0.0) or cell.strip() in BLANKS else cell.strip() for cell in cells
-    ]
-    exact = all(text is None or is_exact(text) for text in texts)
-    for kind in (arrow.int64(), arrow.float64()):
-        with contextlib.suppress(arrow.ArrowInvalid):
-            if exact or kind == arrow.int64():
-                return arrow.array(texts, arrow.string()).cast(kind)
-    return arrow.array(texts, arrow.string())
-
-
 # ---------------------------------------------------------------- lines
 
 
@@ -293,7 +267,11 @@ def _stream(file: str, layout: Layout, names: Sequence[str], *, raw: bool = Fals
     reader, invalid = import_arrow(".csv"), import_arrow().ArrowInvalid
     places = {name: str(place) for place, name in enumerate(layout.names)}
     keys = [places[name] for name in names]
-    plain = reader.ReadOptions(column_names=list(places.values()), skip_rows=layout.header, block_size=_BLOCK)
+    plain = reader.ReadOptions(
+        column_names=list(places.values()),
+        skip_rows=layout.header,
+        block_size=max(_BLOCK, 64 * layout.longest),
+    )
     convert = reader.ConvertOptions(
         column_types=dict.fromkeys(keys, import_arrow().string()),
         include_columns=keys,
@@ -363,7 +341,8 @@ def find_layout(path: str) -> Layout:
     names = tuple(cell if header and good else f"column {i}" for i, (cell, good) in pairs)
     unnamed = frozenset(name for name, good in zip(names, named, strict=True) if header and not good)
     require_distinct(names, "path", "a .csv file whose names are distinct", f" in {path}")
-    return Layout(names, line if header else 0, tuple(numeric), unnamed)
+    longest = max(sum(map(len, cells)) + len(cells) for cells in (first, *below))
+    return Layout(names, line if header else 0, tuple(numeric), unnamed, longest)
 
 
 def _find_numeric(below: Sequence[Sequence[str]], width: int) -> list[bool]:

@@ -32,28 +32,14 @@ _SHOWN = 12  # arrays that an error lists
 
 
 class Dataset(NamedTuple):
-    """An array of a file that is open.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    dtype : dtype
-    rows : function of a slice
-        Reads these rows.
-    chunk : int
-        Rows that are stored, and so best read, together.
-    offset : int, optional
-        Where in the file its values lie, plain and in C order; None: they do not.
-    fault : str
-        Why it is not read: the file is another's, and would have us open or run what it names.
-    """
+    """An array of a file that is open."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    rows: Callable[[slice], NDArray[Any]]
-    chunk: int = 1
-    offset: int | None = None
-    fault: str = ""
+    rows: Callable[[slice], NDArray[Any]]  # reads these
+    chunk: int = 1  # rows that are stored, and so best read, together
+    offset: int | None = None  # where its values lie in the file, plain and in C order; None: they do not
+    fault: str = ""  # why it is not read: the file would have us open or run what it names
 
 
 def load_dataset(text: str, ndim: int | None = None) -> NDArray[Any]:

@@ -6,18 +6,15 @@ Private: import the names from `wolfhound.encoding`, which makes them.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from decimal import Decimal
 from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound._arrow import Kind, Table, find_kind, read_cells, unwrap
-from wolfhound._csv import BLANKS, number
 from wolfhound._exact import join_numbers
 from wolfhound._files import lock, valid_ids
 from wolfhound.core import Atoms, Ids, Matrix
@@ -322,19 +319,15 @@ def join_labels(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 def read_column(source: Table, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """(rows,) values of a column of labels, and where there are none: what stands there means nothing."""
-    kind = source.kinds.get(name, Kind.TEXT)  # the index of a data frame may be a label
-    found, gone, written = [], [], False
-    for batch in source.batches([name], raw=kind is Kind.NUMBER):
-        column = batch.column(name)
-        written = kind is Kind.NUMBER and find_kind(column.type) is Kind.TEXT
-        cells = read_cells(column, find_kind(column.type), name)
+    found, gone, kind = [], [], Kind.TEXT
+    for column in source.label_arrays(name):
+        kind = find_kind(column.type)
+        cells = read_cells(column, kind, name)
         texts = np.array([cells.name_level(i) for i in range(len(cells.levels))] or [""], np.str_)
         found.append(texts[cells.values] if len(cells.levels) else cells.values)
         gone.append(cells.missing)
     labels, missing = join_numbers(found, name), np.concatenate(gone)
     require(labels.ndim == 1, "by", "columns of numbers or texts", f"vectors in {name}")
-    if written:
-        labels, missing = _make_numbers(labels, missing)
     if labels.dtype.kind == "f":  # a whole number beside missing ones, or in text, is still one
         there = labels[~missing]
         whole = bool((np.isfinite(there) & (there == np.floor(there)) & (np.abs(there) < 2.0**53)).all())
@@ -344,40 +337,5 @@ def read_column(source: Table, name: str) -> tuple[NDArray[Any], NDArray[np.bool
 
 def read_texts(source: Table, name: str, missing: str) -> list[str]:
     """Return a column of texts of all rows as they stand, with this text where there is none."""
-    batches = source.batches([name], raw=True)
-    cells = (cell for batch in batches for cell in batch.column(0).to_pylist())
+    cells = (cell for column in source.text_arrays(name) for cell in column.to_pylist())
     return [missing if cell is None else str(cell) for cell in cells]
-
-
-def _make_numbers(labels: NDArray[Any], missing: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return texts as numbers, unless two that differ would become one; nan is missing."""
-    distinct, places = np.unique(labels, return_inverse=True)
-    gone = [text.strip() in BLANKS or math.isnan(number(text) or 0.0) for text in distinct.tolist()]
-    missing = missing | np.array(gone)[places]
-    distinct, places = np.unique(labels[~missing], return_inverse=True)
-    values = _parse_exactly(distinct.tolist())
-    if values is None:
-        return labels, missing
-    out = np.zeros(len(labels), values.dtype)
-    out[~missing] = values[places.reshape(-1)]
-    return out, missing
-
-
-def _parse_exactly(texts: Sequence[str]) -> NDArray[Any] | None:
-    """Numbers of distinct texts: float64 if that keeps them apart, else int64; None if neither does.
-
-    Examples
-    --------
-    >>> _parse_exactly(["0.5", "2"]), _parse_exactly(["9007199254740993"]), _parse_exactly(["1", "K"])
-    (array([0.5, 2. ]), array([9007199254740993]), None)
-    """
-    floats = [value for text in texts if (value := number(text)) is not None]
-    if len(floats) < len(texts):
-        return None
-    if max(map(abs, floats), default=0.0) >= 2.0**53:
-        with contextlib.suppress(ValueError, OverflowError):
-            return np.array([int(text) for text in texts], np.int64)
-    with contextlib.suppress(ArithmeticError):
-        if len({Decimal(text) for text in texts}) == len(set(floats)):
-            return np.array(floats, np.float64)
-    return None

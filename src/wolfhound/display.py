@@ -90,7 +90,7 @@ _SHOWN = threading.Lock()
 """Held by the job that is shown: those inside it, and beside it, are not."""
 
 _SAY: list[Callable[[str], None]] = []
-"""How the bar that is there, if any, writes a line above itself."""
+"""How the display that is there, if any, writes a line of its own."""
 
 
 @contextlib.contextmanager
@@ -139,16 +139,21 @@ def show_progress(
 
         if progress and _on_terminal():
             show = _open(stack)  # a spinner, while nothing is heard
+        elif progress:
+            _SAY.append(lambda text: _write(f"{text}\n") if _now() >= due else None)
+            stack.callback(_SAY.pop)
         stack.enter_context(on_progress(hear_rows))
         yield hear
 
 
 def say(text: str) -> None:
     """Write a line for who watches, above the bar if there is one; not where WOLFHOUND_QUIET is set."""
+    if "WOLFHOUND_QUIET" in os.environ:
+        return
     if _SAY:
         _SAY[-1](text)
     elif _watched():
-        print(text, file=sys.stderr)
+        _write(f"{text}\n")
 
 
 def _watched(*, quiet: bool = True) -> bool:

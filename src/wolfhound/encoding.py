@@ -41,18 +41,8 @@ from wolfhound.progress import report_rows
 from wolfhound.tables import ArrayTable, FileTable, open_table
 from wolfhound.validate import describe, require
 
-__all__ = [
-    "EncodedColumn",
-    "Missing",
-    "RowAtoms",
-    "Table",
-    "TableAtoms",
-    "TableReport",
-    "encode",
-    "join_labels",
-    "read_column",
-    "read_texts",
-]
+__all__ = ["EncodedColumn", "Missing", "RowAtoms", "Table", "TableAtoms", "TableReport", "encode"]
+__all__ += ["join_labels", "read_column", "read_texts"]
 
 MOST_LEVELS = 64
 """Levels of a category; more are names of rows."""
@@ -141,45 +131,21 @@ def check_missing(value: Any) -> None:
 
 
 class EncodingPlan(NamedTuple):
-    """How to code: the options of `encode`, and those of its other callers.
-
-    Attributes
-    ----------
-    missing, numeric_only, labels
-        As for `encode`.
-    places : bool
-        Whether a text stays the place of its level rather than become one-hot.
-    names : bool
-        Whether texts of which none comes twice are names.
-    like : tuple of EncodedColumn
-        Columns, with their levels, of a table that this one must match.
-    called : str
-        What the caller calls the table.
-    file : str
-        What is read, if an error is to name it beside the column.
-    load : bool, optional
-        Whether rows are kept in memory; None: unless they are many and in files.
-    """
+    """How to code: the options of `encode`, and those of its other callers."""
 
     missing: Missing = Missing.DROP
     numeric_only: bool = False
     labels: tuple[str, ...] = ()
-    places: bool = False
-    names: bool = True
-    like: tuple[EncodedColumn, ...] = ()
-    called: str = "the table"
-    file: str = ""
-    load: bool | None = None
+    places: bool = False  # a text stays the place of its level rather than become one-hot; numbers come first
+    names: bool = True  # texts of which none comes twice are names
+    like: tuple[EncodedColumn, ...] = ()  # of a table that this one must match, levels too
+    called: str = "the table"  # by the caller
+    file: str = ""  # that errors name beside the column
+    load: bool | None = None  # rows are kept in memory; None: unless they are many and in files
 
 
-def encode_source(
-    source: Table,
-    plan: EncodingPlan,
-    columns: Sequence[str] | None = None,
-    *,
-    order: Mapping[str, int] | None = None,
-) -> TableAtoms:
-    """As `encode`, of an open table; columns in this order, if one is given."""
+def encode_source(source: Table, plan: EncodingPlan, columns: Sequence[str] | None = None) -> TableAtoms:
+    """As `encode`, of an open table."""
     kinds = source.kinds
     columns = None if columns is None else list(map(str, columns))
     wanted = [column.name for column in plan.like] or columns
@@ -187,17 +153,16 @@ def encode_source(
     known = set(source.names)
     unknown = [name for name in plan.labels if name not in known]
     require(not unknown, "by", f"a column among {', '.join(source.names)}", ", ".join(unknown))
-    chosen = chosen if order is None else sorted(chosen, key=order.__getitem__)
+    if plan.places and not plan.like:
+        chosen.sort(key=lambda name: kinds[name] in (Kind.TEXT, Kind.TRUTH))  # stable
     require(bool(chosen), plan.called, "one with columns that can count", _list_carried(carried))
     levels = {column.name: column.levels for column in plan.like}
     coders = [Coder(name, kinds[name], levels.get(name, ()), plan.file) for name in chosen]
     marks = [Coder(name, Kind.NUMBER) for name in plan.labels]
     stored = _store(source, coders, marks, plan)
-    # Whoever names a text wants it to count.
-    names = (
-        {} if plan.like else {each.name: each.find_reason(plan.names and wanted is None) for each in coders}
-    )
-    names = {name: why for name, why in names.items() if why}
+    alone = plan.names and wanted is None  # whoever names a text wants it to count
+    reasons = {} if plan.like else {each.name: each.find_reason(alone) for each in coders}
+    names = {name: why for name, why in reasons.items() if why}
     rule = f"of numbers, or texts with at most {MOST_LEVELS} levels"
     require(wanted is None or not names, "columns", rule, _list_carried(names))
     coders = [each for each in coders if each.name not in names]
@@ -264,7 +229,8 @@ def _find_kept(coders: Sequence[Coder], marks: Sequence[Coder], plan: EncodingPl
         first = min(each.first_gone for each in bad)
         listed = ", ".join(dict.fromkeys(f"{each.name} ({each.gone:,})" for each in bad))
         more = "" if fills else ", or fill them with means (mean)"
-        rule = f"`{plan.called}` must be free of missing values; leave such rows out (drop){more}"
+        remedy = "`encode` leaves such rows out" if plan.file else f"leave such rows out (drop){more}"
+        rule = f"`{plan.called}` must be free of missing values; {remedy}"
         raise ValueError(f"{rule}. Got some, the first in row {first}: {listed}.")  # all, however many
     if fills or not (gone or labels):
         for each in coders if fills else ():
@@ -281,7 +247,7 @@ def _find_kept(coders: Sequence[Coder], marks: Sequence[Coder], plan: EncodingPl
 
 def _build(stored: Atoms, expand: Expansion, keep: Ids | None) -> Atoms:
     """Rows as they are kept: in memory if they are few, else coded in every pass."""
-    if keep is None and expand.is_plain(stored):
+    if keep is None and expand.plain and stored.shape[1] == expand.dim:
         return stored
     atoms = CodedAtoms(stored, expand, keep)
     n, d = atoms.shape
@@ -406,16 +372,11 @@ class Coder:
             out[cells.missing] = np.nan
         if not self.too_many:
             self._add(out[~cells.missing] if some else out)
-        if not np.isfinite(self.sums).all():  # the sum of finite numbers may be infinite, too
-            self._check_finite(out)
-        return out
-
-    def _check_finite(self, values: Matrix) -> None:
-        bad = np.isinf(values).any(axis=1)
-        if bad.any():
-            row = self.rows - len(values) + int(bad.argmax())
-            got = f"{values[bad][0][np.isinf(values[bad][0])][0]} in row {row}"
+        infinite = () if np.isfinite(self.sums).all() else np.argwhere(np.isinf(out)).tolist()
+        for row, place in infinite:  # the sum of finite numbers may be infinite, too
+            got = f"{out[row, place]} in row {self.rows - len(out) + row}"
             raise ValueError(f"`{self.called}` must be a column of finite numbers. Got {got}.")
+        return out
 
     def note(self, cells: ColumnCells) -> None:
         """Note which values are missing."""
@@ -541,17 +502,7 @@ def _recount(stored: Atoms, coders: Sequence[Coder], keep: Ids) -> None:
 
 
 class Expansion:
-    """From what is stored to what counts: one-hot columns, means for what is missing; can be pickled.
-
-    Parameters
-    ----------
-    coders
-        The columns that count.
-    one_hot
-        Whether a text becomes a column for each level, rather than its place.
-    fill
-        Whether nan becomes the mean of its column.
-    """
+    """From what is stored to what counts: one-hot columns or places, means for gaps; can be pickled."""
 
     def __init__(self, coders: Sequence[Coder], *, one_hot: bool, fill: bool) -> None:
         self._steps: list[tuple[int, int, Ints | None]] = []
@@ -566,21 +517,14 @@ class Expansion:
             means.append((each.sums[order] if each.is_text else each.sums) / max(each.rows - each.gone, 1))
         self.columns = tuple(columns)
         self.dim = sum(len(column.names) for column in columns)
-        stored = sum(each.width for each in coders)
         self._fill = np.concatenate(means) if fill and any(each.gone for each in coders) else None
-        in_order = [each.at for each in coders] == np.cumsum([0, *(c.width for c in coders)])[:-1].tolist()
-        texts = any(each.is_text for each in coders)
-        self._stored, self._in_order = stored, in_order and not texts and self._fill is None
+        self.plain = self._fill is None and not any(each.is_text for each in coders)
 
     def _name(self, coder: Coder, levels: Sequence[str]) -> tuple[str, ...]:
         if coder.is_text:
             return tuple(f"{coder.name}={level}" for level in levels) if self._one_hot else (coder.name,)
         single = coder.width == 1
         return (coder.name,) if single else tuple(f"{coder.name}[{i}]" for i in range(coder.width))
-
-    def is_plain(self, atoms: Atoms) -> bool:
-        """Whether nothing is changed."""
-        return self._in_order and atoms.shape[1] == self._stored
 
     def __call__(self, rows: Matrix) -> Matrix:
         """(r, dim) coded rows."""

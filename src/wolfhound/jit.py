@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import hashlib
 import logging
 import os
@@ -36,6 +37,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _REASSOCIATE = {"reassoc", "contract"}
+_PLAIN: Any = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}  # nobody calls them from C
 _LEAN: Any = {"_nrt": False}  # numba's own switch of its reference counts
 _PACKAGE = Path(__file__).parent
 _ENDING = ".kernel"
@@ -45,7 +47,7 @@ _KERNELS = re.compile(rb"^(from|import) wolfhound\b.*\bjit\b", re.MULTILINE)
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile to machine code, cached on disk, without the GIL, IEEE semantics."""
-    return _compile(function, numba.njit(nogil=True, error_model="numpy"))
+    return _compile(function, numba.njit(**_PLAIN))
 
 
 def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -53,31 +55,30 @@ def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
     The order is fixed at compile time: the same machine gives the same bits.
     """
-    return _compile(function, numba.njit(nogil=True, error_model="numpy", fastmath=_REASSOCIATE))
+    return _compile(function, numba.njit(fastmath=_REASSOCIATE, **_PLAIN))
 
 
 def lean_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `kernel`, without counting who holds an array: for many short calls that make none.
+    """As `kernel`, without counting who holds an array: quicker to compile, and for many short calls.
 
     Views are free, arrays cannot be made: all memory is the caller's.
     """
-    return _compile(function, numba.njit(nogil=True, error_model="numpy", **_LEAN))
+    return _compile(function, numba.njit(**_PLAIN, **_LEAN))
 
 
 def lean_fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """As `fast_kernel`, and `lean_kernel`."""
-    return _compile(function, numba.njit(nogil=True, error_model="numpy", fastmath=_REASSOCIATE, **_LEAN))
+    return _compile(function, numba.njit(fastmath=_REASSOCIATE, **_PLAIN, **_LEAN))
 
 
 def inner_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """As `lean_kernel`, and made part of its callers: for what each step of a loop calls."""
-    return _compile(function, numba.njit(nogil=True, error_model="numpy", forceinline=True, **_LEAN))
+    return _compile(function, numba.njit(forceinline=True, **_PLAIN, **_LEAN))
 
 
 def inner_fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """As `fast_kernel`, and `inner_kernel`."""
-    wanted = {"fastmath": _REASSOCIATE, "forceinline": True, **_LEAN}
-    return _compile(function, numba.njit(nogil=True, error_model="numpy", **wanted))
+    return _compile(function, numba.njit(fastmath=_REASSOCIATE, forceinline=True, **_PLAIN, **_LEAN))
 
 
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,13 +116,23 @@ class _Timer(event.Listener):
     """Counts the time, and says what a user waits for: once, after the first second."""
 
     def __init__(self) -> None:
-        self._said = False
+        self._said = self._collects = False
+        self._depth = 0  # of compiling: numba holds a lock
 
     def on_start(self, event: Any) -> None:
+        # numba makes objects by the million: to search them for garbage takes a tenth of the time.
+        self._depth += 1
+        if self._depth == 1 and gc.isenabled():
+            gc.disable()
+            self._collects = True
         COMPILING.start()
 
     def on_end(self, event: Any) -> None:
         COMPILING.stop()
+        self._depth -= 1
+        if self._depth == 0 and self._collects:
+            gc.enable()
+            self._collects = False
         if not self._said and COMPILING.since(0.0) > _PATIENCE:
             from wolfhound.display import say  # noqa: PLC0415 - no kernel depends on it
 

@@ -8,15 +8,16 @@ global and no display is needed.
 from __future__ import annotations
 
 import io
+import math
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from wolfhound.atomic import write_atomically
 from wolfhound.core import Vector
-from wolfhound.store import write_atomically
 from wolfhound.validate import file_path, require
 
 if TYPE_CHECKING:
@@ -39,8 +40,16 @@ DASHES: tuple[Any, ...] = (
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
 GREY = "#666666"
-_PASSES = "passes over all atoms"
-_SECONDS = "seconds, without compiling"
+"""Of what is beside the point: goals, notes."""
+
+PALE, LINE, SOFT = "#BBBBBB", "#E6E6E6", "#C8D6E5"
+"""Of dots behind others, of grids, of bars behind a curve."""
+
+PANEL = (4.6, 3.7)
+"""Inches of one picture."""
+
+PASSES = "passes over all atoms"
+SECONDS = "seconds, without compiling"
 _DECADES = 50.0  # from here on times need a log axis; on a shorter one its numbers would collide
 _FEW = 40  # states up to which each one gets a marker
 _FEW_PASSES = 12.0  # up to which a linear axis shows them all
@@ -61,50 +70,75 @@ class Run(NamedTuple):
     gap: Vector
 
 
-def draw_convergence(
-    *,
-    passes: Vector,
-    seconds: Vector,
-    value: Vector,
-    lower: Vector,
-    goal: float | None = None,
-    title: str = "",
-) -> Figure:
-    """Draw value, lower bound and gap against passes and against seconds.
+def draw_all(drawings: Sequence[Callable[[Axes], None]], *, title: str = "") -> Figure:
+    """Draw several pictures side by side, four of them two by two.
 
     Parameters
     ----------
-    passes, seconds, value, lower : (states,)
-        Columns of a trace.
-    goal
-        Wanted gap, drawn as a dashed line.
+    drawings
+        Each draws in axes of its own.
     title
         Heading; empty for none.
 
     Examples
     --------
     >>> one = np.array([0.0, 1.0])
-    >>> figure = draw_convergence(passes=one, seconds=one, value=3.0 - one, lower=one)
+    >>> figure = draw_all([lambda axes: draw_gap(axes, one, 2.0 - one, "passes", goal=1.0)])
     >>> [axes.get_xlabel() for axes in figure.axes]
-    ['', '', 'passes over all atoms', 'seconds, without compiling']
+    ['passes']
     """
-    figure = make_figure(9.0, 5.6, title)
-    grid = figure.subplots(2, 2, sharex="col", sharey="row")
-    with np.errstate(invalid="ignore"):  # infinities have no difference
-        gap = hide_nonpositive(value - lower)
-    for column, cost in enumerate((passes, seconds)):
-        top, bottom = grid[:, column]
-        draw_curve(top, cost, value, 0, "value", steps=True)
-        draw_curve(top, cost, lower, 1, "lower bound (proved)", steps=True)
-        draw_curve(bottom, cost, gap, 2, "gap", steps=True)
-        _goal(bottom, goal)
-    use_log(grid[1, 0].set_yscale, gap)
-    grid[1, 0].locator_params(axis="x", integer=True)
-    finish_axes(grid[0, 0], y="f")
-    finish_axes(grid[0, 1], legend=True)
-    finish_axes(grid[1, 0], _PASSES, "proved gap")
-    finish_axes(grid[1, 1], _SECONDS, legend=True)
+    require(len(drawings) > 0, "plot", "of a result that has a picture", "nothing to draw")
+    columns = min(len(drawings), 2 if len(drawings) == 4 else 3)
+    rows = math.ceil(len(drawings) / columns)
+    figure = make_figure(max(PANEL[0] * columns, 6.0), PANEL[1] * rows, title)
+    for draw, axes in zip(drawings, figure.subplots(rows, columns, squeeze=False).flat, strict=False):
+        draw(axes)
     return figure
+
+
+def draw_band(
+    axes: Axes, cost: Vector, value: Vector, bound: Vector, x: str, *, names: tuple[str, str], y: str = "f"
+) -> None:
+    """Draw how value and bound came together, and the band between them.
+
+    Parameters
+    ----------
+    axes
+        Where.
+    cost, value, bound : (states,)
+        What was spent by then, and what was known.
+    x, y
+        Names of the axes.
+    names
+        Of the value and of the bound, for the legend.
+    """
+    both = np.isfinite(value) & np.isfinite(bound)  # else there is no band
+    axes.fill_between(cost[both], bound[both], value[both], step="post", color=COLOURS[0], alpha=0.15, lw=0)
+    draw_curve(axes, cost, value, 0, names[0], steps=True)
+    draw_curve(axes, cost, bound, 1, names[1], steps=True)
+    axes.locator_params(axis="x", integer=x == PASSES)
+    finish_axes(axes, x, y, legend=True)
+
+
+def draw_gap(axes: Axes, cost: Vector, gap: Vector, x: str, *, goal: float | None, y: str = "gap") -> None:
+    """Draw how a gap fell to the wanted one; what is not positive has no place on a log axis.
+
+    Parameters
+    ----------
+    axes
+        Where.
+    cost, gap : (states,)
+        What was spent by then, and the gap.
+    x, y
+        Names of the axes.
+    goal
+        Wanted gap, drawn as a dashed line.
+    """
+    draw_curve(axes, cost, hide_nonpositive(gap), 2, "gap", steps=True)
+    _goal(axes, goal)
+    use_log(axes.set_yscale, gap)
+    axes.locator_params(axis="x", integer=x == PASSES)
+    finish_axes(axes, x, y, legend=True)
 
 
 def draw_gaps(runs: Mapping[str, Run], *, goal: float | None = None, title: str = "") -> Figure:
@@ -133,25 +167,9 @@ def draw_gaps(runs: Mapping[str, Run], *, goal: float | None = None, title: str 
     use_log(left.set_yscale, *(run.gap for run in runs.values()))
     for axes in (left, right):
         _goal(axes, goal)
-    finish_axes(left, _PASSES, "proved gap")
-    finish_axes(right, _SECONDS)
+    finish_axes(left, PASSES, "proved gap")
+    finish_axes(right, SECONDS)
     put_legend_below(figure, left, len(runs) + 1)
-    return figure
-
-
-def draw_weights(places: Vector, weights: Vector, *, x: str, title: str = "") -> Figure:
-    """Draw weights as stems over their places.
-
-    Parameters
-    ----------
-    places, weights : (k,)
-    x
-        What the places are.
-    title
-        Heading; empty for none.
-    """
-    figure = make_figure(6.4, 4.0, title)
-    draw_stems(figure.subplots(), places, weights, x=x, y="weight")
     return figure
 
 
@@ -164,26 +182,24 @@ def draw_stems(axes: Axes, places: Vector, weights: Vector, *, x: str, y: str) -
 
 
 def draw_totals(
-    seconds: Mapping[str, float], *, marked: str, faint: Collection[str] = (), title: str = ""
-) -> Figure:
+    axes: Axes, seconds: Mapping[str, float], *, marked: str, faint: Collection[str] = ()
+) -> None:
     """Draw a bar per label for its time in all.
 
     Parameters
     ----------
+    axes
+        Where.
     seconds
         Label -> time; what is not finite has no bar.
     marked
         The label that was chosen.
     faint
         Labels that will not do.
-    title
-        Heading; empty for none.
     """
-    figure = make_figure(8.0, 1.4 + 0.34 * len(seconds), title)
-    axes = figure.subplots()
     times = hide_nonpositive(np.array(list(seconds.values())))
     looks = {each: ("", COLOURS[0]) for each in seconds}
-    looks |= {each: (" (will not do)", "#B9C2CC") for each in faint} | {marked: (" (chosen)", COLOURS[1])}
+    looks |= {each: (" (will not do)", PALE) for each in faint} | {marked: (" (chosen)", COLOURS[1])}
     names, colours = (
         [verbatim(each + looks[each][0]) for each in seconds],
         [looks[each][1] for each in seconds],
@@ -192,7 +208,6 @@ def draw_totals(
     axes.invert_yaxis()
     use_log(axes.set_xscale, times)
     finish_axes(axes, "seconds in all, building included")
-    return figure
 
 
 def robust_limits(values: Vector) -> tuple[float, float]:
@@ -245,6 +260,17 @@ def render(figure: Figure, kind: str) -> bytes:
     """Return a figure as the bytes of a file of this kind: png, svg, pdf, ..."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, dpi=150)
+    return buffer.getvalue()
+
+
+def render_svg(draw: Callable[[Axes], None]) -> bytes:
+    """Return a picture on its own as SVG: no background, text as text, the same bytes every time."""
+    from matplotlib import rc_context  # noqa: PLC0415 - as in `make_figure`
+
+    figure, buffer = make_figure(*PANEL, ""), io.BytesIO()
+    draw(figure.subplots())
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "wolfhound"}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     return buffer.getvalue()
 
 
@@ -333,11 +359,11 @@ def use_log(set_scale: Callable[[str], None], *values: Vector) -> None:
 def finish_axes(axes: Axes, x: str = "", y: str = "", *, legend: bool = False) -> None:
     """Name the axes and give them the look that all figures have."""
     axes.set(xlabel=verbatim(x), ylabel=verbatim(y))
-    axes.grid(visible=True, which="major", color="#E6E6E6", linewidth=0.8)
+    axes.grid(visible=True, which="major", color=LINE, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     if legend:
-        axes.legend(frameon=False, loc="best")
+        axes.legend(facecolor="white", edgecolor=LINE, framealpha=0.8, loc="best")
 
 
 def put_legend_below(figure: Figure, axes: Axes, columns: int) -> None:

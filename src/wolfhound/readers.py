@@ -35,15 +35,15 @@ def read_atoms(path: PathLike | Sequence[PathLike], *, columns: Sequence[str] | 
           ``x.h5::group/name`` names. What lies plain in its file (safetensors, HDF5 without
           chunks) is read there; chunks are written once to a temporary .npy file, removed
           when the process ends;
-        - ``x.csv``: the columns of numbers (at least half of the filled cells
-          of the first rows are), as float64; a cell of them that is blank or no
-          number is an error. The first line is a header if none of its cells is
-          a number, or if one that is none stands over numbers;
-        - ``x.parquet``: its one column of equally long lists, else its numeric
-          columns; if they are large they are written once, likewise;
+        - ``x.parquet``, ``x.arrow``, ``x.feather``: its one column of equally long lists, else its
+          numeric columns; if they are large they are written once, likewise;
+        - ``x.csv``: the columns of numbers, likewise, as float64. A column of which at least half of
+          the first cells are numbers must be numbers throughout: one that is blank or no number is an
+          error. The first line is a header if none of its cells is a number, or if one that is none
+          stands over numbers;
         - ``part-*.npy``: all matches, in the order of their names.
     columns
-        Names of the columns that are the atoms (.csv and .parquet).
+        Names of the columns that are the atoms, where there are names.
     """
     paths = path if isinstance(path, (list, tuple)) else [path]
     require(len(paths) > 0, "path", "at least one file", "none")

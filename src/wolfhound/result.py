@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,17 +14,48 @@ from numpy.typing import NDArray
 
 from wolfhound import plot
 from wolfhound._arrow import import_pandas
+from wolfhound._brief import known
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Columns, Scalar
 from wolfhound.core import AtomsLike, Ids, Ints, Status, Vector
-from wolfhound.markup import HasSummary, Summary, list_weights
+from wolfhound.markup import (
+    Details,
+    Field,
+    Grid,
+    HasSummary,
+    Picture,
+    Summary,
+    list_columns,
+    list_weights,
+    pick,
+)
+from wolfhound.text import cost_text, seconds_text
 from wolfhound.validate import count, require
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
+TRUSTED = "trusted, not proved"
+"""As `Custom` says of itself."""
+
+LISTED = 50
+"""Atoms that a table may show."""
+
 _SHOWN = 5
+
+_KINDS = {
+    "start": "the start, before any query",
+    "pass": "a pass over all atoms: proves",
+    "inner": "between passes, on the atoms in hand",
+    "corrective": "weights of the atoms in hand, solved anew",
+    "none": "no atom was found that promises more",
+    "null": "a step of length 0",
+    "forward": "a step towards the atom found",
+    "away": "a step away from an active atom",
+    "pairwise": "weight moved from one atom to another",
+    "pick": "an atom is picked",
+    "swap": "an atom is exchanged",
+}
 
 
 class TraceRow(NamedTuple):
@@ -221,7 +252,9 @@ class Result(HasSummary):
     @property
     def message(self) -> str:
         """Why the run ended and what it cost, in one sentence."""
-        return f"{self.status.value}: gap {self.gap:.3g} (goal {self.goal:.3g}) after {self._cost()}"
+        ended = self.status.value.replace("proved gap", f"{self._word} gap")
+        cost = cost_text(self.passes, self.scored, self.seconds)
+        return f"{ended}: gap {known(self.gap)} (goal {self.goal:.3g}) after {cost}"
 
     def top(self, k: int = 10) -> list[WeightedAtom]:
         """Return the k atoms of largest weight."""
@@ -234,26 +267,6 @@ class Result(HasSummary):
         """Return the active atoms as a table of pandas: id, weight, and name if there are names."""
         names = {} if self.names is None else {"name": list(self.names)}
         return make_frame({"id": self.ids, **names, "weight": self.weights})
-
-    def plot(self, path: str | Path | None = None, *, title: str | None = None) -> Figure:
-        """Draw value, lower bound and gap against passes and seconds.
-
-        Parameters
-        ----------
-        path
-            Where to write the picture; its ending chooses the format.
-        title
-            Heading; by default the method and the gap.
-        """
-        figure = plot.draw_convergence(
-            passes=self.trace.passes,
-            seconds=self.trace.seconds,
-            value=self.trace.value,
-            lower=self.trace.lower,
-            goal=self.goal,
-            title=f"{self.method}, gap {self.gap:.2g}".lstrip(", ") if title is None else title,
-        )
-        return plot.keep(figure, path)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write to a folder that `wolfhound.load` reads; it must be new, empty, or hold a result."""
@@ -281,24 +294,130 @@ class Result(HasSummary):
         """
         return CODEC.load(folder, atoms)
 
-    def _cost(self) -> str:
-        passes = f"{self.passes:.3g} {'pass' if self.passes == 1 else 'passes'}"
-        return f"{passes}, {self.scored:,} atoms scored, {self.seconds:.3g} s"
+    @property
+    def _word(self) -> str:
+        """Of a function of the user's nothing can be proved: it says so itself."""
+        return "trusted" if TRUSTED in self.objective else "proved"
 
     def summary(self) -> Summary:
         """Return value, proof, cost and the largest weights."""
         top = ", ".join(f"{name or f'#{i}'} {weight:.3f}" for i, name, weight in self.top(_SHOWN))
         more = ", ..." if self.support > _SHOWN else ""
-        lines = (
-            ("value", f"{self.value:.9g}"),
-            ("lower", f"{self.lower:.9g}"),
-            ("gap", f"{self.gap:.3g} (goal {self.goal:.3g})"),
-            ("cost", f"{self._cost()}, {self.steps:,} steps"),
-            ("support", f"{self.support:,} atoms: {top}{more}"),
-            ("of", f"{self.objective} by {self.method}"),
+        value, lower = (known(each, ".9g", unknown="none") for each in (self.value, self.lower))
+        gap, word = known(self.gap, unknown="none"), self._word
+        cost = cost_text(self.passes, self.scored, self.seconds)
+        fields = (
+            Field("value", value, {"value": self.value}, ("value", f"{self.value:.6g}")),
+            Field("lower", lower, {"lower": self.lower}),
+            Field("gap", f"{gap} (goal {self.goal:.3g})", pick(self, "gap", "goal"), (f"{word} gap", gap)),
+            Field(
+                "cost",
+                f"{cost}, {self.steps:,} steps",
+                pick(self, "steps", "passes", "scored", "seconds"),
+                ("time", seconds_text(self.seconds)),
+            ),
+            Field(
+                "support",
+                f"{self.support:,} atoms: {top}{more}",
+                {"support": self.support},
+                ("atoms with weight", f"{self.support:,}"),
+            ),
+            Field("of", f"{self.objective} by {self.method}", pick(self, "objective", "method")),
         )
-        grid = list_weights("The atoms of largest weight", self.top())
-        return Summary(f"Result({self.status.name}: {self.status.value})", lines, (grid,))
+        atoms = list_weights(
+            "The atoms of largest weight",
+            self.top(LISTED),
+            size=self.support,
+            key="atoms",
+            records=lambda: [atom._asdict() for atom in self.top(self.support)],
+        )
+        ended = self.status.value.replace("proved gap", f"{word} gap")
+        return Summary(
+            f"Result({self.status.name}: {ended})",
+            fields,
+            (atoms,),
+            title="Minimum over a hull",
+            status=self.status.name,
+            success=self.success,
+            message=self.message,
+            caption=f"{self.method}, gap {self.gap:.2g}".lstrip(", "),
+            pictures=lambda: picture_trace(self.trace, goal=self.goal, word=word),
+            details=lambda: tell_trace(self.trace, self.fingerprint, self.seconds),
+        )
+
+
+# ---------------------------------------------------------------- what is told of every trace
+
+
+def describe_atoms(source: Fingerprint) -> str:
+    """Say how many atoms there were, of what, and how to know them again; may take a pass over them."""
+    if not source:
+        return "not known"
+    n = sum(part.n for part in source)
+    more = f" in {len(source)} parts" if len(source) > 1 else ""
+    digest = source[0].settle().digest[:12] or "not known"
+    return f"{n:,} x {source[0].d:,} {source[0].dtype}{more}, fingerprint {digest}"
+
+
+def tell_trace(trace: Trace, source: Fingerprint, seconds: float) -> Details:
+    """Tell what the steps of each kind cost, and how good the answers of an oracle were."""
+    spent = {
+        name: np.diff(getattr(trace, name), prepend=0.0 * getattr(trace, name)[:1])
+        for name in ("passes", "scored", "seconds")
+    }
+    rows = []
+    for kind in dict.fromkeys(trace.kind.tolist()):
+        which = trace.kind == kind
+        passes, scored, took = (float(each[which].sum()) for each in spent.values())
+        cost = f"{passes:.3g}", f"{scored:,.0f}", seconds_text(took)
+        rows.append((kind, _KINDS.get(kind, ""), f"{int(which.sum()):,}", *cost))
+    headings = ("kind", "what it is", "states", "passes", "atoms scored", "time")
+    solving = float(trace.seconds[-1]) if len(trace) else 0.0
+    fields = [
+        Field("atoms", describe_atoms(source)),
+        Field("time", f"{seconds_text(seconds)}, of which {seconds_text(solving)} on the problem"),
+    ]
+    audited = trace.ratio[np.isfinite(trace.ratio)]
+    if len(audited):
+        found = f"mean {audited.mean():.3f}, least {audited.min():.3f} of {len(audited):,} audited queries"
+        fields.append(Field("gap found / true gap", found))
+    return Details(tuple(fields), (Grid("States of the run by kind", headings, rows, (0, 1)),))
+
+
+def picture_trace(
+    trace: Trace, *, goal: float, names: tuple[str, str] = ("value", "lower bound"), word: str = "proved"
+) -> list[Picture]:
+    """Draw how value and bound came together, against passes and against seconds.
+
+    Parameters
+    ----------
+    trace
+        Of the run; if the value is a J, it is that of -J.
+    goal
+        The gap that was wanted.
+    names
+        Of the value and of the bound.
+    word
+        What the bounds are: proved, or trusted.
+    """
+    sign = -1.0 if names[0] == "J" else 1.0
+    value, bound, gap = sign * trace.value, sign * trace.lower, trace.gap
+    named, y = (names[0], f"{names[1]} ({word})"), "f" if sign > 0.0 else names[0]
+    seen = bound[np.isfinite(bound)]
+    ends = f", the {names[1]} from {seen[0]:.6g} to {seen[-1]:.6g}" if len(seen) else ""
+    said = (
+        f"The {names[0]} goes from {value[0]:.6g} to {value[-1]:.6g}{ends}." if len(value) else "No states."
+    )
+    closes = f"The gap ends at {gap[-1]:.3g}; {goal:.3g} was wanted." if len(seen) else "There is no bound."
+    numbers = {names[0]: value, names[1]: bound, "gap": gap}
+    band, closing = [], []
+    for cost, x, spent in (("passes", plot.PASSES, trace.passes), ("seconds", plot.SECONDS, trace.seconds)):
+        draw = partial(plot.draw_band, cost=spent, value=value, bound=bound, x=x, names=named, y=y)
+        band.append(Picture(f"The {word} band, by {cost}", said, draw))
+        draw = partial(plot.draw_gap, cost=spent, gap=gap, x=x, goal=goal, y=f"{word} gap")
+        grid = list_columns("States of the run", {cost: spent, **numbers})
+        closing.append(Picture(f"The {word} gap, by {cost}", closes, draw, grid))
+    return [*band, *closing]
 
 
 def _check(result: Result) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from wolfhound import _files
 from wolfhound._arrays import ArrayAtoms, table
-from wolfhound._arrow import ArrowFiles
+from wolfhound._arrow import ARROW, ArrowFiles
 from wolfhound._csv import CsvTable
 from wolfhound._datasets import ENDINGS, read_dataset, weigh_dataset
 from wolfhound._files import FileAtoms
@@ -96,11 +96,12 @@ _KINDS: dict[str, type[FileTable]] = {
     ".npy": ArrayTable,
     ".npz": ArrayTable,
     ".csv": CsvTable,
-    ".parquet": ArrowFiles,
-    ".arrow": ArrowFiles,
-    ".feather": ArrowFiles,
+    **dict.fromkeys(ARROW, ArrowFiles),
     **dict.fromkeys(ENDINGS, ArrayTable),
 }
+
+NAMED = tuple(ending for ending, kind in _KINDS.items() if kind is not ArrayTable)
+"""Endings of files with named columns."""
 
 
 def open_table(path: PathLike | Sequence[PathLike]) -> FileTable:

@@ -53,6 +53,22 @@ def count_text(number: float) -> str:
     return f"{float(f'{number:.2g}'):,.0f}"
 
 
+def passes_text(passes: float) -> str:
+    """Return "1 pass", "2 passes", "0.25 passes"."""
+    return f"{passes:.3g} {'pass' if passes == 1 else 'passes'}"
+
+
+def cost_text(passes: float, scored: int, seconds: float) -> str:
+    """Return what a run took, in one phrase.
+
+    Examples
+    --------
+    >>> cost_text(1.0, 1200, 0.0123)
+    '1 pass, 1,200 atoms scored, 0.0123 s'
+    """
+    return f"{passes_text(passes)}, {scored:,} atoms scored, {seconds:.3g} s"
+
+
 def queries_text(number: int) -> str:
     """Return "1 query", "2,345 queries"."""
     return f"{number:,} {'query' if number == 1 else 'queries'}"

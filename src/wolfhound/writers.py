@@ -3,20 +3,21 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import csv
 import functools
 import io
 import json
 import math
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._arrow import Kind, find_kind, import_arrow
+from wolfhound._arrow import ARROW, Kind, find_kind, import_arrow
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Vector
 from wolfhound.progress import report_rows
@@ -63,7 +64,7 @@ def write_rows(path: Path, table: FileTable, ids: Ids, weights: Vector) -> None:
         write_table(path, {**table.rows(ids), **added})
         return
     rows = table.rows(ids, as_text=ending == ".csv")
-    if ending in _ARROW:
+    if ending in ARROW:
         for name, values in added.items():
             rows = rows.append_column(name, [values])
         write_file(path, _arrow_bytes(rows, ending))
@@ -191,56 +192,34 @@ def _arrow_bytes(table: Any, ending: str) -> bytes:
 
 def _simplify(column: Any, ending: str) -> NDArray[Any]:
     """Numbers, text, or vectors of one length: what every format can hold; None for a null."""
+    arrow = import_arrow()
+    with contextlib.suppress(arrow.ArrowNotImplementedError):
+        column = column.cast(arrow.string()) if arrow.types.is_temporal(column.type) else column
     values: NDArray[Any] = column.to_numpy()
-    if values.dtype.kind in "Mm":
-        texts = values.astype(np.str_).astype(object if column.null_count else np.str_)
-        texts[np.isnat(values)] = None
-        return texts
     if values.dtype.kind != "O" and not column.null_count:
         return values
-    if import_arrow().types.is_nested(column.type):
-        vectors = _stack(column)
-        return (
-            _as_objects([_as_json(each, ending) for each in column.to_pylist()])
-            if vectors is None
-            else vectors
-        )
-    simple = (str, bool, int, float, type(None))
-    return _as_objects([each if isinstance(each, simple) else str(each) for each in column.to_pylist()])
-
-
-def _as_objects(values: Sequence[Any]) -> NDArray[Any]:
-    out = np.empty(len(values), object)
-    out[:] = values
+    if find_kind(column.type) is Kind.VECTOR and not column.null_count:
+        whole = not any(part.flatten().null_count for part in column.chunks)
+        if whole and len({len(each) for each in values}) == 1:
+            return np.stack(list(values))
+    out = np.empty(len(column), object)
+    for i, each in enumerate(column.to_pylist()):
+        plain = isinstance(each, (str, bool, int, float, type(None)))
+        out[i] = each if plain else _as_json(each, ending) if isinstance(each, (list, dict)) else str(each)
     return out
-
-
-def _stack(column: Any) -> NDArray[Any] | None:
-    """(r, w) of lists of numbers of one length, all there; None for any other column."""
-    if find_kind(column.type) is not Kind.VECTOR or column.null_count:
-        return None
-    values = list(column.to_numpy())
-    whole = len({len(value) for value in values}) == 1 and not any(
-        chunk.flatten().null_count for chunk in column.chunks
-    )
-    return np.stack(values) if whole else None
 
 
 def _as_json(value: Any, ending: str) -> Any:
     """Return a list or a struct as text of JSON; as it is, in plain types, where JSON is written."""
-    if value is None:
-        return None
     text = json.dumps(value, default=str, ensure_ascii=False)
     return json.loads(text) if ending == ".json" else text
 
-
-_ARROW = (".parquet", ".arrow", ".feather")
 
 _FORMATS: dict[str, Callable[[Columns], bytes]] = {
     ".csv": _csv,
     ".json": _json,
     ".npy": _npy,
-    **{each: functools.partial(_arrow, each) for each in _ARROW},
+    **{each: functools.partial(_arrow, each) for each in ARROW},
 }
 
 TABLES = tuple(_FORMATS)

@@ -263,15 +263,15 @@ def test_the_text_says_what_the_document_says(run: Run, here: Path) -> None:
     ran = run(*arguments, "-o", "core.csv")
     assert ran.code == 0
     lines = ran.out.splitlines()
-    assert lines[0] == f"FINISHED {M} of {N} rows chosen"
-    names = [line.split()[0] for line in lines[1:9]]
-    assert names == "kernel MMD random effective classes passes time rows".split()
-    assert f"{found['mmd']:.4g} ({found['reference']})" in lines[2]
-    assert f"{found['mmd_random']:.4g}, give or take {found['mmd_random_spread']:.2g}" in lines[3]
-    assert f"{found['gain']:.2g} times closer than a random subset" in lines[3]
-    assert "few: 3, many: 9" in lines[5]
-    assert f"({found['scored']:,} atoms scored)" in lines[6]
-    assert lines[9] == "Written to core.csv"
+    assert lines[0].startswith("HerdResult(FINISHED: ")
+    assert [line.split()[0] for line in lines[1:8]] == "atoms mmd labels by on cost in".split()
+    assert f"{M} of {N}, effective {found['ess']:,.6g}: {found['rows'][0]['id']}, " in lines[1]
+    assert f"MMD {found['mmd']:.3g}, {found['gain']:.3g} times closer than random" in lines[2]
+    assert f"({found['mmd_random']:.3g} +- {found['mmd_random_spread']:.1g})" in lines[2]
+    assert "few: 3, many: 9" in lines[3]
+    assert lines[5].endswith(found["reference"]) and lines[7].endswith(found["kernel"])
+    assert f"{found['scored']:,} atoms scored" in lines[6]
+    assert lines[8] == "Written to core.csv"
 
 
 def test_a_choice_that_is_no_better_says_so(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,9 +280,9 @@ def test_a_choice_that_is_no_better_says_so(run: Run, here: Path, monkeypatch: p
     assert closer > 1.0
     fields = {name: getattr(result, name) for name in HerdResult.__slots__}
     monkeypatch.setattr(library, "herd", lambda *_, **__: HerdResult(**fields | farther))
-    assert "2 times farther than a random subset" in run("herd", "rows.npy", "-m", M).out
+    assert "2 times farther than random" in run("herd", "rows.npy", "-m", M).out
     monkeypatch.setattr(library, "herd", lambda *_, **__: HerdResult(**fields | {"mmd": 0.0}))
-    assert "not compared" in run("herd", "rows.npy", "-m", M).out
+    assert "MMD 0, random " in run("herd", "rows.npy", "-m", M).out
     assert document(run("herd", "rows.npy", "-m", M, "--json").out)["gain"] is None
 
 

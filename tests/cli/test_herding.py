@@ -60,12 +60,12 @@ def test_labels_of_any_kind_are_told(
     assert {row["label"] for row in json.loads(ran.out)["rows"]} == shown
 
 
-def test_nothing_is_written_before_the_document_is_made(
+def test_nothing_is_written_before_it_is_known_what_to_tell(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise ValueError("no document")
 
-    monkeypatch.setattr("wolfhound.cli.herd._document", fail)
+    monkeypatch.setattr("wolfhound.herding.result._list_rows", fail)
     assert run("herd", "atoms.npy", "-m", M, "--json", "-o", "core.csv").code == 2
     assert not Path("core.csv").exists()

@@ -89,8 +89,8 @@ def test_every_step_is_there(run: Run, model: ACMDP, step: str, code: int) -> No
 def test_a_random_model_by_default(run: Run) -> None:
     ran = run("--states", 5, "--rows", 60, "--dim", 3)
     told = words(ran.out)
-    assert ran.code == 0 and "5 states, 1 atoms each, at most 1" in told
-    assert all(word in told for word in ("GAP_REACHED", "upper", "passes", "at the start"))
+    assert ran.code == 0 and "5 states, actions of 3 entries, at most 1 atoms each" in told
+    assert all(word in told for word in ("GAP_REACHED", "upper", "passes", "5 of 5 states proved"))
 
 
 @pytest.mark.slow

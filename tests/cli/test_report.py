@@ -6,14 +6,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.cli.conftest import Run, words
-from wolfhound.reports import page
 
 COMMANDS = {
     "solve": "solve atoms.npy --objective squared-distance --target point.npy",
@@ -30,8 +28,7 @@ COMMANDS = {
 
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(page, "import_plotly", lambda: "/* plotly */")
+def counts(folder: Path) -> None:
     (folder / "counts.csv").write_text("x,name\n" + "".join(f"{x},<b>\n" for x in (0, 1, 1, 2, 5)))
 
 
@@ -86,14 +83,3 @@ def test_wrong_places_are_refused_before_any_work(run: Run, folder: Path) -> Non
     np.save(folder / "atoms.npy", np.zeros((2, 2)))
     ran = run(*COMMANDS["solve"].split(), "--report", "page.txt")
     assert (ran.code, words(ran.err)) == (2, "error: `--report` must end in .html, .htm. Got page.txt.")
-
-
-def test_without_plotly_one_is_told_what_to_install(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
-    monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    ran = run(*COMMANDS["plan"].split(), "--report", "page.html")
-    assert (ran.code, words(ran.err)) == (2, 'error: report needs plotly: pip install "wolfhound[report]"')
-    assert not (folder / "page.html").exists()

@@ -111,10 +111,12 @@ def test_the_text_says_what_the_document_says(run: Run, folder: Path) -> None:
     ran = run(*POINT, "--names", "names.txt", "--top", "2")
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
-    assert lines[0] == "GAP_REACHED the proved gap is at most the goal"
-    assert [line.split()[0] for line in lines[1:8]] == "value lower gap steps passes time atoms".split()
+    assert lines[0] == "Result(GAP_REACHED: the proved gap is at most the goal)"
+    assert [line.split()[0] for line in lines[1:7]] == "value lower gap cost support of".split()
     assert lines[1].split()[1] == f"{found['value']:.9g}"
-    assert [line.split()[0] for line in lines[9:11]] == [atom["name"] for atom in found["atoms"][:2]]
+    assert lines[3].split()[1:] == [f"{found['gap']:.3g}", "(goal", f"{found['goal']:.3g})"]
+    assert f"{found['scored']:,} atoms scored" in lines[4] and f"{found['steps']:,} steps" in lines[4]
+    assert [line.split()[0] for line in lines[8:10]] == [atom["name"] for atom in found["atoms"][:2]]
 
 
 def test_out_save_and_plot(run: Run, folder: Path, rows: np.ndarray[Any, np.dtype[np.float64]]) -> None:

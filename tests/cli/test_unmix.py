@@ -98,7 +98,7 @@ def test_few_atoms_are_told_alike_everywhere(dead: int, run: Run, cube: Array, r
     assert "ALL PROVED" not in page
     document = json.loads(run("unmix", *options, "--json").out)
     proved = int((few.gap <= few.goal).sum())
-    assert (document["success"], document["proved"], document["verdict"]) == (few.success, proved, said)
+    assert (document["success"], document["proved"], document["message"]) == (few.success, proved, said)
     assert few.success
 
 

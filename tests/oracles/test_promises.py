@@ -20,6 +20,7 @@ from wolfhound.core import Matrix, Vector
 from wolfhound.oracles import _planted
 from wolfhound.oracles._hash_kernels import count_above
 from wolfhound.oracles._planted import AimedHash, count_typical, find_cuts, find_least_delta, split_delta
+from wolfhound.oracles._probe_kernels import BINS
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, SimHash, draw_hash
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.promises import Ladder
@@ -132,7 +133,7 @@ def test_a_cut_below_all_promises_counts_all() -> None:
     sizes = np.bincount(hashing.assign(rows), minlength=hashing.buckets)
     promises = hashing.promises(rows[:3].astype(np.float64), np.ones(3))
     out = np.empty((1, 3), np.int64)
-    count_above(promises, sizes, np.full(1, -1e9, np.float32), out)
+    count_above(promises, sizes, np.full(1, -1e9, np.float32), np.empty(BINS, np.int64), out)
     assert (out == 500).all()
 
 

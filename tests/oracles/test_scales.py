@@ -16,7 +16,7 @@ import pytest
 
 from wolfhound.atoms import MappedAtoms, as_atoms
 from wolfhound.core import Matrix, Oracle
-from wolfhound.oracles._order_kernels import BINS, bin_of, descending, per_unit
+from wolfhound.oracles._probe_kernels import BINS, bin_of, per_unit
 from wolfhound.oracles._scale import FAR, scale_rows, unit_of
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex
@@ -140,19 +140,6 @@ def test_a_bin_is_a_bin_whatever_the_numbers(promised: float, low: float) -> Non
         scale = per_unit(np.float32(low), np.float32(high), BINS)
         for each in (scale, *np.array(HOSTILE, np.float32)):
             assert 0 <= bin_of(np.float32(promised), np.float32(low), each, BINS) < BINS
-
-
-@pytest.mark.parametrize("scale", [1e-45, 1e-39, 1.0, 1e38])
-def test_places_are_by_falling_value_at_any_scale(scale: float) -> None:
-    values = (scale * np.array([1.0, -2.0, 0.0, 1.0, 2.0, -2.0])).astype(np.float32)
-    np.testing.assert_array_equal(descending(values), np.argsort(-values.astype(np.float64), kind="stable"))
-
-
-def test_places_are_places_whatever_the_numbers() -> None:
-    rng = np.random.default_rng(1)
-    for _ in range(200):
-        values = rng.choice(np.array(HOSTILE, np.float32), 7)
-        np.testing.assert_array_equal(np.sort(descending(values)), np.arange(7))
 
 
 @pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e-44), (np.float32, 3e38), (np.float64, 1e-300)])

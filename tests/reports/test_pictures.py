@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 
 import wolfhound as wh
 from tests.reports.cases import CASES, HOSTILE, make
-from wolfhound.herding.picture import draw_herd, group_labels, project_rows
+from wolfhound import plot
+from wolfhound.herding.picture import group_labels, project_rows
 from wolfhound.many.picture import draw_errors
 
-WITHOUT = ("ExactDesign", "Ellipsoid", "several")
+WITHOUT = ("Ellipsoid", "several")
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in WITHOUT])
@@ -59,12 +60,12 @@ def test_many_labels_share_the_last_colour() -> None:
 def test_a_map_says_what_it_leaves_out() -> None:
     distance = np.ones(100) + 0.01 * np.arange(100)
     distance[3], distance[4] = np.nan, 1e6
-    axes = draw_errors(distance, (10, 10)).axes[0]
+    axes = plot.make_figure(4.0, 4.0, "").subplots()
+    draw_errors(axes, distance, (10, 10))
     assert axes.get_title(loc="right") == "1 of 100 were not solved, 1 beyond the colours"
     assert axes.images[0].get_clim()[1] < 3.0
 
 
 def test_nothing_to_draw_is_refused() -> None:
-    none = np.empty(0)
     with pytest.raises(ValueError, match="nothing to draw"):
-        draw_herd(sizes=none, mmd=none, random=none)
+        make("Ellipsoid").plot()

@@ -17,7 +17,9 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.encoding import EncodingPlan, Missing, encode_source
 from wolfhound.many.result import STATUSES, ManyResult
-from wolfhound.tables import ArrayTable, open_table
+from wolfhound.markup import list_weights
+from wolfhound.tables import NAMED, ArrayTable, open_table
+from wolfhound.text import passes_text, seconds_text
 from wolfhound.validate import require
 from wolfhound.writers import write_table
 
@@ -36,16 +38,14 @@ class ManyExplained(NamedTuple):
     def deliver(self, outputs: output.Outputs, summary: Path | None, *, as_json: bool, top: int) -> None:
         """Write the files that are asked for, and print."""
         if summary is not None:
-            write_table(summary, many.list_targets(self.result, self._places()))
+            write_table(summary, {**self._places(), **self.result.to_columns()})
         mixtures = many.list_mixtures(self.result, self._places(), self.names, "weight")
         outputs.write(lambda path: write_table(path, mixtures), figure=self.result.plot)
         outputs.tell(self.result, names=self.names)
-        everything = range(len(self.result))
-        output.show(
-            as_json,
-            lambda: {"table": self.table, "targets": list(map(self.document, everything))},
-            lambda: self.print(top),
-        )
+        if as_json:
+            output.print_json({"table": self.table, "targets": self.list_documents()})
+        else:
+            self.print(top)
 
     def _places(self) -> dict[str, Any]:
         return {"target": np.array(self.targets, np.str_)}
@@ -57,43 +57,32 @@ class ManyExplained(NamedTuple):
         names = [None if self.names is None else self.names[id] for id in ids]
         return list(zip(ids, names, weights, strict=True))
 
-    def document(self, i: int) -> dict[str, object]:
-        """What is known of a target, as JSON values."""
-        result, status = self.result, STATUSES[self.result.codes[i]]
-        atoms = [dict(zip(("id", "name", "weight"), atom, strict=True)) for atom in self._atoms(i)]
-        return {
-            "target": self.targets[i],
-            "distance": float(result.distance[i]),
-            "status": status.name,
-            "success": status.success,
-            "value": float(result.value[i]),
-            "lower": float(result.lower[i]),
-            "gap": float(result.gap[i]),
-            "goal": float(result.goal[i]),
-            "support": len(atoms),
-            "passes": int(result.passes[i]),
-            "atoms": atoms,
-        }
+    def list_documents(self) -> list[dict[str, object]]:
+        """What is known of every target, as JSON values."""
+        columns = {**self._places(), **self.result.to_columns()}
+        documents = []
+        for i, row in enumerate(zip(*(column.tolist() for column in columns.values()), strict=True)):
+            atoms = [dict(zip(("id", "name", "weight"), atom, strict=True)) for atom in self._atoms(i)]
+            success = STATUSES[self.result.codes[i]].success
+            documents.append({**dict(zip(columns, row, strict=True)), "success": success, "atoms": atoms})
+        return documents
 
     def print(self, top: int) -> None:
         """Print the first targets with their atoms, and how many were proved."""
         console, result = output.stdout(), self.result
         for i in range(min(len(result), SHOWN)):
-            console.print(f"[bold]{output.plain(self.targets[i])}[/]")
-            output.print_weights(console, self._atoms(i)[:top], int(result.support[i]))
-            console.print(
-                f"[dim]distance {result.distance[i]:.6g}, proved gap {result.gap[i]:.2g},"
-                f" {result.support[i]} atoms, {output.passes_text(float(result.passes[i]))}[/]"
-            )
-            if not STATUSES[result.codes[i]].success:
-                console.print(f"[yellow]{STATUSES[result.codes[i]].value}[/]")
-            console.print()
+            grid = list_weights("", self._atoms(i), size=int(result.support[i]))
+            told = f"{result.distance[i]:.6g}, proved gap {result.gap[i]:.2g}, {result.support[i]} atoms"
+            status = STATUSES[result.codes[i]]
+            passes = passes_text(float(result.passes[i]))
+            why = "" if status.success else status.value
+            output.print_mixture(console, self.targets[i], grid, top, f"{told}, {passes}", why)
         if len(result) > SHOWN:
             console.print(f"[dim]... {len(result) - SHOWN:,} more: --out and --summary write all[/]")
         support = result.support.mean() if len(result) else 0.0
         console.print(
             f"[bold]{result.verdict()}[/],"
-            f" {support:.3g} atoms each on average, {output.seconds_text(result.seconds)}"
+            f" {support:.3g} atoms each on average, {seconds_text(result.seconds)}"
         )
 
 
@@ -138,7 +127,7 @@ def _read_points(file: str, rows: opt.NamedRows, *, skip: bool) -> NDArray[Any] 
 
     A row with missing values is refused, or nan, which is passed over.
     """
-    if rows.table is None or not file.lower().endswith((".csv", ".parquet")):
+    if rows.table is None or not file.lower().endswith(NAMED):
         return many.read_points(file)
     source = open_table(file)
     counted = {column.name for column in rows.table.columns}

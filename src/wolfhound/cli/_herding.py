@@ -25,7 +25,7 @@ from wolfhound.encoding import (
     read_parts,
 )
 from wolfhound.scaling import unit_variance
-from wolfhound.tables import ROW, ArrayTable, FileTable, open_table
+from wolfhound.tables import NAMED, ROW, ArrayTable, FileTable, open_table
 from wolfhound.validate import require
 from wolfhound.writers import find_free
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wolfhound.herding.kernels import Kernel
 
 _LABEL_FILES = (".npy", ".txt")
-_ID_FILES = (".npy", ".txt", ".csv", ".parquet")
+_ID_FILES = (*_LABEL_FILES, *NAMED)
 
 
 class HerdOptions(NamedTuple):

@@ -15,9 +15,7 @@ from wolfhound import readers
 from wolfhound._files import FileRows, open_rows
 from wolfhound._npy import check_exists
 from wolfhound.core import Status
-from wolfhound.many.result import CODES, STATUSES, ManyResult
-
-NAMES = np.array([status.name for status in STATUSES])
+from wolfhound.many.result import CODES, ManyResult
 
 
 def read_points(file: str) -> NDArray[Any] | FileRows:
@@ -52,21 +50,6 @@ def _rename(text: str, names: Mapping[str, str]) -> str:
     return text
 
 
-def list_targets(result: ManyResult, places: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Columns with one row per target: where it is, then what is known of it."""
-    return {
-        **places,
-        "value": result.value,
-        "lower": result.lower,
-        "gap": result.gap,
-        "goal": result.goal,
-        "distance": result.distance,
-        "support": result.support,
-        "passes": result.passes,
-        "status": NAMES[result.codes],
-    }
-
-
 def list_mixtures(
     result: ManyResult, places: dict[str, NDArray[Any]], names: Sequence[str] | None, weight: str
 ) -> dict[str, NDArray[Any]]:
@@ -76,12 +59,6 @@ def list_mixtures(
     found = {name: column[which] for name, column in places.items()}
     found |= {"id": result.ids, "name": labels[result.ids if names is not None else 0 * result.ids]}
     return found | {weight: result.weights}
-
-
-def count_statuses(result: ManyResult) -> dict[str, int]:
-    """How many targets ended how."""
-    counts = np.bincount(result.codes, minlength=len(STATUSES)).tolist()
-    return {name: n for name, n in zip(NAMES.tolist(), counts, strict=True) if n}
 
 
 def exit_code(result: ManyResult) -> int:

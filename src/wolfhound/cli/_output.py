@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -20,8 +20,12 @@ from wolfhound.cli._console import TYPED, write
 from wolfhound.cli._console import stderr as stderr  # noqa: PLC0414 - commands find all printing here
 from wolfhound.cli._console import stdout as stdout  # noqa: PLC0414
 from wolfhound.core import Status
+from wolfhound.markup import PLAIN, Atom, Bar, Grid, Summary
+from wolfhound.markup import pick as pick  # noqa: PLC0414
 from wolfhound.result import Result
 from wolfhound.store import MANIFEST
+from wolfhound.text import passes_text as passes_text  # noqa: PLC0414
+from wolfhound.text import seconds_text as seconds_text  # noqa: PLC0414
 from wolfhound.writers import TABLES, as_json, write_file
 
 if TYPE_CHECKING:
@@ -56,12 +60,6 @@ def exit_code(*results: HasStatus) -> int:
     return 0 if all(result.success for result in results) else 1
 
 
-def print_status(console: Console, result: HasStatus, text: str) -> None:
-    """Print the name of the status, and a text."""
-    colour = "green" if result.success else "yellow"
-    console.print(f"[bold {colour}]{result.status.name}[/] {text}", soft_wrap=True)
-
-
 def print_fields(console: Console, fields: Iterable[tuple[str, str]]) -> None:
     """Print names and values, a line each; markup is shown as it stands."""
     table = make_table(show_header=False)
@@ -76,35 +74,31 @@ def make_table(**settings: Any) -> Table:
     return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", **settings)
 
 
-def print_atoms(console: Console, result: Result, top: int) -> None:
-    """Print the largest weights, each with a bar."""
-    print_weights(console, result.top(top), result.support)
-
-
-def print_weights(console: Console, shown: Sequence[tuple[int, str | None, float]], support: int) -> None:
-    """Print ids, names and weights, the largest first, each with a bar; then how many there are besides."""
+def print_grid(console: Console, grid: Grid, top: int) -> None:
+    """Print the first rows of a table of weights, each with a bar; then how much there is besides."""
     table = make_table(show_header=False)
     table.add_column(min_width=12)
     table.add_column(justify="right")
     table.add_column(style="cyan")
     block = "#" if console.options.ascii_only else "█"
-    for i, name, weight in shown:
-        length = max(1, round(_BAR * weight / shown[0][2]))
-        table.add_row(plain(name or f"#{i}"), f"{weight:.4f}", block * length)
-    if support > len(shown):
-        rest = 1.0 - sum(weight for _, _, weight in shown)
-        table.add_row(f"[dim]{support - len(shown)} more[/]", f"[dim]{max(rest, 0.0):.4f}[/]", "")
+    rest, left = 1.0, (len(grid.rows) if grid.size is None else grid.size) - top
+    for atom, bar in grid.rows[:top]:
+        if isinstance(atom, Atom) and isinstance(bar, Bar):
+            rest -= bar.value
+            table.add_row(plain(PLAIN.name(atom)), bar.text, block * max(1, round(_BAR * bar.share)))
+    if left > 0:
+        table.add_row(f"[dim]{left} more[/]", f"[dim]{max(rest, 0.0):.4f}[/]", "")
     console.print(table)
 
 
-def passes_text(passes: float) -> str:
-    """Return "1 pass", "2 passes", "0.25 passes"."""
-    return f"{passes:.3g} {'pass' if passes == 1 else 'passes'}"
-
-
-def seconds_text(seconds: float) -> str:
-    """Return "12 ms", "1.3 s"."""
-    return f"{1000 * seconds:.3g} ms" if seconds < 1.0 else f"{seconds:.3g} s"
+def print_mixture(console: Console, target: str, grid: Grid, top: int, distance: str, why: str) -> None:
+    """Print a target and its mixture: the largest weights, how far it is, and why it is not better."""
+    console.print(f"[bold]{plain(target)}[/]")
+    print_grid(console, grid, top)
+    console.print(f"[dim]distance {distance}[/]")
+    if why:
+        console.print(f"[yellow]{why}[/]")
+    console.print()
 
 
 def plain(text: str) -> str:
@@ -147,31 +141,38 @@ def notify(text: str) -> None:
 # ---------------------------------------------------------------- JSON
 
 
+def tell(told: Summary, as_json: bool = False, *, top: int = 0, **more: object) -> None:
+    """Print what is told of a result.
+
+    Parameters
+    ----------
+    told
+        What it is.
+    as_json
+        Whether as a document.
+    top
+        Rows of its table that are printed.
+    more
+        What only the command knows, for the document.
+    """
+    if as_json:
+        print_json(told.document() | more)
+        return
+    console, colour = stdout(), "green" if told.success else "yellow"
+    console.print(f"[bold {colour}]{plain(told.heading)}[/]", soft_wrap=True)
+    for name, text in told.lines():
+        console.print(f"  [dim]{plain(f'{name:<8}')}[/] {plain(text)}", soft_wrap=True)
+    if top:
+        console.print()
+        print_grid(console, told.tables[0], top)
+
+
 def show(as_json: bool, document: Callable[[], object], text: Callable[[], object]) -> None:
     """Print a document for JSON, or let `text` print."""
     if as_json:
         print_json(document())
     else:
         text()
-
-
-def pick(result: object, *names: str) -> dict[str, object]:
-    """Return some attributes by their names."""
-    return {name: getattr(result, name) for name in names}
-
-
-def describe_outcome(result: HasStatus) -> dict[str, object]:
-    """Return why a run ended as plain values for JSON."""
-    return {"status": result.status.name, **pick(result, "success", "message")}
-
-
-def document(result: Result) -> dict[str, object]:
-    """Return a result as plain values for JSON."""
-    return {
-        **describe_outcome(result),
-        **pick(result, "value", "lower", "gap", "goal", "steps", "passes", "scored", "seconds", "support"),
-        "atoms": [atom._asdict() for atom in result.top(result.support)],
-    }
 
 
 def print_json(value: object) -> None:
@@ -220,13 +221,8 @@ class Outputs(NamedTuple):
 
 
 def check_page(page: Path | None) -> None:
-    """Refuse a page that could not be written, also for want of what draws on it."""
-    if page is None:
-        return
-    from wolfhound.reports.page import import_plotly  # noqa: PLC0415 - an extra
-
+    """Refuse a page that could not be written."""
     places.check_file(page, "--report", PAGES)
-    import_plotly()
 
 
 def write_page(page: Path | None, result: object, **told: Any) -> None:

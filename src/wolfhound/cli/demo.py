@@ -18,6 +18,7 @@ from wolfhound.cli._options import option
 from wolfhound.cli.explain import Explanation, print_explanation, trace_gap
 from wolfhound.core import Atoms, Ids, Status, Vector
 from wolfhound.result import Result
+from wolfhound.text import seconds_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -124,7 +125,7 @@ def _print_races(console: Console, races: list[Race]) -> None:
         table.add_column(heading, justify="right")
     table.add_column("\nproved gap")
     for name, ours, classical in races:
-        times = [output.seconds_text(result.seconds) for result in (ours, classical)]
+        times = [seconds_text(result.seconds) for result in (ours, classical)]
         gap = "reached" if classical.success else f"{classical.gap / ours.goal:,.0f} x the goal"
         steps, passes = f"{classical.steps:,}", f"{classical.passes:.3g}"
         table.add_row(output.plain(name), f"{ours.passes:.3g}", times[0], steps, passes, times[1], gap)

@@ -13,14 +13,12 @@ import wolfhound as wh
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.validate import require
-from wolfhound.writers import Columns, write_table
+from wolfhound.writers import write_table
 
 if TYPE_CHECKING:
     from wolfhound.designs.criteria import Criterion
-    from wolfhound.designs.exact import ExactDesign
     from wolfhound.designs.factors import Factors
     from wolfhound.designs.models import ModelLike
-    from wolfhound.designs.result import Design
 
 Texts = list[str] | None
 
@@ -110,7 +108,13 @@ def design(
     table = (found if plan is None else plan).to_columns
     outputs.write(lambda path: write_table(path, table()), found.save, figure=found.plot)
     outputs.tell(found if plan is None else {"Weights": found, "Runs": plan})
-    output.show(as_json, lambda: _document(found, plan), lambda: _print(found, plan))
+    told = [each.summary() for each in (found, plan) if each is not None]
+    if as_json:
+        whole = {} if plan is None else {"plan": told[1].document()}
+        output.print_json({**told[0].document(), **whole})
+    else:
+        for each in told:
+            output.tell(each)
     raise Exit(output.exit_code(found))
 
 
@@ -155,25 +159,3 @@ def _choose_criterion(name: str, region: str | None) -> Criterion:
     if name.lower() == "i":
         return wh.IOptimal(region)
     return wh.AOptimal() if name.lower() == "a" else wh.DOptimal()
-
-
-def _print(found: Design, plan: ExactDesign | None) -> None:
-    output.print_plain(repr(found) if plan is None else f"{found!r}\n{plan!r}")
-
-
-def _document(found: Design, plan: ExactDesign | None) -> dict[str, object]:
-    names = ("criterion", "efficiency", "support", "passes", "scored", "seconds", "terms")
-    document: dict[str, object] = {**output.describe_outcome(found), **output.pick(found, *names)}
-    for name in ("table", "given_table"):
-        report = getattr(found, name)
-        document[name] = None if report is None else report.to_json()
-    document["design"] = _list_rows(found.to_columns())
-    if plan is not None:
-        rows = _list_rows(plan.to_columns())
-        document["plan"] = {"runs": plan.runs, "efficiency": plan.efficiency, "rows": rows}
-    return document
-
-
-def _list_rows(columns: Columns) -> list[dict[str, object]]:
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in rows]

@@ -27,6 +27,7 @@ from wolfhound.cli.solve import weigh_oracles
 from wolfhound.core import Status, Vector
 from wolfhound.many.result import RUN
 from wolfhound.result import Result
+from wolfhound.text import passes_text, seconds_text
 from wolfhound.validate import number, require
 from wolfhound.writers import TABLES, Columns, write_table
 
@@ -137,12 +138,12 @@ def explain(
         lambda: weigh_oracles(rows.atoms, *(each.result for each in done)),
         title=f"{told}, explained",
     )
-    ended = _summary(done, len(wanted))
-    output.show(
-        as_json,
-        lambda: {"table": rows.describe(), "targets": list(map(_document, done))},
-        lambda: _print(console, [] if live else done, top, ended),
-    )
+    if as_json:
+        output.print_json({"table": rows.describe(), "targets": list(map(_document, done))})
+    else:
+        for explanation in [] if live else done:
+            print_explanation(console, explanation, top)
+        console.print(_summary(done, len(wanted)))
     # A run that is cut short leaves targets out; its own status already says so.
     raise Exit(output.exit_code(*(explanation.result for explanation in done)))
 
@@ -209,29 +210,17 @@ def _explain_all(
             return
 
 
-def _print(console: Console, rest: Sequence[Explanation], top: int, ended: str) -> None:
-    """Print what has not been printed yet, and how it ended."""
-    for explanation in rest:
-        print_explanation(console, explanation, top)
-    console.print(ended)
-
-
 def print_explanation(console: Console, explanation: Explanation, top: int) -> None:
     """Print a target, its distance, its atoms and the proof."""
     result = explanation.result
-    console.print(f"[bold]{output.plain(explanation.target)}[/]")
-    output.print_atoms(console, result, top)
-    console.print(
-        f"[dim]distance {explanation.distance:.6g}, proved gap {result.gap:.2g}, {result.support} atoms,"
-        f" {output.passes_text(result.passes)}, {output.seconds_text(result.seconds)}[/]"
-    )
-    if not result.success:
-        console.print(f"[yellow]{result.status.value}[/]")
-    console.print()
+    why = "" if result.success else result.status.value
+    told = f"{explanation.distance:.6g}, proved gap {result.gap:.2g}, {result.support} atoms"
+    cost = f"{passes_text(result.passes)}, {seconds_text(result.seconds)}"
+    output.print_mixture(console, explanation.target, result.summary().tables[0], top, f"{told}, {cost}", why)
 
 
 def _document(explanation: Explanation) -> dict[str, object]:
-    document = output.document(explanation.result)
+    document = explanation.result.summary().document()
     return {"target": explanation.target, "distance": explanation.distance, **document}
 
 
@@ -239,8 +228,8 @@ def _summary(done: Sequence[Explanation], wanted: int) -> str:
     results = [explanation.result for explanation in done]
     proved = sum(result.success for result in results)
     support = np.mean([result.support for result in results])
-    seconds = output.seconds_text(sum(result.seconds for result in results))
-    passes = output.passes_text(sum(result.passes for result in results))
+    seconds = seconds_text(sum(result.seconds for result in results))
+    passes = passes_text(sum(result.passes for result in results))
     return (
         f"[bold]{proved} of {wanted} targets proved[/] to the wanted gap,"
         f" {support:.3g} atoms each on average, {passes}, {seconds}"

@@ -4,25 +4,18 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
-import numpy as np
-from numpy.typing import NDArray
 from typer import Exit
 
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.cli._herding import HerdOptions, Job, read_job
+from wolfhound.cli._herding import HerdOptions, read_job
 from wolfhound.cli._options import option
 from wolfhound.core import Status
-from wolfhound.text import seconds_text
 from wolfhound.writers import write_rows
-
-if TYPE_CHECKING:
-    from wolfhound.herding.result import HerdResult
 
 _SHOWN = 8
 
@@ -124,18 +117,17 @@ def herd(
             progress=not as_json,
             seed=seed,
         )
-    document = _document(job, result)
+    told = result.summary()
     outputs.write(
         lambda path: write_rows(path, job.source, result.ids, result.weights),
         result.save,
         figure=lambda: result.plot(atoms=None if job.scores is None else ready.points),
     )
     outputs.tell(result)
-    output.show(as_json, lambda: document, lambda: _print(job, result, out))
+    output.tell(told, as_json, n=job.rows, d=job.points.shape[1], columns=list(job.columns))
+    if out is not None and not as_json:
+        output.stdout().print(f"Written to [bold]{output.plain(str(out))}[/]", soft_wrap=True)
     raise Exit(output.exit_code(result))
-
-
-# ---------------------------------------------------------------- while it runs
 
 
 @contextlib.contextmanager
@@ -150,72 +142,3 @@ def _too_late(*, as_json: bool) -> Iterator[None]:
         else:
             output.notify(str(error))
         raise Exit(1) from None
-
-
-# ---------------------------------------------------------------- what it gives
-
-
-def _document(job: Job, result: HerdResult) -> dict[str, object]:
-    columns = {"id": result.ids, "weight": result.weights}
-    columns |= {} if result.labels is None else {"label": _show_labels(result.labels)}
-    chosen = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return {
-        **output.describe_outcome(result),
-        "n": job.rows,
-        "d": job.points.shape[1],
-        "m": len(result.ids),
-        "columns": list(job.columns),
-        "table": None if result.table is None else result.table.to_json(),
-        "target_table": None if result.target_table is None else result.target_table.to_json(),
-        "kernel": result.space,
-        "gain": result.gain,
-        **output.pick(result, "mmd", "mmd_random", "mmd_random_spread", "reference", "ess"),
-        **output.pick(result, "evaluation_seconds", "seconds", "passes", "scored"),
-        "rows": [dict(zip(columns, row, strict=True)) for row in chosen],
-    }
-
-
-def _show_labels(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels as JSON can hold them: dates and bytes are texts."""
-    if labels.dtype.kind == "S":
-        return np.char.decode(labels, "utf-8", "backslashreplace")
-    return labels if labels.dtype.kind in "biufU" else labels.astype(np.str_)
-
-
-def _print(job: Job, result: HerdResult, out: Path | None) -> None:
-    console = output.stdout()
-    why = "" if result.success else f"; {result.status.value}"
-    output.print_status(console, result, f"{len(result.ids):,} of {job.rows:,} rows chosen{why}")
-    spread = f"{result.mmd_random:.4g}, give or take {result.mmd_random_spread:.2g}"
-    more = ", ..." if len(result.ids) > _SHOWN else ""
-    classes = [] if result.labels is None else [("classes", _counts(result.labels))]
-    measured = f", then {seconds_text(result.evaluation_seconds)} to measure"
-    fields = [
-        *result.notes,
-        ("kernel", result.space),
-        ("MMD", f"{result.mmd:.4g} ({result.reference})"),
-        ("random", f"{spread}: {_verdict(result)}"),
-        ("effective", f"{result.ess:,.1f} of {len(result.ids):,} rows"),
-        *classes,
-        ("passes", f"{result.passes:.3g} ({result.scored:,} atoms scored)"),
-        ("time", seconds_text(result.seconds) + measured),
-        ("rows", ", ".join(map(str, result.ids[:_SHOWN].tolist())) + more),
-    ]
-    output.print_fields(console, fields)
-    if out is not None:
-        console.print(f"Written to [bold]{output.plain(str(out))}[/]", soft_wrap=True)
-
-
-def _verdict(result: HerdResult) -> str:
-    ratio = result.gain
-    if math.isnan(ratio):
-        return "not compared"
-    if ratio >= 1.0:
-        return f"{ratio:.2g} times closer than a random subset"
-    return f"{1.0 / ratio:.2g} times farther than a random subset"
-
-
-def _counts(labels: NDArray[Any]) -> str:
-    values, counts = np.unique(labels, return_counts=True)
-    parts = [f"{value}: {count:,}" for value, count in zip(values, counts, strict=True)]
-    return ", ".join(parts[:_SHOWN]) + (f", ... ({len(parts)} classes)" if len(parts) > _SHOWN else "")

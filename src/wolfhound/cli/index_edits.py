@@ -23,6 +23,7 @@ from wolfhound.display import read_count, read_rows, show_progress
 from wolfhound.oracles._hits import join
 from wolfhound.oracles.indexes import SAVED_AS, find_saved, load_index
 from wolfhound.readers import read_names
+from wolfhound.stopwatch import time_solving
 from wolfhound.store import are_same
 from wolfhound.text import bytes_text, seconds_text
 from wolfhound.validate import require
@@ -84,9 +85,9 @@ def query(
     d = rows.shape[1]
     require(asked.shape[1] == d, "QUERIES", f"rows of {d} numbers, as the atoms", asked.shape[1])
     kind, index = find_saved(folder), load_index(folder, rows)
-    begin = time.monotonic()
+    begin = time.perf_counter()
     hits = _ask(index, asked, k)
-    seconds = time.monotonic() - begin
+    seconds = time_solving(begin)
     if out is not None:
         _write_hits(out, hits)
     document = {"kind": kind.name, "queries": len(hits.ids), "k": hits.ids.shape[1], "seconds": seconds}
@@ -253,9 +254,9 @@ class _Edit(NamedTuple):
 
 def _apply(text: str, run: Callable[[], Any]) -> _Edit:
     """Edit an index, and show what is done."""
-    begin = time.monotonic()
+    begin = time.perf_counter()
     with show_progress(True, read_rows(text)):
-        return _Edit(run(), time.monotonic() - begin)
+        return _Edit(run(), time_solving(begin))
 
 
 def _save(edit: _Edit, target: Path, write: Path | None) -> None:

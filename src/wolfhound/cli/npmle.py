@@ -101,11 +101,8 @@ def npmle(
         lambda path: write_table(path, _list_posterior(table, fit, x, read, level)), fit.save, figure=fit.plot
     )
     outputs.tell(fit)
-    output.show(
-        as_json,
-        lambda: _document(fit) | {"dropped": read.dropped},
-        lambda: output.print_plain("\n".join([repr(fit), *read.notes])),
-    )
+    told = fit.summary()
+    output.tell(told._replace(fields=(*told.fields, *read.notes)), as_json, dropped=read.dropped)
     raise Exit(output.exit_code(fit))
 
 
@@ -122,7 +119,7 @@ class _Columns(NamedTuple):
     values: dict[str, Vector]
     ids: Ids
     rows: int
-    notes: list[str]
+    notes: tuple[tuple[str, str], ...]
 
     @property
     def dropped(self) -> int:
@@ -166,8 +163,7 @@ def _read_columns(table: Table, flags: dict[str, str | None], missing: str) -> _
     rows = found.take(np.arange(found.shape[0])).astype(np.float64)
     values = {flag: np.ascontiguousarray(rows[:, wanted.index(name)]) for flag, name in named.items()}
     ids = np.arange(found.report.rows) if found.ids is None else found.ids
-    notes = [f"  {subject:<8} {text}" for subject, text in found.report.notes]
-    return _Columns(values, ids, found.report.rows, notes)
+    return _Columns(values, ids, found.report.rows, found.report.notes)
 
 
 def _find_second(table: Table, family: str, given: dict[str, str | None]) -> str:
@@ -220,14 +216,3 @@ def _read_observed(table: Table, x: str) -> Vector:
     """The observations of all rows, also of those left out because another value is missing."""
     values, missing = read_column(table, x)
     return np.where(missing, np.nan, values.astype(np.float64))
-
-
-def _document(fit: MixtureFit) -> dict[str, object]:
-    return {
-        **output.describe_outcome(fit),
-        **output.pick(fit, "value", "gap", "gap_on_grid", "rounds", "seconds"),
-        "observations": len(fit.x),
-        "family": fit.family.name,
-        "support": fit.support.tolist(),
-        "mass": fit.mass.tolist(),
-    }

@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import numpy as np
-from rich.console import Console
 from typer import Argument, Exit, Typer
 
 from wolfhound import readers
-from wolfhound._brief import known
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli._options import option
-from wolfhound.core import Vector
 from wolfhound.display import read_gap, show_progress
 from wolfhound.validate import number, require
 from wolfhound.writers import Columns, write_table
@@ -134,7 +131,7 @@ def solve(
             result = sfwpo(model, ratio=ratio, callback=callback, **settings)
     outputs.write(lambda path: write_table(path, _list_weights(result)), result.save, figure=result.plot)
     outputs.tell(result)
-    output.show(as_json, lambda: _document(result), lambda: _print(output.stdout(), result))
+    output.tell(result.summary(), as_json)
     raise Exit(output.exit_code(result))
 
 
@@ -217,41 +214,6 @@ def _make_step(name: PolicyStepName) -> PolicyStep:
 # ---------------------------------------------------------------- output
 
 
-def _norm(gaps: Vector) -> float:
-    return float(np.sqrt(np.square(gaps).sum()))
-
-
-def _document(result: TabularResult) -> dict[str, object]:
-    """Return a result as plain values for JSON."""
-    return {
-        **output.pick(result, "problem", "method"),
-        **output.describe_outcome(result),
-        "J": result.score,
-        "gap_norm": _norm(result.gaps),
-        **output.pick(result, "upper", "gap", "goal", "atol", "steps", "passes", "scored", "seconds"),
-        "policy": [
-            {"atoms": ids[ids >= 0].tolist(), "weights": weights[ids >= 0].tolist()}
-            for ids, weights in zip(result.ids, result.weights, strict=True)
-        ],
-    }
-
-
 def _list_weights(result: TabularResult) -> Columns:
     where = np.nonzero(result.ids >= 0)
     return {"state": where[0], "id": result.ids[where], "weight": result.weights[where]}
-
-
-def _print(console: Console, result: TabularResult) -> None:
-    output.print_status(console, result, result.status.value)
-    atoms = (result.weights > 0.0).sum(axis=1)
-    fields = [
-        ("J", f"{result.score:.9g} (at the start {float(result.scores[0]):.6g})"),
-        ("upper", known(result.upper, ".9g")),
-        ("gap", f"{known(result.gap)} (goal {known(result.goal)})"),
-        ("states' gaps", result.gaps_text()),
-        ("steps", f"{result.steps:,}"),
-        ("passes", f"{result.passes:.3g} ({result.scored:,} atoms scored)"),
-        ("time", output.seconds_text(result.seconds)),
-        ("policy", f"{len(result.policy):,} states, {atoms.mean():.3g} atoms each, at most {atoms.max()}"),
-    ]
-    output.print_fields(console, fields)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from rich.console import Console
 from typer import Exit
 
 import wolfhound as wh
@@ -163,8 +162,7 @@ def solve(
     weights = output.list_weights(result)
     outputs.write(lambda path: write_table(path, weights), result.save, figure=result.plot)
     outputs.tell(result, lambda: weigh_oracles(rows, result))
-    document = output.pick(result, "objective", "method") | output.document(result)
-    output.show(as_json, lambda: document, lambda: _print(output.stdout(), result, top))
+    output.tell(result.summary(), as_json, top=top)
     raise Exit(output.exit_code(result))
 
 
@@ -235,19 +233,3 @@ def _make_step(name: StepName | None, smoothness: float) -> StepSize:
         return wh.ShortStep(smoothness)
     others: dict[Any, StepSize] = {StepName.ADAPTIVE: wh.Adaptive(), StepName.OPEN_LOOP: wh.OpenLoop()}
     return others.get(name, wh.LineSearch())
-
-
-def _print(console: Console, result: Result, top: int) -> None:
-    output.print_status(console, result, result.status.value)
-    fields = [
-        ("value", f"{result.value:.9g}"),
-        ("lower", f"{result.lower:.9g}"),
-        ("gap", f"{result.gap:.3g} (goal {result.goal:.3g})"),
-        ("steps", f"{result.steps:,}"),
-        ("passes", f"{result.passes:.3g} ({result.scored:,} atoms scored)"),
-        ("time", output.seconds_text(result.seconds)),
-        ("atoms", f"{result.support:,} with weight"),
-    ]
-    output.print_fields(console, fields)
-    console.print()
-    output.print_atoms(console, result, top)

@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -86,11 +85,11 @@ def unmix(
             seed=seed,
         )
     if summary is not None:
-        write_table(summary, many.list_targets(result, _places(result)))
+        write_table(summary, {**_places(result), **result.to_columns()})
     title = f"all {len(result):,} pixels of {Path(cube).name}, by {Path(library).name}"
     outputs.write(lambda path: _write_fractions(path, result, known), figure=lambda: result.plot(title=title))
     outputs.tell(result, names=known)
-    output.show(as_json, lambda: _document(result), lambda: output.print_plain(repr(result)))
+    output.tell(result.summary(), as_json)
     raise Exit(many.exit_code(result))
 
 
@@ -108,19 +107,3 @@ def _places(result: ManyResult) -> dict[str, NDArray[Any]]:
     if len(result.shape) != 2:
         return {"pixel": pixels}
     return dict(zip(("row", "column"), np.unravel_index(pixels, result.shape), strict=True))
-
-
-def _document(result: ManyResult) -> dict[str, object]:
-    solved = np.isfinite(result.value)
-    return {
-        "targets": len(result),
-        "shape": list(result.shape),
-        "success": result.success,
-        "proved": int((result.gap <= result.goal).sum()),
-        "verdict": result.verdict(),
-        "status": many.count_statuses(result),
-        "largest_gap": float(result.gap[solved].max(initial=0.0)),
-        "mean_distance": float(result.distance[solved].mean()) if solved.any() else math.nan,
-        "mean_support": float(result.support.mean()) if len(result) else math.nan,
-        "seconds": result.seconds,
-    }

@@ -18,10 +18,12 @@ from wolfhound.designs.models import map_terms, measure_ranges
 from wolfhound.designs.proof import WIDE, Between, enclose, enclose_log_det, excuse, invert
 from wolfhound.designs.rank import AliasedTerms, list_aliases, scale_to_one
 from wolfhound.designs.result import Design
-from wolfhound.markup import HasSummary, Summary
+from wolfhound.markup import Field, HasSummary, Summary, list_weights, pick
 from wolfhound.oracles.forms import FormScan, survey
+from wolfhound.result import LISTED
 from wolfhound.rounding import TINY, UNIT, gamma, is_rounding, length
 from wolfhound.stopwatch import time_solving
+from wolfhound.text import seconds_text
 
 _LARGEST = 1e70
 """Points are smaller, and columns wider than its inverse: the entries of the matrix must be numbers."""
@@ -74,16 +76,34 @@ class Ellipsoid(HasSummary):
 
     def summary(self) -> Summary:
         """Return its size, what is proved of it, and the cost."""
-        lines = (
-            (
-                "holds",
-                f"all points of {len(self.centre)} dimensions, touched by {len(self.ids):,} with weight",
+        d, k = len(self.centre), len(self.ids)
+        fields = (
+            Field("holds", f"all points of {d} dimensions, touched by {k:,} with weight"),
+            Field("volume", f"exp({self.log_volume:.6g})", {"log_volume": self.log_volume}),
+            Field(
+                "proved",
+                f"least volume / volume >= {self.ratio:.9g}",
+                {"ratio": self.ratio},
+                ("proved ratio", f"{self.ratio:.9g}"),
             ),
-            ("volume", f"exp({self.log_volume:.6g})"),
-            ("proved", f"least volume / volume >= {self.ratio:.9g}"),
-            ("cost", f"{self.passes:.3g} passes, {self.seconds:.3g} s"),
+            Field(
+                "cost",
+                f"{self.passes:.3g} passes, {self.seconds:.3g} s",
+                pick(self, "passes", "seconds"),
+                ("time", seconds_text(self.seconds)),
+            ),
         )
-        return Summary(f"Ellipsoid({self.status.name}: {self.status.value})", lines)
+        order = np.argsort(-self.weights, kind="stable")[:LISTED]
+        atoms = [
+            (i, None, w) for i, w in zip(self.ids[order].tolist(), self.weights[order].tolist(), strict=True)
+        ]
+        return Summary.of_run(
+            "Ellipsoid",
+            self.status,
+            fields=fields,
+            tables=(list_weights("The points that hold it", atoms, size=k),),
+            title="The smallest enclosing ellipsoid",
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,8 +14,9 @@ from scipy.linalg import qr
 
 from wolfhound.core import Ids, Ints, Vector
 from wolfhound.designs.factors import Column
+from wolfhound.designs.picture import draw_support
 from wolfhound.designs.proof import invert
-from wolfhound.markup import Grid, HasSummary, Summary
+from wolfhound.markup import Field, Grid, HasSummary, Picture, Summary
 from wolfhound.result import make_frame
 from wolfhound.validate import count, require
 from wolfhound.writers import find_free
@@ -32,7 +34,8 @@ _STARTS = 12
 _FEW = 200
 """Runs up to which there are random starts."""
 
-_SHOWN = 30
+_SHOWN = 500
+"""Runs that a table may show."""
 
 _LISTED = 10_000_000
 """Runs up to which a table of all runs is made unasked."""
@@ -134,19 +137,57 @@ class ExactDesign(HasSummary):
         """Return a pandas DataFrame with one row per run, of the first `most` runs as in `to_columns`."""
         return make_frame(self.to_columns(most=most))
 
-    def list_runs(self, most: int) -> Grid:
-        """Return the first runs as a table."""
-        columns = self.to_columns(most=most)
-        rows = [tuple(map(_show_cell, row)) for row in zip(*columns.values(), strict=True)]
-        return Grid(f"{len(rows):,} of {self.runs:,} runs", tuple(columns), rows)
-
     def summary(self) -> Summary:
         """Return runs, points and what is proved."""
-        heading = (
-            f"ExactDesign({self.runs} runs at {len(self.ids)} points, {self.terms} terms: "
-            f"{self.criterion}-efficiency >= {show_efficiency(self.efficiency)})"
+        efficiency, points = show_efficiency(self.efficiency), len(self.ids)
+        columns = self.to_columns(most=_SHOWN)
+        rows = [tuple(map(_show_cell, row)) for row in zip(*columns.values(), strict=True)]
+        return Summary(
+            f"ExactDesign({self.runs} runs at {points} points, {self.terms} terms: "
+            f"{self.criterion}-efficiency >= {efficiency})",
+            (
+                Field("", values={"runs": self.runs}, tile=("runs", f"{self.runs}")),
+                Field("", values={"efficiency": self.efficiency}, tile=("proved efficiency", efficiency)),
+                Field("", tile=("points", f"{points}")),
+            ),
+            (
+                Grid(
+                    "The runs",
+                    tuple(columns),
+                    rows,
+                    size=self.runs,
+                    key="rows",
+                    records=lambda: list_records(self.to_columns()),
+                ),
+            ),
+            notes=(
+                "The efficiency is proved against designs of any weights, which whole runs may not reach.",
+            ),
+            title="Runs to be made",
+            message=f"{self.criterion}-efficiency at least {efficiency}, proved",
+            caption=f"{self.runs} runs: {self.criterion}-efficiency at least {efficiency}",
+            pictures=self._picture,
         )
-        return Summary(heading, (), (self.list_runs(_SHOWN),))
+
+    def _picture(self) -> list[Picture]:
+        said = f"{self.runs:,} runs at {len(self.ids):,} points, at most {self.counts.max():,} at one."
+        return [picture_support(self.columns, self.settings, self.counts.astype(np.float64), said, "run")]
+
+
+def picture_support(
+    columns: tuple[Column, ...], settings: Vector, weights: Vector, said: str, what: str = "weight"
+) -> Picture:
+    """Return a picture of where weights, or runs, are; `said` is what there is to see."""
+    others = "" if len(columns) < 3 else ", summed over all other factors"
+    title = f"Where the {what}s are: {' and '.join(column.name for column in columns[:2])}{others}"
+    draw = partial(draw_support, columns=columns, settings=settings, weights=weights, what=what)
+    return Picture(title, said, draw)
+
+
+def list_records(columns: dict[str, NDArray[Any]]) -> list[dict[str, object]]:
+    """Return columns as a dict per row."""
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def name_added(columns: tuple[Column, ...], *names: str) -> list[str]:

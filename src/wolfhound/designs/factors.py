@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._arrow import Kind
 from wolfhound._files import lock, valid_ids
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix
@@ -25,7 +24,6 @@ from wolfhound.encoding import (
     Table,
     TableAtoms,
     check_missing,
-    choose_columns,
     encode_source,
     find_table,
 )
@@ -198,13 +196,7 @@ def _read_table(source: Table, name: str, known: Sequence[Column], options: Fact
         like=like,
         called=name,
     )
-    if like:
-        return encode_source(source, plan)
-    kinds = source.kinds
-    chosen, _ = choose_columns(kinds, options.columns, plan)
-    in_order = sorted(chosen, key=lambda each: kinds[each] in (Kind.TEXT, Kind.TRUTH))  # stable
-    order = {each: place for place, each in enumerate(in_order)}
-    return encode_source(source, plan, options.columns, order=order)
+    return encode_source(source, plan, None if like else options.columns)
 
 
 def _list_columns(table: TableAtoms) -> tuple[Column, ...]:

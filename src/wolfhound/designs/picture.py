@@ -1,4 +1,4 @@
-"""A design and its variance function as a figure."""
+"""A design and its variance function in pictures."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -14,54 +14,29 @@ from wolfhound.designs.factors import Column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _CURVES = 6
 _POINTS = 101
+_LONGEST = 16  # letters of a level that axes have room for
 _STYLES = ("-", "--", "-.", ":")
 
 
-def draw_design(
-    columns: Sequence[Column],
-    settings: Vector,
-    weights: Vector,
-    variance: Callable[[Vector], Vector],
-    *,
-    level: float,
-    title: str,
-) -> Figure:
-    """Draw where the runs are, and how the variance of a prediction changes with each factor.
+def draw_support(
+    axes: Axes, columns: Sequence[Column], settings: Vector, weights: Vector, what: str = "weight"
+) -> None:
+    """Draw the first two factors, areas for weights; one factor against its weights.
 
     Parameters
     ----------
+    axes
+        Where.
     columns, settings, weights
-        Factors, (k, c) their values at the support, (k,) weights.
-    variance
-        Of rows of factors; relative to one run of variance 1.
-    level
-        What it is at most, for an optimal design over its candidates.
-    title
-        Heading.
+        Factors, (k, c) their values, (k,) weights or numbers of runs.
+    what
+        What the weights are, in the singular.
     """
-    figure = plot.make_figure(10.0, 4.4, title)
-    left, right = figure.subplots(1, 2)
-    _place_runs(left, columns, settings, weights)
-    _follow_variance(right, columns, settings, weights, variance)
-    right.axhline(level, color="#666666", linestyle="--", linewidth=1.0)
-    right.annotate(
-        f"{level:.3g}", (1.0, level), xycoords=("axes fraction", "data"), fontsize=8, color="#666666"
-    )
-    plot.finish_axes(
-        right, "factor, from its least to its largest value", "variance of a prediction", legend=True
-    )
-    right.set_ylim(0.0, 1.08 * max(level, right.get_ylim()[1]))
-    return figure
-
-
-def _place_runs(axes: Axes, columns: Sequence[Column], settings: Vector, weights: Vector) -> None:
-    """The first two factors, areas for weights; one factor against its weights."""
     if len(columns) == 1:
-        plot.draw_stems(axes, settings[:, 0], weights, x=columns[0].name, y="weight")
+        plot.draw_stems(axes, settings[:, 0], weights, x=columns[0].name, y=what)
         _name_levels(columns, axes.set_xticks)
         return
     points, owner = np.unique(settings[:, :2], axis=0, return_inverse=True)
@@ -70,25 +45,39 @@ def _place_runs(axes: Axes, columns: Sequence[Column], settings: Vector, weights
     axes.scatter(points[:, 0], points[:, 1], s=area, color=plot.COLOURS[0], alpha=0.55, edgecolor="white")
     _name_levels(columns, axes.set_xticks, axes.set_yticks)
     axes.margins(0.15)
-    plot.finish_axes(axes, columns[0].name, f"{columns[1].name} (areas: weights)")
+    plot.finish_axes(axes, columns[0].name, f"{columns[1].name} (areas: {what}s)")
 
 
 def _name_levels(columns: Sequence[Column], *ticks: Callable[..., object]) -> None:
     """Write the names of levels to the axes of the first factors, those below aslant."""
     for column, set_ticks, turn in zip(columns, ticks, (30, 0), strict=False):
         if column.levels:
-            names = [plot.verbatim(level) for level in column.levels]
+            names = [plot.verbatim(_cut(level)) for level in column.levels]
             set_ticks(range(len(names)), labels=names, rotation=turn)
 
 
-def _follow_variance(
+def _cut(level: str) -> str:
+    return level if len(level) <= _LONGEST else f"{level[: _LONGEST - 1]}\u2026"
+
+
+def draw_variance(
     axes: Axes,
     columns: Sequence[Column],
     settings: Vector,
     weights: Vector,
     variance: Callable[[Vector], Vector],
 ) -> None:
-    """One curve per factor, the others where the design has its centre; categories at their levels."""
+    """Draw how the variance of a prediction changes with each factor, the others at the design's centre.
+
+    Parameters
+    ----------
+    axes
+        Where.
+    columns, settings, weights
+        Factors, (k, c) their values at the support, (k,) weights.
+    variance
+        Of rows of factors; relative to one run of variance 1.
+    """
     centre = weights @ settings / weights.sum()
     for j, column in enumerate(columns):
         if column.levels:
@@ -107,3 +96,11 @@ def _follow_variance(
         style = "o:" if column.levels else _STYLES[j % len(_STYLES)]  # curves may coincide
         look: dict[str, Any] = {"color": plot.COLOURS[j], "markersize": 4, "alpha": 0.8}
         axes.plot(where, variance(rows), style, label=plot.verbatim(column.name), **look)
+    level = float(variance(settings).max())  # that of an optimal design over its candidates
+    axes.axhline(level, color=plot.GREY, linestyle="--", linewidth=1.0)
+    place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "fontsize": 8, "color": plot.GREY}
+    axes.annotate(f"{level:.3g}", (1.0, level), **place)
+    plot.finish_axes(
+        axes, "factor, from its least to its largest value", "variance of a prediction", legend=True
+    )
+    axes.set_ylim(0.0, 1.08 * max(level, axes.get_ylim()[1]))

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound import plot
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar
 from wolfhound.core import AtomsLike, Ids, Matrix, Status, Vector
@@ -21,7 +20,9 @@ from wolfhound.designs.exact import (
     Harvest,
     Pool,
     choose_runs,
+    list_records,
     name_added,
+    picture_support,
     refine,
     scale_harvest,
     show_efficiency,
@@ -29,17 +30,15 @@ from wolfhound.designs.exact import (
 )
 from wolfhound.designs.factors import Column, read_factors
 from wolfhound.designs.models import MODELS, ModelSpec
-from wolfhound.designs.picture import draw_design
+from wolfhound.designs.picture import draw_variance
 from wolfhound.designs.proof import Between, compare, enclose
 from wolfhound.designs.rank import describe_aliases, find_null_space, scale_root, scale_to_one
 from wolfhound.encoding import TableReport
-from wolfhound.markup import Grid, HasSummary, Summary, bar
-from wolfhound.result import make_frame
+from wolfhound.markup import Bar, Cell, Details, Field, Grid, HasSummary, Picture, Summary, pick
+from wolfhound.result import LISTED, describe_atoms, make_frame
+from wolfhound.text import seconds_text
 from wolfhound.threads import one_blas_thread
 from wolfhound.validate import LARGEST, count, number, require
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _SHOWN = 5
 
@@ -237,27 +236,6 @@ class Design(HasSummary):
         """Return a pandas DataFrame with one row per candidate with weight."""
         return make_frame(self.to_columns())
 
-    def plot(self, path: str | Path | None = None, *, title: str | None = None) -> Figure:
-        """Draw the design and its variance function.
-
-        Parameters
-        ----------
-        path
-            Where to write it; its ending chooses the format.
-        title
-            Heading; by default the criterion and what is proved.
-        """
-        heading = f"{self.criterion}-optimal: efficiency at least {show_efficiency(self.efficiency)}"
-        figure = draw_design(
-            self.columns,
-            self.settings,
-            self.weights,
-            self._variance,
-            level=float(self._variance(self.settings).max()),
-            title=heading if title is None else title,
-        )
-        return plot.keep(figure, path)
-
     # ------------------------------------------------------------ saving
 
     def save(self, folder: str | PathLike[str]) -> None:
@@ -284,19 +262,21 @@ class Design(HasSummary):
         gone = [("given", text) for subject, text in past if subject == "missing"]
         return [(subject, text) for subject, text in notes if subject != "one-hot"] + gone
 
-    def list_support(self, most: int) -> Grid:
-        """Return the candidates of largest weight as a table: factors, id, weight."""
-        some = slice(0, most)
-        largest = float(self.weights.max())
-        rows = [
-            (*self._show(row), f"{i}", bar(f"{weight:.4f}", weight / largest))
+    def _list_support(self) -> Grid:
+        """The candidates of largest weight: factors, id, weight."""
+        some, largest = slice(0, LISTED), float(self.weights.max())
+        rows: list[tuple[Cell, ...]] = [
+            (*self._show(row), f"{i}", Bar(weight, largest))
             for i, weight, row in zip(self.ids[some], self.weights[some], self.settings[some], strict=True)
         ]
         names = tuple(column.name for column in self.columns)
-        caption = f"{len(rows):,} of {self.support:,} candidates with weight, the largest first"
         texts = (at for at, column in enumerate(self.columns) if column.levels)
-        added = name_added(self.columns, "id", "weight")
-        return Grid(caption, (*names, *added), rows, (0, *texts, len(names) + 1))
+        headings = (*names, *name_added(self.columns, "id", "weight"))
+        left = (0, *texts, len(names) + 1)
+        caption = "The candidates of largest weight"
+        return Grid(
+            caption, headings, rows, left, self.support, "design", lambda: list_records(self.to_columns())
+        )
 
     def _show(self, row: Vector) -> list[str]:
         """Factors as the user wrote them."""
@@ -310,15 +290,69 @@ class Design(HasSummary):
         ]
         more = ", ..." if self.support > _SHOWN else ""
         named = ", ".join(self.terms[:_SHOWN]) + (", ..." if len(self.terms) > _SHOWN else "")
-        lines = (
-            (f"{self.criterion}-efficiency", f">= {show_efficiency(self.efficiency)}, proved"),
-            ("support", f"{self.support:,} candidates: {'; '.join(top)}{more}"),
-            ("terms", f"{len(self.terms):,}: {named}"),
+        efficiency = show_efficiency(self.efficiency)
+        tables: dict[str, object] = {
+            "table": self.table and self.table.to_json(),
+            "given_table": self.given_table and self.given_table.to_json(),
+        }
+        fields = (
+            Field(
+                f"{self.criterion}-efficiency",
+                f">= {efficiency}, proved",
+                pick(self, "criterion", "efficiency"),
+                ("proved efficiency", efficiency),
+            ),
+            Field(
+                "support",
+                f"{self.support:,} candidates: {'; '.join(top)}{more}",
+                {"support": self.support},
+                ("candidates with weight", f"{self.support:,}"),
+            ),
+            Field(
+                "terms",
+                f"{len(self.terms):,}: {named}",
+                {"terms": list(self.terms), **tables},
+                ("terms", f"{len(self.terms):,}"),
+            ),
             *self._notes(),
-            ("cost", f"{self.passes:.3g} passes, {self.scored:,} forms, {self.seconds:.3g} s"),
+            Field(
+                "cost",
+                f"{self.passes:.3g} passes, {self.scored:,} forms, {self.seconds:.3g} s",
+                pick(self, "passes", "scored", "seconds"),
+                ("time", seconds_text(self.seconds)),
+            ),
         )
-        heading = f"Design({self.status.name}: {self.status.value})"
-        return Summary(heading, lines, (self.list_support(_SHOWN),))
+        return Summary.of_run(
+            "Design",
+            self.status,
+            fields=fields,
+            tables=(self._list_support(),),
+            notes=("The efficiency is proved relative to the best of all designs, of any weights.",),
+            title="A plan of experiments",
+            caption=f"{self.criterion}-optimal: efficiency at least {efficiency}",
+            pictures=self._picture,
+            details=lambda: Details((Field("candidates", describe_atoms(self.fingerprint)),)),
+        )
+
+    def _picture(self) -> list[Picture]:
+        said = f"{self.support:,} candidates have weight; the largest is {self.weights.max():.4f}."
+        pictures = [picture_support(self.columns, self.settings, self.weights, said)]
+        if self.terms_of is not None or self.model.make_map() is not None:
+            level = float(self._variance(self.settings).max())
+            pictures.append(
+                Picture(
+                    "How sure predictions are",
+                    f"The variance of a prediction is at most {level:.3g} where the design has weight.",
+                    partial(
+                        draw_variance,
+                        columns=self.columns,
+                        settings=self.settings,
+                        weights=self.weights,
+                        variance=self._variance,
+                    ),
+                )
+            )
+        return pictures
 
 
 # ---------------------------------------------------------------- saving

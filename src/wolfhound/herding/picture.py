@@ -1,4 +1,4 @@
-"""A herd as a figure: its distance against random, and the chosen among the others."""
+"""A herd in pictures: its distance against random, and the chosen among the others."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from wolfhound import plot
 from wolfhound.core import Matrix, Vector
-from wolfhound.validate import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _CLASSES = len(plot.COLOURS) - 1
 """So many labels have a colour of their own; the last is for all others."""
@@ -22,56 +20,19 @@ _CLASSES = len(plot.COLOURS) - 1
 _AREA = 24.0
 
 
-def draw_herd(
-    *,
-    sizes: Vector,
-    mmd: Vector,
-    random: Vector,
-    last: float = np.nan,
-    sample: Matrix | None = None,
-    chosen: Matrix | None = None,
-    weights: Vector | None = None,
-    labels: NDArray[Any] | None = None,
-    title: str = "",
-) -> Figure:
-    """Draw the MMD of m rows beside random, and chosen rows among the others.
+def draw_curve(axes: Axes, sizes: Vector, mmd: Vector, random: Vector, last: float = np.nan) -> None:
+    """Draw the MMD of m rows beside that of random ones.
 
     Parameters
     ----------
+    axes
+        Where.
     sizes, mmd, random : (s,)
-        Numbers of rows, the MMD of so many chosen rows and of random ones; may be empty.
+        Numbers of rows, the MMD of so many chosen rows and of random ones.
     last
         The MMD of the whole result, marked if it is not that of the curve: rows
         of the curve are not weighted.
-    sample, chosen : (r, d), (m, d), optional
-        Some of all rows and the chosen ones, drawn along the two directions in
-        which the sample varies most.
-    weights : (m,), optional
-        Of the chosen rows: the areas of their dots.
-    labels : (m,), optional
-        Of the chosen rows: the colours of their dots.
-    title
-        Heading; empty for none.
-
-    Examples
-    --------
-    >>> sizes = np.array([1.0, 10.0])
-    >>> figure = draw_herd(sizes=sizes, mmd=1.0 / sizes, random=sizes**-0.5)
-    >>> [axes.get_xlabel() for axes in figure.axes]
-    ['rows m']
     """
-    panels = [len(sizes) > 0, sample is not None and chosen is not None]
-    require(any(panels), "sizes", "given, or `sample` and `chosen`", "nothing to draw")
-    figure = plot.make_figure(4.6 * sum(panels), 4.0, title)
-    axes = list(np.atleast_1d(figure.subplots(1, sum(panels))))
-    if panels[0]:
-        _against_random(axes.pop(0), sizes, mmd, random, last)
-    if sample is not None and chosen is not None:
-        _projection(axes.pop(0), sample, chosen, weights, labels)
-    return figure
-
-
-def _against_random(axes: Axes, sizes: Vector, mmd: Vector, random: Vector, last: float) -> None:
     plot.draw_curve(axes, sizes, plot.hide_nonpositive(random), 1, "random (mean)")
     plot.draw_curve(axes, sizes, plot.hide_nonpositive(mmd), 0, "chosen")
     if last > 0.0 and last != mmd[-1]:
@@ -80,6 +41,32 @@ def _against_random(axes: Axes, sizes: Vector, mmd: Vector, random: Vector, last
     axes.set_xscale("log")
     plot.use_log(axes.set_yscale, mmd, random)
     plot.finish_axes(axes, "rows m", "MMD", legend=True)
+
+
+def draw_rows(
+    axes: Axes, others: Vector, dots: Vector, weights: Vector, labels: NDArray[Any] | None = None
+) -> None:
+    """Draw chosen rows among others.
+
+    Parameters
+    ----------
+    axes
+        Where.
+    others, dots : (r, 2), (m, 2)
+        Some of all rows and the chosen ones, as `project_rows` gives them.
+    weights, labels : (m,)
+        Of the chosen rows: areas and colours of their dots.
+    """
+    areas = _AREA * weights * len(weights)
+    axes.scatter(others[:, 0], others[:, 1], s=5.0, color=plot.PALE, linewidths=0.0, label="rows (a sample)")
+    for i, (label, which) in enumerate(group_labels(labels, len(dots)).items()):
+        look: dict[str, Any] = {"color": plot.COLOURS[i], "marker": plot.MARKERS[i]}
+        edge: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.4, "alpha": 0.9}
+        axes.scatter(
+            dots[which, 0], dots[which, 1], s=areas[which], label=plot.verbatim(label), **look, **edge
+        )
+    plot.finish_axes(axes, "first principal axis", "second principal axis", legend=True)
+    plot.limit_axes(axes, np.concatenate([others, dots]), "rows")
 
 
 def project_rows(sample: Matrix, chosen: Matrix) -> tuple[Vector, Vector]:
@@ -108,19 +95,3 @@ def group_labels(labels: NDArray[Any] | None, m: int) -> dict[str, NDArray[np.bo
     groups = {str(values[i]): labels == values[i] for i in np.sort(own)}
     rest = ~np.any(list(groups.values()), axis=0)
     return groups | ({f"{len(values) - len(own)} other labels": rest} if rest.any() else {})
-
-
-def _projection(
-    axes: Axes, sample: Matrix, chosen: Matrix, weights: Vector | None, labels: NDArray[Any] | None
-) -> None:
-    others, dots = project_rows(sample, chosen)
-    areas = np.full(len(dots), _AREA) if weights is None else _AREA * weights * len(weights)
-    axes.scatter(others[:, 0], others[:, 1], s=5.0, color="#BBBBBB", linewidths=0.0, label="rows (a sample)")
-    for i, (label, which) in enumerate(group_labels(labels, len(dots)).items()):
-        look: dict[str, Any] = {"color": plot.COLOURS[i], "marker": plot.MARKERS[i]}
-        edge: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.4, "alpha": 0.9}
-        axes.scatter(
-            dots[which, 0], dots[which, 1], s=areas[which], label=plot.verbatim(label), **look, **edge
-        )
-    plot.finish_axes(axes, "first principal axis", "second principal axis", legend=True)
-    plot.limit_axes(axes, np.concatenate([others, dots]), "rows")

@@ -6,25 +6,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound import plot
+from wolfhound._brief import known
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS, Array, Codec, Columns, Json, Scalar, check_weights
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Status, Vector
 from wolfhound.encoding import TableAtoms, TableReport
 from wolfhound.herding.evaluation import Curve
 from wolfhound.herding.kernels import Kernel
-from wolfhound.herding.picture import draw_herd
+from wolfhound.herding.picture import draw_curve, draw_rows, project_rows
 from wolfhound.herding.session import Callback, resume
 from wolfhound.herding.settings import HerdSettings
-from wolfhound.markup import HasSummary, Summary
-from wolfhound.result import TRACE, Trace, make_frame
+from wolfhound.markup import Atom, Bar, Field, Grid, HasSummary, Picture, Summary, list_columns, pick
+from wolfhound.result import LISTED, TRACE, Trace, make_frame, tell_trace
+from wolfhound.text import passes_text, seconds_text
 from wolfhound.validate import kind, require
 
 if TYPE_CHECKING:
@@ -218,7 +220,11 @@ class HerdResult(HasSummary):
         return HerdResult(**session.extend(m, max_seconds=max_seconds, callback=callback))
 
     def plot(
-        self, path: str | Path | None = None, *, atoms: AtomsLike | None = None, title: str | None = None
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        atoms: AtomsLike | None = None,
     ) -> Figure:
         """Draw the MMD against the number of atoms, and the chosen among the others.
 
@@ -233,23 +239,9 @@ class HerdResult(HasSummary):
         """
         if title is not None:
             kind(title, "title", "a string", str)
-        chosen = sample = None
-        table = atoms if isinstance(atoms, TableAtoms) else self.session.table if self.session else None
-        given = as_atoms(atoms) if atoms is not None else self.session.atoms if self.session else None
-        if given is not None:
-            sample, chosen = take_drawn(given, self.ids, table)
-        figure = draw_herd(
-            sizes=self.curve.sizes.astype(np.float64),
-            mmd=self.curve.mmd,
-            last=self.mmd,
-            random=self.curve.random,
-            sample=sample,
-            chosen=chosen,
-            weights=self.weights,
-            labels=self.labels,
-            title=f"{self.space}: {_describe_quality(self)}" if title is None else title,
-        )
-        return plot.keep(figure, path)
+        drawings = [picture.draw for picture in _picture(self, atoms)]
+        heading = self.summary().caption if title is None else title
+        return plot.keep(plot.draw_all(drawings, title=heading), path)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write to a folder that `wolfhound.load` reads."""
@@ -278,7 +270,124 @@ class HerdResult(HasSummary):
         return _describe(self)
 
 
-def take_drawn(atoms: Atoms, ids: Ids, table: TableAtoms | None = None) -> tuple[Matrix, Matrix]:
+def _describe(result: HerdResult) -> Summary:
+    k, n = len(result.ids), sum(part.n for part in result.fingerprint)
+    first = ", ".join(f"{i}" for i in result.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
+    unused = f", {result.zeros:,} of weight 0" if result.zeros else ""
+    random = f"{result.mmd_random:.3g} +- {result.mmd_random_spread:.1g}"
+    size: dict[str, object] = {
+        "m": k,
+        "ess": result.ess,
+        "table": result.table and result.table.to_json(),
+        "target_table": result.target_table and result.target_table.to_json(),
+    }
+    quality = pick(result, "mmd", "mmd_random", "mmd_random_spread", "gain")
+    fields = (
+        Field(
+            "atoms", f"{k:,} of {n:,}, effective {result.ess:,.6g}{unused}: {first}", size, ("rows", f"{k:,}")
+        ),
+        Field("mmd", f"{_describe_quality(result)} ({random})", quality, ("MMD", f"{result.mmd:.3g}")),
+        Field("gain", tile=("gain over random", known(result.gain))),
+        *_describe_labels(result),
+        *result.notes,
+        Field("on", result.reference, {"reference": result.reference}),
+        Field(
+            "cost",
+            f"{_describe_cost(result)}; evaluation {result.evaluation_seconds:.3g} s",
+            pick(result, "passes", "scored", "seconds", "evaluation_seconds"),
+            ("time", seconds_text(result.seconds)),
+        ),
+        Field("in", result.space, {"kernel": result.space}),
+    )
+    return Summary.of_run(
+        "HerdResult",
+        result.status,
+        fields=fields,
+        tables=(_list_rows(result),),
+        title="Rows that stand for all",
+        message=result.message,
+        caption=f"{result.space}: {_describe_quality(result)}",
+        pictures=lambda: _picture(result),
+        details=lambda: tell_trace(result.trace, result.fingerprint, result.seconds),
+    )
+
+
+def _describe_labels(result: HerdResult) -> list[Field]:
+    """How many rows there are of each label, and how near they are within it."""
+    if result.labels is None:
+        return []
+    values, counts = np.unique(result.labels, return_counts=True)
+    parts = [f"{value}: {count:,}" for value, count in zip(values[:_SHOWN], counts, strict=False)]
+    more = f", ... ({len(values):,} labels)" if len(values) > _SHOWN else ""
+    fields = [Field("labels", ", ".join(parts) + more)]
+    if (within := result.mmd_by) is not None:
+        spread = f"{within.min():.3g} .. {within.max():.3g} ({values[within.argmax()]})"
+        fields.append(Field("by", f"{len(within):,} labels, MMD within them {spread}"))
+    return fields
+
+
+def _list_rows(result: HerdResult) -> Grid:
+    """The rows in the order of their picks; their weights, unless all are the same."""
+    weights, labels = result.weights[:LISTED].tolist(), result.labels
+    equal = bool(np.ptp(result.weights) == 0.0)
+    rows = [
+        (
+            Atom(i),
+            *(() if labels is None else (str(labels[at]),)),
+            *(() if equal else (Bar(weights[at], float(result.weights.max()), ".3g"),)),
+        )
+        for at, i in enumerate(result.ids[:LISTED].tolist())
+    ]
+    headings = ("row", *(() if labels is None else ("label",)), *(() if equal else ("weight",)))
+    columns = {"id": result.ids, "weight": result.weights}
+    columns |= {} if labels is None else {"label": _write_labels(labels)}
+
+    def record() -> list[dict[str, object]]:
+        every = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in every]
+
+    caption = "The rows, in the order of their picks" + (", of equal weight" if equal else "")
+    return Grid(caption, headings, rows, (0, 1, 2), len(result.ids), "rows", record)
+
+
+def _write_labels(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as JSON can hold them: dates and bytes are texts."""
+    if labels.dtype.kind == "S":
+        return np.char.decode(labels, "utf-8", "backslashreplace")
+    return labels if labels.dtype.kind in "biufU" else labels.astype(np.str_)
+
+
+def _picture(result: HerdResult, atoms: AtomsLike | None = None) -> list[Picture]:
+    """The distance by the number of rows, and the rows themselves if they are still at hand."""
+    curve, session, drawn = result.curve, result.session, []
+    if len(curve.sizes):
+        sizes = curve.sizes.astype(np.float64)
+        drawn.append(
+            Picture(
+                "Distance from all rows, by their number",
+                f"With {sizes[-1]:,.0f} rows the chosen ones are at {curve.mmd[-1]:.3g}, "
+                f"random ones at {curve.random[-1]:.3g}.",
+                partial(draw_curve, sizes=sizes, mmd=curve.mmd, random=curve.random, last=result.mmd),
+                list_columns(
+                    "MMD by number of rows", {"rows": sizes, "chosen": curve.mmd, "random": curve.random}
+                ),
+            )
+        )
+    table = atoms if isinstance(atoms, TableAtoms) else session.table if session else None
+    given = as_atoms(atoms) if atoms is not None else session.atoms if session else None
+    if given is not None:
+        others, dots = project_rows(*_take_drawn(given, result.ids, table))
+        drawn.append(
+            Picture(
+                "The chosen rows among the others",
+                f"{len(dots):,} chosen rows spread over {len(others):,} of all rows.",
+                partial(draw_rows, others=others, dots=dots, weights=result.weights, labels=result.labels),
+            )
+        )
+    return drawn
+
+
+def _take_drawn(atoms: Atoms, ids: Ids, table: TableAtoms | None) -> tuple[Matrix, Matrix]:
     """Rows for a picture: some of all, and the chosen; with a table, ids are of its rows."""
     n = atoms.shape[0]
     ids = ids if table is None else table.find_places(ids, "ids")
@@ -287,39 +396,20 @@ def take_drawn(atoms: Atoms, ids: Ids, table: TableAtoms | None = None) -> tuple
     return atoms.take(some), atoms.take(ids)
 
 
-def _describe(result: HerdResult) -> Summary:
-    k, n = len(result.ids), sum(part.n for part in result.fingerprint)
-    first = ", ".join(f"{i}" for i in result.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
-    unused = f", {result.zeros:,} of weight 0" if result.zeros else ""
-    random = f"{result.mmd_random:.3g} +- {result.mmd_random_spread:.1g}"
-    by, within = [], result.mmd_by
-    if within is not None and result.labels is not None:
-        worst = np.unique(result.labels)[within.argmax()]
-        spread = f"{within.min():.3g} .. {within.max():.3g} ({worst})"
-        by = [("by", f"{len(within):,} labels, MMD within them {spread}")]
-    lines = (
-        ("atoms", f"{k:,} of {n:,}, effective {result.ess:,.6g}{unused}: {first}"),
-        ("mmd", f"{_describe_quality(result)} ({random})"),
-        *by,
-        *result.notes,
-        ("on", result.reference),
-        ("cost", f"{_describe_cost(result)}; evaluation {result.evaluation_seconds:.3g} s"),
-        ("in", result.space),
-    )
-    return Summary(f"HerdResult({result.status.name}: {result.status.value})", lines)
-
-
 def _describe_quality(result: HerdResult) -> str:
     if math.isnan(result.mmd):
         return "MMD not evaluated"
-    known = not math.isnan(result.gain)
-    against = f"{result.gain:.3g} times closer than random" if known else f"random {result.mmd_random:.3g}"
+    if math.isnan(result.gain):
+        against = f"random {result.mmd_random:.3g}"
+    elif result.gain >= 1.0:
+        against = f"{result.gain:.3g} times closer than random"
+    else:
+        against = f"{1.0 / result.gain:.3g} times farther than random"
     return f"MMD {result.mmd:.3g}, {against}"
 
 
 def _describe_cost(result: HerdResult) -> str:
-    passes = f"{result.passes:.3g} {'pass' if result.passes == 1 else 'passes'}"
-    return f"{result.seconds:.3g} s, {passes}, {result.scored:,} atoms scored"
+    return f"{result.seconds:.3g} s, {passes_text(result.passes)}, {result.scored:,} atoms scored"
 
 
 # ---------------------------------------------------------------- saved

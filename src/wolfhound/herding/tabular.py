@@ -29,19 +29,7 @@ _SHOWN = 8  # texts of `by` in an error
 
 
 class TableOptions(NamedTuple):
-    """How a table becomes atoms, as the caller has it; saved with a result, so that it can go on.
-
-    Attributes
-    ----------
-    columns : tuple of str, optional
-        Those that count; None: all that can.
-    missing : Missing
-        What happens to rows with missing values.
-    numeric_only : bool
-        Whether texts are left alone.
-    standardize : bool
-        Whether columns are scaled to variance 1; of arrays too.
-    """
+    """How a table becomes atoms, as `herd` was asked; saved with a result, so that it can go on."""
 
     columns: tuple[str, ...] | None = None
     missing: Missing = Missing.DROP
@@ -76,15 +64,7 @@ AS_USUAL = TableOptions()
 
 
 class HerdRows(NamedTuple):
-    """What is picked from and stood for.
-
-    Attributes
-    ----------
-    atoms, target : Atoms
-    by : labels, one per atom, or None
-    table, target_table : TableAtoms, optional
-        What the atoms, and the target, were.
-    """
+    """What is picked from and stood for, with a label per atom, and the tables that both were."""
 
     atoms: Atoms
     target: Atoms | None

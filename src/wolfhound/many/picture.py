@@ -1,4 +1,4 @@
-"""Many targets as a figure: how far each is from its mixture."""
+"""Many targets in pictures: how far each is from its mixture."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -11,23 +11,22 @@ from wolfhound import plot
 from wolfhound.core import Vector
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 
-def draw_errors(distance: Vector, shape: tuple[int, ...], *, title: str = "") -> Figure:
+def draw_errors(axes: Axes, distance: Vector, shape: tuple[int, ...]) -> None:
     """Draw how far targets are from their mixtures: a map of a cube, else how many are how far.
 
     Parameters
     ----------
+    axes
+        Where.
     distance : (m,)
         nan: not solved.
     shape
         Of the targets.
-    title
-        Heading; empty for none.
     """
-    figure = plot.make_figure(6.4, 5.2 if len(shape) == 2 else 4.0, title)
-    axes, solved = figure.subplots(), distance[np.isfinite(distance)]
+    solved = distance[np.isfinite(distance)]
     left_out = len(distance) - len(solved)
     said = [f"{left_out:,} of {len(distance):,} were not solved"] if left_out else []
     if len(shape) == 2:
@@ -40,10 +39,15 @@ def draw_errors(distance: Vector, shape: tuple[int, ...], *, title: str = "") ->
         )
         axes.set_aspect("equal" if min(shape) > 1 else "auto")  # of a line, nothing would be seen
         ends = "max" if above else "neither"
-        figure.colorbar(drawn, ax=axes, label="distance from the mixture", extend=ends)
+        axes.figure.colorbar(drawn, ax=axes, label="distance from the mixture", extend=ends)
         axes.set(xlabel="column", ylabel="row")
     else:
         axes.hist(solved, bins=min(60, max(5, len(solved) // 5)), color=plot.COLOURS[0])
         plot.finish_axes(axes, "distance from the mixture", "targets")
     axes.set_title(", ".join(said), fontsize=8, color=plot.GREY, loc="right")
-    return figure
+
+
+def draw_gaps(axes: Axes, names: list[str], counts: list[int]) -> None:
+    """Draw how many targets have which share of the wanted gap; the last are beyond it."""
+    axes.bar(names, counts, color=[plot.COLOURS[2]] * (len(names) - 1) + [plot.COLOURS[1]])
+    plot.finish_axes(axes, "proved gap / wanted gap", "targets")

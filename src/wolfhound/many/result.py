@@ -7,24 +7,22 @@ import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound import plot
 from wolfhound._given import find_rows, take_by_rows
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar
 from wolfhound.core import Atoms, AtomsLike, Ids, Ints, Status, Vector
-from wolfhound.many.picture import draw_errors
-from wolfhound.markup import Grid, HasSummary, Summary
-from wolfhound.result import make_frame
+from wolfhound.many.picture import draw_errors, draw_gaps
+from wolfhound.markup import Details, Field, Grid, HasSummary, Picture, Summary, list_columns
+from wolfhound.result import describe_atoms, make_frame
+from wolfhound.text import seconds_text
 from wolfhound.validate import count, require
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 STATUSES = (
     Status.GAP_REACHED,
@@ -46,7 +44,8 @@ RUN = "many run"
 
 CODES = {status: code for code, status in enumerate(STATUSES)}
 
-_SHOWN = 5
+_LISTED = 40  # targets that a table may show
+_TOP = 4  # atoms of each
 
 _BINS = (1e-3, 1e-2, 1e-1, 1.0)
 
@@ -162,33 +161,25 @@ class ManyResult(HasSummary):
         out[np.repeat(np.arange(len(self)), self.support), self.ids] = self.weights
         return out.reshape(*self.shape, size)
 
+    def to_columns(self) -> dict[str, NDArray[Any]]:
+        """Return what is known of every target, a row each."""
+        return {
+            "value": self.value,
+            "lower": self.lower,
+            "gap": self.gap,
+            "goal": self.goal,
+            "distance": self.distance,
+            **({} if self.price is None else {"price": self.price}),
+            "support": self.support,
+            "passes": self.passes,
+            "status": np.array([status.name for status in STATUSES])[self.codes],
+        }
+
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame with one row per target."""
-        columns: dict[str, Any] = {}
-        if len(self.shape) > 1:
-            axes = ("row", "column", *(f"axis{a}" for a in range(2, len(self.shape))))
-            places = np.unravel_index(np.arange(len(self)), self.shape)
-            columns |= dict(zip(axes, places, strict=False))
-        columns |= {"value": self.value, "lower": self.lower, "gap": self.gap, "goal": self.goal}
-        columns |= {} if self.price is None else {"price": self.price}
-        columns |= {"support": self.support, "passes": self.passes}
-        columns["status"] = np.array([status.name for status in STATUSES])[self.codes]
-        return make_frame(columns)
-
-    def plot(self, path: str | PathLike[str] | None = None, *, title: str | None = None) -> Figure:
-        """Draw how far targets are from their mixtures: a map of a cube, else a histogram.
-
-        Parameters
-        ----------
-        path
-            Where to write the picture; its ending chooses the format.
-        title
-            Heading; by default how many targets there are.
-        """
-        errors = np.where(np.isfinite(self.value), self.distance, np.nan)
-        heading = f"all {len(self):,} targets" if title is None else title
-        figure = draw_errors(errors, self.shape, title=heading)
-        return plot.keep(figure, path)
+        """Return a pandas DataFrame with one row per target: of a cube its place, then `to_columns`."""
+        axes = ("row", "column", *(f"axis{a}" for a in range(2, len(self.shape))))
+        places = np.unravel_index(np.arange(len(self)), self.shape) if len(self.shape) > 1 else ()
+        return make_frame({**dict(zip(axes, places, strict=False)), **self.to_columns()})
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write to a folder that `load` reads; it must be new, empty, or hold such a result."""
@@ -247,44 +238,110 @@ class ManyResult(HasSummary):
 
     def summary(self) -> Summary:
         """Return how many were proved, how far, and at what cost."""
-        m = len(self)
+        m, solved = len(self), np.isfinite(self.value)
         ended = ", ".join(f"{number:,} {status.name}" for status, number in self.tally())
-        shape = " x ".join(map(str, self.shape))
         each = 1e6 * self.seconds / max(m, 1)
         passes = f"{self.passes.mean():.3g}" if m else "0"
         mean, most = self.support.mean() if m else 0, self.support.max(initial=0)
-        lines = (
-            ("proved", self.verdict()),
-            ("gap/goal", self._histogram()),
-            ("support", f"{mean:.3g} atoms on average, {most:,} at most"),
-            ("cost", f"{self.seconds:.3g} s, {each:.3g} us and {passes} passes per target"),
+        far = float(self.gap[solved].max(initial=0.0))
+        apart = float(self.distance[solved].mean()) if solved.any() else math.nan
+        counts = "  ".join(f"{name}: {number:,}" for name, number in self._histogram().items() if number)
+        told = {
+            "targets": m,
+            "shape": list(self.shape),
+            "status": {status.name: number for status, number in self.tally()},
+            "proved": int((self.gap <= self.goal).sum()),
+            "mean_distance": apart,
+        }
+        fields = (
+            Field("proved", self.verdict(), told, ("targets", f"{m:,}")),
+            Field("gap/goal", counts, {"largest_gap": far}, ("largest proved gap", f"{far:.3g}")),
+            Field(
+                "support",
+                f"{mean:.3g} atoms on average, {most:,} at most",
+                {"mean_support": float(mean) if m else math.nan},
+                ("atoms each", f"{mean:.3g}"),
+            ),
+            Field(
+                "cost",
+                f"{self.seconds:.3g} s, {each:.3g} us and {passes} passes per target",
+                {"seconds": self.seconds},
+                ("time", seconds_text(self.seconds)),
+            ),
         )
-        return Summary(f"ManyResult({shape} targets: {ended})", lines, (self._first(),))
+        return Summary(
+            f"ManyResult({' x '.join(map(str, self.shape))} targets: {ended})",
+            fields,
+            (self._list_targets(),),
+            title="Mixtures for many targets",
+            status=self._name_outcome(),
+            success=self.success,
+            message=self.verdict(),
+            caption=f"all {m:,} targets",
+            pictures=self._picture,
+            details=self._tell_details,
+        )
 
-    def _first(self) -> Grid:
-        """The first targets, a row each."""
-        some = range(min(len(self), _SHOWN))
-        rows = [
-            (
-                f"{i}",
-                f"{self.value[i]:.6g}",
-                f"{self.gap[i]:.2g}",
-                f"{self.support[i]}",
-                STATUSES[self.codes[i]].name,
+    def _name_outcome(self) -> str:
+        """Some words: what was done as asked need not be proved, where few atoms were asked for."""
+        if not self.success:
+            return "NOT ALL PROVED"
+        found = {status for status, _ in self.tally()}
+        return "DONE AS ASKED" if found & {Status.FINISHED, Status.SKIPPED} else "ALL PROVED"
+
+    def _list_targets(self) -> Grid:
+        """The first targets, with the atoms of largest weight."""
+        rows = []
+        for i in range(min(len(self), _LISTED)):
+            here = slice(self.indptr[i], self.indptr[i] + min(_TOP, self.support[i]))
+            mixture = tuple(zip(self.ids[here].tolist(), self.weights[here].tolist(), strict=True))
+            place = ", ".join(str(part) for part in np.unravel_index(i, self.shape))
+            numbers = f"{self.distance[i]:.6g}", f"{self.gap[i]:.2g}", f"{self.support[i]}"
+            rows.append((place, *numbers, STATUSES[self.codes[i]].name, mixture))
+        headings = ("target", "distance", "gap", "atoms", "status", "largest weights")
+        return Grid("The first targets", headings, rows, (0, 4, 5), len(self))
+
+    def _tell_details(self) -> Details:
+        rows = [(status.name, status.value, f"{number:,}") for status, number in self.tally()]
+        grid = Grid("How the targets ended", ("status", "meaning", "targets"), rows, (0, 1))
+        return Details((Field("atoms", describe_atoms(self.fingerprint)),), (grid,))
+
+    def _picture(self) -> list[Picture]:
+        solved = np.isfinite(self.value)
+        distance = np.where(solved, self.distance, np.nan)
+        said = "No target was solved."
+        if solved.any():
+            low, middle, high = np.quantile(distance[solved], [0.0, 0.5, 1.0])
+            said = (
+                f"Distances of {int(solved.sum()):,} solved targets from their mixtures: "
+                f"least {low:.4g}, median {middle:.4g}, largest {high:.4g}."
             )
-            for i in some
+        counts = self._histogram()
+        names, numbers = list(counts), list(counts.values())
+        grid = list_columns("Targets by proved gap over wanted gap", {"share": names, "targets": numbers})
+        return [
+            Picture(
+                "How far the targets are from their mixtures",
+                said,
+                partial(draw_errors, distance=distance, shape=self.shape),
+            ),
+            Picture(
+                "Proved gaps, relative to what was wanted",
+                f"{sum(numbers[:-1]):,} targets are within the wanted gap, {numbers[-1]:,} beyond it.",
+                partial(draw_gaps, names=names, counts=numbers),
+                grid,
+            ),
         ]
-        caption = f"The first {len(some)} of {len(self):,} targets"
-        return Grid(caption, ("target", "value", "gap", "atoms", "status"), rows, (0, 4))
 
-    def _histogram(self) -> str:
+    def _histogram(self) -> dict[str, int]:
+        """How many targets have which share of the wanted gap."""
         solved = np.isfinite(self.value)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(self.gap > 0.0, self.gap / self.goal, 0.0)[solved]
         edges = (-np.inf, *_BINS, np.inf)
         names = (f"<= {_BINS[0]:g}", *(f"<= {edge:g}" for edge in _BINS[1:]), f"> {_BINS[-1]:g}")
-        shares = [((ratio > low) & (ratio <= high)).sum() for low, high in itertools.pairwise(edges)]
-        return "  ".join(f"{name}: {number:,}" for name, number in zip(names, shares, strict=True) if number)
+        shares = [int(((ratio > low) & (ratio <= high)).sum()) for low, high in itertools.pairwise(edges)]
+        return dict(zip(names, shares, strict=True))
 
 
 def _check(result: ManyResult) -> None:

@@ -7,14 +7,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from wolfhound import plot
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import WEIGHTS, Array, Codec, Scalar, check_weights
 from wolfhound.core import AtomsLike, Ids, Matrix, Status, Vector
@@ -30,13 +28,9 @@ from wolfhound.mixtures.families import (
     OwnDensity,
     Parameters,
 )
-from wolfhound.mixtures.picture import draw_mixture
 from wolfhound.mixtures.words import describe_gaps, summarise
 from wolfhound.result import make_frame
 from wolfhound.validate import count, number, require, rng, vector, within
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _BLOCK_ENTRIES = 1 << 21
 
@@ -336,21 +330,6 @@ class MixtureFit(HasSummary):
         names = ["theta"] if self.support.ndim == 1 else ["mu", "sigma"]
         columns = dict(zip(names, np.atleast_2d(self.support.T), strict=True))
         return make_frame({**columns, "mass": self.mass})
-
-    def plot(self, path: str | Path | None = None, *, title: str | None = None) -> Figure:
-        """Draw the prior, the marginal against the data, and how observations are shrunken.
-
-        Parameters
-        ----------
-        path
-            Where to write the picture; its ending chooses the format.
-        title
-            Heading; by default the family and the proved gap.
-        """
-        self._line("plot")
-        heading = f"{self.family.name} mixture: {describe_gaps(self)}" if title is None else title
-        figure = draw_mixture(self, title=heading)
-        return plot.keep(figure, path)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write to a folder that `wolfhound.load` reads; a density of your own cannot be saved."""

@@ -1,19 +1,20 @@
-"""The picture of a fit: prior, marginal against the data, shrinkage."""
+"""A fit in pictures: prior, marginal against the data, shrinkage."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ints, Vector
-from wolfhound.plot import COLOURS, draw_stems, finish_axes, limit_axes, make_figure, robust_limits
+from wolfhound.markup import Picture, list_columns
+from wolfhound.plot import COLOURS, GREY, SOFT, draw_stems, finish_axes, limit_axes, robust_limits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _BARS = 60
 _DRAWN = 2000
@@ -21,32 +22,48 @@ _TAIL = 0.002  # of the mass at each end that a picture may leave out
 _CURVE = 400
 
 
-def draw_mixture(fit: Any, *, title: str = "") -> Figure:
-    """Draw a `MixtureFit` of one parameter in three panels."""
-    figure = make_figure(12.0, 3.9, title)
-    prior, marginal, shrinkage = figure.subplots(1, 3)
-    _draw_prior(prior, fit)
-    some = choose_drawn(fit)
-    _draw_marginal(marginal, fit, some)
-    _draw_shrinkage(shrinkage, fit, some)
-    return figure
+def picture_mixture(fit: Any) -> list[Picture]:
+    """Draw a `MixtureFit` of one parameter; two have no line to stand on."""
+    if fit.support.ndim != 1:
+        return []
+    some = _choose_drawn(fit)
+    alone, means = _estimate(fit, some), fit.posterior_mean(fit.x[some], fit.family.take(some))
+    heavy = f"{fit.support[fit.mass.argmax()]:.4g}, has mass {fit.mass.max():.3g}"
+    return [
+        Picture(
+            "The mixing distribution",
+            f"{len(fit.mass)} points of support; the heaviest, {heavy}.",
+            partial(_draw_prior, fit=fit),
+        ),
+        Picture(
+            "The data, and what was fitted to them",
+            f"The density of {len(fit.x):,} observations, and that of the mixture.",
+            partial(_draw_marginal, fit=fit, some=some),
+        ),
+        Picture(
+            "How observations are shrunken",
+            f"Posterior means of {len(alone):,} observations, from {means.min():.4g} to {means.max():.4g}.",
+            partial(_draw_shrinkage, x=alone, means=means),
+            list_columns("Posterior means", {"alone": alone, "posterior mean": means}),
+        ),
+    ]
 
 
-def choose_drawn(fit: Any) -> Ints:
+def _choose_drawn(fit: Any) -> Ints:
     """Which observations a picture shows: evenly, some of them."""
     return np.linspace(0, len(fit.x) - 1, min(len(fit.x), _DRAWN)).astype(np.int64)
 
 
 def _draw_prior(axes: Axes, fit: Any) -> None:
     draw_stems(axes, fit.support, fit.mass, x="theta", y="prior mass")
-    low, high = find_bulk(fit)
+    low, high = _find_bulk(fit)
     inside = (fit.support >= low) & (fit.support <= high)
     if not inside.all():
         axes.set_xlim(low, high)
     _say_outside(axes, inside, "points")
 
 
-def find_bulk(fit: Any) -> tuple[float, float]:
+def _find_bulk(fit: Any) -> tuple[float, float]:
     """Ends between which nearly all mass is.
 
     One observation far away has a point of support of its own, and next to no mass.
@@ -63,7 +80,7 @@ def _draw_marginal(axes: Axes, fit: Any, some: Ints) -> None:
     if fit.family.name in ("poisson", "binomial"):
         values, which = np.unique(fit.x, return_inverse=True)
         seen = np.bincount(which.ravel(), share)
-        axes.bar(values, seen, width=0.8, color="#C8D6E5", label="data")
+        axes.bar(values, seen, width=0.8, color=SOFT, label="data")
         first = int(values.max()) + 1
         whole = np.arange(float(first)) if first <= _CURVE else values
         axes.plot(whole, _average(fit, whole, some), "o-", color=COLOURS[1], markersize=3.5, label="fitted")
@@ -72,7 +89,7 @@ def _draw_marginal(axes: Axes, fit: Any, some: Ints) -> None:
         inside = (fit.x >= low) & (fit.x <= high)
         # Bars are of the share that is shown, so that they stay comparable with the curve.
         height, edges = np.histogram(fit.x[inside], bins=_BARS, weights=share[inside], range=(low, high))
-        axes.stairs(height / np.diff(edges), edges, fill=True, color="#C8D6E5", label="data")
+        axes.stairs(height / np.diff(edges), edges, fill=True, color=SOFT, label="data")
         line = np.linspace(low, high, _CURVE)
         _say_outside(axes, inside, "observations")
         axes.plot(line, _average(fit, line, some), color=COLOURS[1], linewidth=1.8, label="fitted")
@@ -82,7 +99,7 @@ def _draw_marginal(axes: Axes, fit: Any, some: Ints) -> None:
 def _say_outside(axes: Axes, inside: NDArray[np.bool_], what: str) -> None:
     if not inside.all():
         text = f"{int((~inside).sum()):,} of {len(inside):,} {what} lie outside"
-        axes.set_title(text, fontsize=8, color="#666666", loc="right")
+        axes.set_title(text, fontsize=8, color=GREY, loc="right")
 
 
 def _average(fit: Any, line: Vector, some: Ints) -> Vector:
@@ -106,18 +123,12 @@ def _possible(fit: Any, line: Vector, i: int) -> Vector:
     return np.asarray(line <= trials[i])
 
 
-def _draw_shrinkage(axes: Axes, fit: Any, some: Ints) -> None:
-    x, means = shrink(fit, some)
+def _draw_shrinkage(axes: Axes, x: Vector, means: Vector) -> None:
     ends = [float(min(x.min(), means.min())), float(max(x.max(), means.max()))]
-    axes.plot(ends, ends, color="#666666", linestyle="--", linewidth=1.0, label="no shrinkage")
+    axes.plot(ends, ends, color=GREY, linestyle="--", linewidth=1.0, label="no shrinkage")
     axes.scatter(x, means, s=8.0, color=COLOURS[0], linewidths=0.0, alpha=0.6, label="posterior mean")
     finish_axes(axes, "estimate of each alone", "posterior mean", legend=True)
     limit_axes(axes, np.column_stack([x, means]), "observations")
-
-
-def shrink(fit: Any, some: Ints) -> tuple[Vector, Vector]:
-    """What some observations say alone, and their posterior means."""
-    return _estimate(fit, some), fit.posterior_mean(fit.x[some], fit.family.take(some))
 
 
 def _estimate(fit: Any, some: Ints) -> Vector:

@@ -7,7 +7,8 @@ import math
 import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from functools import partial
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,15 +17,14 @@ from wolfhound import plot
 from wolfhound._files import FileRows, open_rows, unmap
 from wolfhound._npy import check_exists
 from wolfhound.core import Ids, Ints, Status, Vector
-from wolfhound.markup import HasSummary, Summary, list_weights
+from wolfhound.markup import Field, HasSummary, Picture, Summary, list_weights, pick
 from wolfhound.mixtures import _newton
 from wolfhound.mixtures._rows import BLOCK_ENTRIES, EXPONENTS, NARROW, LikelihoodRows, judge_end, scale_logs
+from wolfhound.result import LISTED
 from wolfhound.stopwatch import time_solving
+from wolfhound.text import seconds_text
 from wolfhound.threads import map_ordered
 from wolfhound.validate import count, flag, number, real_array, require, vector
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FLOAT32_GAP = 1e-6
 """Likelihoods that are made of logarithms are float32 if the wanted gap is at least this, else float64."""
@@ -76,43 +76,45 @@ class WeightsFit(HasSummary):
         largest = np.argsort(-self.weights, kind="stable")[: min(count(k, "k"), len(self.support))]
         return [(i, None, float(self.weights[i])) for i in largest.tolist()]
 
-    def plot(self, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Figure:
-        """Draw the weights of the components.
-
-        Parameters
-        ----------
-        path
-            Where to write the picture; its ending chooses the format.
-        title
-            Heading; by default the proved gap.
-        """
-        heading = f"mixture of {len(self.support)} components: proved gap {self.gap:.2g}"
-        figure = plot.draw_weights(
-            self.support.astype(np.float64),
-            self.weights[self.support],
-            x="component",
-            title=heading if title is None else title,
-        )
-        return plot.keep(figure, path)
-
     def summary(self) -> Summary:
         """Return status, value, gap, cost and the largest weights."""
-        lines = (
-            ("value", f"mean log-likelihood {self.value:.9g}"),
-            ("gap", f"{self.gap:.2g} nats per observation, proved"),
-            ("support", f"{len(self.support)} of {len(self.weights)} components"),
-            ("cost", f"{self.reads} reads, {self.seconds:.3g} s"),
+        used, size = len(self.support), len(self.weights)
+        fields = (
+            Field("value", f"mean log-likelihood {self.value:.9g}", {"value": self.value}),
+            Field(
+                "gap",
+                f"{self.gap:.2g} nats per observation, proved",
+                {"gap": self.gap},
+                ("proved gap, nats", f"{self.gap:.2g}"),
+            ),
+            Field(
+                "support",
+                f"{used} of {size} components",
+                {"support": used},
+                ("components with weight", f"{used} of {size}"),
+            ),
+            Field(
+                "cost",
+                f"{self.reads} reads, {self.seconds:.3g} s",
+                pick(self, "reads", "seconds"),
+                ("time", seconds_text(self.seconds)),
+            ),
         )
-        grid = list_weights("The components of largest weight", self.top())
-        return Summary(f"WeightsFit({self.status.name}: {self.status.value})", lines, (grid,))
+        return Summary.of_run(
+            "WeightsFit",
+            self.status,
+            fields=fields,
+            tables=(list_weights("The components of largest weight", self.top(LISTED), size=used),),
+            title="Weights of a mixture",
+            caption=f"mixture of {used} components: proved gap {self.gap:.2g}",
+            pictures=self._picture,
+        )
 
-    def __repr__(self) -> str:
-        """Status, value, gap and cost."""
-        cost = f"{self.reads} reads, {self.seconds:.3g} s"
-        return (
-            f"WeightsFit({self.status.name}: {len(self.support)} of {len(self.weights)} components,"
-            f" mean log-likelihood {self.value:.9g}, proved gap {self.gap:.2g}, {cost})"
-        )
+    def _picture(self) -> list[Picture]:
+        most = f"the largest weight is {self.weights.max():.4g}"
+        places, weights = self.support.astype(np.float64), self.weights[self.support]
+        draw = partial(plot.draw_stems, places=places, weights=weights, x="component", y="weight")
+        return [Picture("The weights", f"{len(self.support)} components have weight; {most}.", draw)]
 
 
 def fit_weights(

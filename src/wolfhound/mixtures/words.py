@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from wolfhound.markup import Grid, Summary, bar
+from wolfhound.markup import Bar, Field, Grid, Summary, pick
+from wolfhound.mixtures.picture import picture_mixture
+from wolfhound.result import LISTED
+from wolfhound.text import seconds_text
 
 _SHOWN = 8
 
@@ -23,28 +26,56 @@ def describe_gaps(fit: Any) -> str:
 def summarise(fit: Any) -> Summary:
     """Support, gaps and cost of a `MixtureFit`."""
     heavy = np.sort(np.argsort(-fit.mass, kind="stable")[:_SHOWN])
-    shown = ", ".join(f"{show_theta(fit.support[i])} ({fit.mass[i]:.3g})" for i in heavy)
+    shown = ", ".join(f"{_show_theta(fit.support[i])} ({fit.mass[i]:.3g})" for i in heavy)
     more = f", {len(fit.mass) - _SHOWN} more" if len(fit.mass) > _SHOWN else ""
-    lines = (
-        ("data", f"{len(fit.x):,} observations, {fit.family.name}"),
-        ("support", f"{len(fit.mass)} points: {shown}{more}"),
-        ("value", f"mean log-likelihood {fit.value:.9g}"),
-        ("gap", f"{describe_gaps(fit)}; on the grid of {len(fit.grid)} {fit.gap_on_grid:.2g}"),
-        ("cost", f"{fit.seconds:.3g} s, {fit.rounds} rounds"),
+    gap = fit.gap if math.isfinite(fit.gap) else fit.gap_on_grid
+    fields = (
+        Field(
+            "data",
+            f"{len(fit.x):,} observations, {fit.family.name}",
+            {"observations": len(fit.x), "family": fit.family.name},
+            ("observations", f"{len(fit.x):,}"),
+        ),
+        Field(
+            "support",
+            f"{len(fit.mass)} points: {shown}{more}",
+            {"support": fit.support.tolist(), "mass": fit.mass.tolist()},
+            ("points of support", f"{len(fit.mass)}"),
+        ),
+        Field("value", f"mean log-likelihood {fit.value:.9g}", {"value": fit.value}),
+        Field(
+            "gap",
+            f"{describe_gaps(fit)}; on the grid of {len(fit.grid)} {fit.gap_on_grid:.2g}",
+            pick(fit, "gap", "gap_on_grid"),
+            ("proved gap, nats", f"{gap:.2g}"),
+        ),
+        Field(
+            "cost",
+            f"{fit.seconds:.3g} s, {fit.rounds} rounds",
+            pick(fit, "rounds", "seconds"),
+            ("time", seconds_text(fit.seconds)),
+        ),
     )
-    heading = f"MixtureFit({fit.status.name}: {fit.status.value})"
-    return Summary(heading, lines, (list_support(fit, _SHOWN),))
+    return Summary.of_run(
+        "MixtureFit",
+        fit.status,
+        fields=fields,
+        tables=(_list_support(fit),),
+        title="A mixing distribution",
+        message=fit.message,
+        caption=f"{fit.family.name} mixture: {describe_gaps(fit)}",
+        pictures=lambda: picture_mixture(fit),
+    )
 
 
-def list_support(fit: Any, most: int) -> Grid:
-    """The points of largest mass of a `MixtureFit`, in their order, as a table."""
-    heavy = np.sort(np.argsort(-fit.mass, kind="stable")[:most])
+def _list_support(fit: Any) -> Grid:
+    """The points of largest mass, in their order."""
+    heavy = np.sort(np.argsort(-fit.mass, kind="stable")[:LISTED])
     largest = float(fit.mass.max())
-    rows = [(show_theta(fit.support[i]), bar(f"{fit.mass[i]:.4g}", fit.mass[i] / largest)) for i in heavy]
-    caption = f"{len(rows):,} of {len(fit.mass):,} points of the mixing distribution"
-    return Grid(caption, ("theta", "mass"), rows, (0, 1))
+    rows = [(_show_theta(fit.support[i]), Bar(fit.mass[i], largest, ".4g")) for i in heavy]
+    return Grid("The mixing distribution", ("theta", "mass"), rows, (0, 1), len(fit.mass))
 
 
-def show_theta(theta: Any) -> str:
+def _show_theta(theta: Any) -> str:
     """One parameter, or several in brackets."""
     return f"{theta:.4g}" if np.ndim(theta) == 0 else "(" + ", ".join(f"{each:.4g}" for each in theta) + ")"

@@ -1,4 +1,4 @@
-"""Compiled loops of hashing: projections, promises of pairs of codes, planted pairs."""
+"""Compiled loops of hashing: projections, and atoms above a cut."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -6,36 +6,30 @@ from __future__ import annotations
 import numpy as np
 
 from wolfhound.core import Ints, Singles, Vector
-from wolfhound.jit import fast_kernel, kernel
-from wolfhound.oracles._order_kernels import BINS, Promises, bin_of, promise, spans
+from wolfhound.jit import lean_fast_kernel, lean_kernel
+from wolfhound.oracles._probe_kernels import BINS, Promises, bin_of, per_unit, promise
 
 
-@fast_kernel
-def project(rows: Singles, directions: Singles, out: Singles) -> None:
-    """Inner products of rows and directions; a row's do not depend on the others."""
-    for i in range(rows.shape[0]):
-        for w in range(directions.shape[0]):
-            total = np.float32(0.0)
-            for j in range(rows.shape[1]):
-                total += rows[i, j] * directions[w, j]
-            out[i, w] = total
+@lean_fast_kernel
+def project(units: Singles, directions: Singles, weight: float, i: int, out: Singles) -> None:
+    """Write row i of out: weighted products with all directions, and their opposites if there is room."""
+    wide = directions.shape[0]
+    for w in range(wide):
+        total = np.float32(0.0)
+        for j in range(directions.shape[1]):
+            total += units[j] * directions[w, j]
+        out[i, w] = total * np.float32(weight)
+        if out.shape[1] > wide:
+            out[i, wide + w] = -out[i, w]
 
 
-@kernel
-def mirror(values: Singles, out: Singles) -> None:
-    """Write values, then their opposites; out: (m, 2 w)."""
-    m, width = values.shape
-    for i in range(m):
-        for w in range(width):
-            out[i, w], out[i, width + w] = values[i, w], -values[i, w]
-
-
-@kernel
+@lean_kernel
 def project_queries(
     queries: Vector,
     sizes: Vector,
     hashing: tuple[Singles, Singles, Singles, Singles, Singles, float, float],
     out: tuple[Singles, Singles, Singles],
+    units: Singles,
 ) -> None:
     """Project unit queries on the directions of both codes, and write what their best row adds.
 
@@ -46,36 +40,28 @@ def project_queries(
         Their norms, rounded up.
     hashing
         Fields of `Hash`: first, second, norms, shifts, variances, weight, above.
-    out : (m, w), (m, w), (m, r)
+    out : (m, w) or (m, 2 w), the same, (m, r)
+    units : (d,)
+        Room for a query.
     """
     first, second, norms, shifts, variances, weight, above = hashing
     one, two, lift = out
-    m, d = queries.shape
-    units, squares, spread = (
-        np.empty((m, d), np.float32),
-        np.empty((m, d), np.float32),
-        np.empty((m, 1), np.float32),
-    )
-    for i in range(m):
+    for i in range(queries.shape[0]):
         size = sizes[i] if 0.0 < sizes[i] < np.inf else np.inf
-        for j in range(d):
-            units[i, j] = np.float32(queries[i, j] / size)
-            squares[i, j] = units[i, j] * units[i, j]
-    project(units, first, one)
-    project(units, second, two)
-    project(squares, variances.reshape(1, d), spread)
-    project(units, shifts, lift)
-    for i in range(m):
-        for w in range(one.shape[1]):
-            one[i, w] *= np.float32(weight)
-        for w in range(two.shape[1]):
-            two[i, w] *= np.float32(weight)
+        spread = np.float32(0.0)
+        for j in range(queries.shape[1]):
+            units[j] = np.float32(queries[i, j] / size)
+            spread += units[j] * units[j] * variances[j]
+        project(units, first, weight, i, one)
+        project(units, second, weight, i, two)
+        project(units, shifts, 1.0, i, lift)
+        added = np.float32(above) * np.sqrt(spread)
         for r in range(norms.shape[0]):
-            lift[i, r] = np.float32(above) * np.sqrt(spread[i, 0]) + lift[i, r] / norms[r]
+            lift[i, r] = added + lift[i, r] / norms[r]
 
 
-@kernel
-def count_above(promises: Promises, sizes: Ints, cuts: Singles, out: Ints) -> None:
+@lean_kernel
+def count_above(promises: Promises, sizes: Ints, cuts: Singles, room: Ints, out: Ints) -> None:
     """Atoms that are probed by the time that all buckets which promise at least a cut were.
 
     Parameters
@@ -85,22 +71,29 @@ def count_above(promises: Promises, sizes: Ints, cuts: Singles, out: Ints) -> No
     sizes : (buckets,)
         Atoms in each.
     cuts : (t,)
+    room : (BINS,)
     out : (t, m)
     """
     first, second, norms, lift = promises
-    promised = np.empty(sizes.shape[0], np.float32)
-    held = np.empty(BINS, np.int64)
     for q in range(first.shape[0]):
+        low = high = promise(norms[0], lift[q, 0], first[q, 0], second[q, 0])
+        for r in range(norms.shape[0]):
+            for i in range(first.shape[1]):
+                for j in range(second.shape[1]):
+                    promised = promise(norms[r], lift[q, r], first[q, i], second[q, j])
+                    low, high = min(low, promised), max(high, promised)
+        scale = per_unit(low, high, BINS)
+        for b in range(BINS):
+            room[b] = 0
         b = 0
         for r in range(norms.shape[0]):
             for i in range(first.shape[1]):
                 for j in range(second.shape[1]):
-                    promised[b] = promise(norms[r], lift[q, r], first[q, i], second[q, j])
+                    promised = promise(norms[r], lift[q, r], first[q, i], second[q, j])
+                    room[bin_of(promised, low, scale, BINS)] += sizes[b]
                     b += 1
-        low, scale = spans(promised, BINS)
-        held[:] = 0
-        for b in range(sizes.shape[0]):
-            held[bin_of(promised[b], low, scale, BINS)] += sizes[b]
         for t in range(cuts.shape[0]):
             # Within a bin the order is not that of promises: a bin that is cut counts whole.
-            out[t, q] = held[bin_of(cuts[t], low, scale, BINS) :].sum()
+            out[t, q] = 0
+            for b in range(bin_of(cuts[t], low, scale, BINS), BINS):
+                out[t, q] += room[b]

@@ -20,7 +20,7 @@ from scipy.special import bdtr
 
 from wolfhound.core import Ints, Matrix, Singles, Vector
 from wolfhound.oracles import _hash_kernels as kernels
-from wolfhound.oracles._order_kernels import Promises
+from wolfhound.oracles._probe_kernels import BINS, Promises
 from wolfhound.oracles.hashes import Family, Hash, draw_hash
 from wolfhound.validate import require
 
@@ -91,7 +91,8 @@ class AimedHash:
         """
         above = (self.cuts - self.cuts[-1]) * self.hashing.weight * self.hashing.norms
         out = np.empty((len(self.cuts), len(promises.first)), np.int64)
-        kernels.count_above(promises, sizes, above.min(axis=1).astype(np.float32), out)
+        room = np.empty(BINS, np.int64)
+        kernels.count_above(promises, sizes, above.min(axis=1).astype(np.float32), room, out)
         return np.maximum(out, 1)  # some answer there is
 
 

@@ -1,22 +1,158 @@
-"""Compiled loop that scans the most promising buckets of a query."""
+"""Compiled loops of probing: which buckets promise most for a query, and the best atoms in them."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from wolfhound.core import Ids, Ints, Matrix, Singles, Vector
-from wolfhound.jit import kernel
-from wolfhound.oracles._heap_kernels import is_listed, push
+from wolfhound.jit import kernel, lean_kernel
 from wolfhound.oracles._one_kernels import BareTop, Top, best_offered, close, offer_listed
-from wolfhound.oracles._order_kernels import Promises, order
-from wolfhound.oracles.int8._encode_kernels import BareScale, CodeScale, code_one
+from wolfhound.oracles._top_kernels import is_listed, sort_best
+from wolfhound.oracles.int8._encode_kernels import BareCoded, BareScale, CodedRows, CodeScale, code_queries
 from wolfhound.oracles.int8._instructions import lowest_bit, prefetch, rows_of_one
-from wolfhound.oracles.int8.layout import ROWS, Address, BareRows, PackedQueries, PackedRows, address, move
+from wolfhound.oracles.int8.layout import ROWS, BareRows, PackedQueries, PackedRows, address, move
+
+BINS = 256
+"""Promises are compared to this part of their range."""
 
 _LINES = 16
+"""Cache lines of a bucket that are asked for before it is scanned."""
+
+
+class Promises(NamedTuple):
+    """How good buckets (r, i, j) are for m queries: ``norms[r] (lift[r] + first[i] + second[j])``.
+
+    Attributes
+    ----------
+    first, second : (m, i) and (m, j) float32
+    norms : (r,) float32
+        Not negative.
+    lift : (m, r) float32
+    """
+
+    first: Singles
+    second: Singles
+    norms: Singles
+    lift: Singles
+
+    @classmethod
+    def plain(cls, promises: Singles) -> Promises:
+        """One number for every query and bucket."""
+        none = _NONE if len(promises) == 1 else np.zeros((len(promises), 1), np.float32)
+        return cls(promises, none, _ONE, none)
+
+
+_NONE, _ONE = np.zeros((1, 1), np.float32), np.ones(1, np.float32)
+
+
+# ---------------------------------------------------------------- the order of buckets
+
+
+@lean_kernel
+def per_unit(low: Any, high: Any, count: int) -> Any:
+    """How many of so many bins there are per unit, 0 if there is no range."""
+    if not high > low:
+        return np.float32(0.0)
+    # The highest is in bin count - 1, after rounding too.
+    return np.float32((count - 0.01) / (np.float64(high) - np.float64(low)))
+
+
+@lean_kernel
+def bin_of(promised: Any, low: Any, scale: Any, count: int) -> int:
+    """Bin of a promise, below `count` whatever the numbers are; equal promises are in the same one."""
+    place = (promised - low) * scale
+    if not place > 0.0:  # also if it is nan: the scale of a tiny range overflows
+        return 0
+    return int(place) if place < count else count - 1
+
+
+@lean_kernel
+def promise(level: Any, lift: Any, u: Any, v: Any) -> Any:
+    """What a bucket promises, see `Promises`."""
+    return level * (lift + u) + level * v
+
+
+Room: TypeAlias = tuple[Singles, Ints]
+"""Memory of a thread: promises and their buckets, as listed and of `second`, then bounds of 16 rows and
+atoms by bins."""
+
+
+def make_room(buckets: int) -> Room:
+    """Memory for so many buckets."""
+    shape = 3, max(buckets, BINS)
+    return np.empty(shape, np.float32), np.empty(shape, np.int64)
+
+
+@lean_kernel
+def order(promises: Promises, q: int, offsets: Ints, budget: int, room: Room) -> int:
+    """List buckets of query q by falling promise, of equal ones the first, until they hold `budget` atoms.
+
+    What a larger budget lists begins with what a smaller one does. Counts by bins of promises find
+    what is to be sorted; most buckets are not even looked at. Returns how many are listed.
+
+    Parameters
+    ----------
+    promises
+        Of the buckets.
+    offsets : (buckets + 1,)
+        Places where buckets begin.
+    budget
+        Atoms wanted.
+    room
+        Of `make_room`; the list is ``room[1][0]``.
+    """
+    first, second, norms, lift = promises
+    keys, ids = room
+    ranges, ones, twos = norms.shape[0], first.shape[1], second.shape[1]
+    for j in range(twos):
+        keys[1, j], ids[1, j] = second[q, j], j
+    sort_best(keys, ids, 1, twos)
+    top = bottom = first[q, 0]
+    for i in range(ones):
+        top, bottom = max(top, first[q, i]), min(bottom, first[q, i])
+    low = high = promise(norms[0], lift[q, 0], top, keys[1, 0])
+    for r in range(ranges):
+        high = max(high, promise(norms[r], lift[q, r], top, keys[1, 0]))
+        low = min(low, promise(norms[r], lift[q, r], bottom, keys[1, twos - 1]))
+    scale = per_unit(low, high, BINS)
+    for b in range(BINS):
+        ids[2, b] = 0
+    # The highest bin from which on buckets hold the budget: it rises with what was seen.
+    last, total = 0, 0
+    for r in range(ranges):
+        for i in range(ones):
+            for j in range(twos):
+                promised = promise(norms[r], lift[q, r], first[q, i], keys[1, j])
+                here = bin_of(promised, low, scale, BINS)
+                if here < last:
+                    break
+                b = (r * ones + i) * twos + ids[1, j]
+                ids[2, here] += offsets[b + 1] - offsets[b]
+                total += offsets[b + 1] - offsets[b]
+            while last < BINS - 1 and total - ids[2, last] >= budget:
+                total -= ids[2, last]
+                last += 1
+    found = 0
+    for r in range(ranges):
+        for i in range(ones):
+            for j in range(twos):
+                promised = promise(norms[r], lift[q, r], first[q, i], keys[1, j])
+                if bin_of(promised, low, scale, BINS) < last:
+                    break
+                keys[0, found], ids[0, found] = promised, (r * ones + i) * twos + ids[1, j]
+                found += 1
+    sort_best(keys, ids, 0, found)
+    total, listed = 0, 0
+    while listed < found and total < budget:
+        total += offsets[ids[0, listed] + 1] - offsets[ids[0, listed]]
+        listed += 1
+    return listed
+
+
+# ---------------------------------------------------------------- the atoms in them
 
 
 class ProbeState(NamedTuple):
@@ -24,8 +160,12 @@ class ProbeState(NamedTuple):
 
     Attributes
     ----------
-    keys, places, fill, floors
-        `Heaps` of the best estimates; the floors are those of the rules.
+    keys, places : (m, 2 r)
+        Estimates; the first r are the best.
+    fill : (m,)
+        How many there are, at most r between rounds.
+    floors : (m,)
+        Of the rules: what is at or below is not wanted.
     done : (m,)
         How many atoms were scanned.
     scored : (m,)
@@ -40,21 +180,7 @@ class ProbeState(NamedTuple):
     scored: Ints
 
 
-@kernel
-def _rows_inside(block: int, begin: int, end: int) -> Any:
-    """Bits of the rows of a block whose places are in a range."""
-    return ~((1 << max(0, begin - ROWS * block)) - 1) & ((1 << min(ROWS, end - ROWS * block)) - 1)
-
-
-@kernel
-def _prefetch_rows(first: Address, place: int) -> None:
-    """Ask for the first cache lines of the codes at a place."""
-    ahead = move(first, place // ROWS, 0).codes
-    for line in range(_LINES):
-        prefetch(ahead + 64 * line)
-
-
-@kernel
+@lean_kernel
 def probe(
     which: Ints,
     budgets: Ints,
@@ -63,6 +189,7 @@ def probe(
     packed: PackedRows,
     queries: PackedQueries,
     progress: ProbeState,
+    room: Room,
 ) -> None:
     """Scan, per query, the most promising atoms that were not scanned yet.
 
@@ -78,36 +205,46 @@ def probe(
         Places where buckets begin.
     packed, queries, progress
         What is scanned, for what, and how far that has come.
+    room
+        Of `make_room`.
     """
     keys, places, fill, floors, done, scored = progress
-    uppers = np.empty(ROWS, np.float32)
-    room = np.empty((3, offsets.shape[0]), np.int64)
-    first, out = address(packed, queries), uppers.ctypes.data
-    ids, exclude, some = packed.ids, queries.exclude, queries.exclude.shape[1] > 0
+    uppers, listed = room
+    first, most = address(packed, queries), keys.shape[1] // 2
+    out = uppers.ctypes.data + 8 * uppers.shape[1]  # row 2
     for q in which:
-        budget = budgets[q]
+        budget, at = budgets[q], fill[q]
         count = order(promises, q, offsets, budget, room)
         total = 0
         for i in range(count):
-            begin, end = offsets[room[0, i]], offsets[room[0, i] + 1]
+            begin, end = offsets[listed[0, i]], offsets[listed[0, i] + 1]
             if i + 1 < count:
-                _prefetch_rows(first, offsets[room[0, i + 1]])
+                ahead = move(first, offsets[listed[0, i + 1]] // ROWS, 0).codes
+                for line in range(_LINES):
+                    prefetch(ahead + 64 * line)
             # Buckets are uneven: the first was begun in an earlier round, the last is cut.
-            span = (begin + max(0, done[q] - total), min(end, begin + budget - total))
+            start, stop = begin + max(0, done[q] - total), min(end, begin + budget - total)
             total += end - begin
-            scored[q] += max(0, span[1] - span[0])
-            for block in range(span[0] // ROWS, (span[1] + ROWS - 1) // ROWS if span[1] > span[0] else 0):
+            scored[q] += max(0, stop - start)
+            for block in range(start // ROWS, (stop + ROWS - 1) // ROWS if stop > start else 0):
                 bits = np.int64(rows_of_one(move(first, block, q), out))
-                if bits != 0:
-                    bits &= _rows_inside(block, span[0], span[1])
                 while bits != 0:
                     row = lowest_bit(bits)
                     bits &= bits - 1
                     place = ROWS * block + row
-                    if uppers[row] > floors[q] and not (some and is_listed(exclude, q, ids[place])):
-                        push(keys, places, fill, q, uppers[row], place)
-                        if fill[q] == keys.shape[1]:
-                            floors[q] = keys[q, 0]
+                    if place < start or place >= stop or not uppers[2, row] > floors[q]:
+                        continue
+                    if queries.exclude.shape[1] > 0 and is_listed(queries.exclude, q, packed.ids[place]):
+                        continue
+                    keys[q, at], places[q, at] = uppers[2, row], place
+                    at += 1
+                    if at == 2 * most:
+                        sort_best(keys, places, q, at)
+                        floors[q], at = keys[q, most - 1], most
+        sort_best(keys, places, q, at)
+        if at >= most:
+            floors[q], at = keys[q, most - 1], most
+        fill[q] = at
         done[q] = max(done[q], min(total, budget))
 
 
@@ -120,6 +257,7 @@ def best_of_probed(
     promises: tuple[Singles, Singles, Singles, Singles],
     codes: tuple[BareRows, BareScale, Ints],
     rounds: tuple[Ints, Vector, int],
+    room: tuple[BareCoded, Room],
     bare: BareTop,
 ) -> int:
     """Probe for one query, round by round, and answer with the best by their rows; see `close`.
@@ -132,19 +270,21 @@ def best_of_probed(
         Fields of `PackedRows` and `CodeScale`, and where buckets begin.
     rounds
         Budgets, the scores that are enough after each but the last, and candidates to keep.
+    room
+        Of `empty_coded` and `make_room`.
     """
     top, promised = Top(*bare), Promises(*promises)
-    packed, scale, offsets = PackedRows(*codes[0]), CodeScale(*codes[1]), codes[2]
-    budgets, enough, room = rounds
-    coded = code_one(query, sizes, scale, 2 * packed.blocks.shape[1])
+    packed, offsets, coded = PackedRows(*codes[0]), codes[2], CodedRows(*room[0])
+    budgets, enough, most = rounds
+    code_queries(query, sizes, CodeScale(*codes[1]), coded)
     coded.rules[0].size = np.float32(0.0)
-    keys, places = np.empty((1, room), np.float32), np.full((1, room), -1)
+    keys, places = np.empty((1, 2 * most), np.float32), np.empty((1, 2 * most), np.int64)
     fill, done, which = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64)
     state = ProbeState(keys, places, fill, coded.rules["floor"], done, top.scored)
-    asked = PackedQueries(coded.levels, coded.rules, coded.slack, exclude)
-    ids, got, last = np.empty(room, np.int64), np.zeros(1, np.int64), budgets.shape[0] - 1
+    asked = PackedQueries(coded.levels, coded.rules, coded.numbers[1], exclude)
+    ids, got, last = np.empty(most, np.int64), np.zeros(1, np.int64), budgets.shape[0] - 1
     for r in range(last + 1):
-        probe(which, budgets[r : r + 1], promised, offsets, packed, asked, state)
+        probe(which, budgets[r : r + 1], promised, offsets, packed, asked, state, room[1])
         for i in range(fill[0]):
             ids[i] = packed.ids[places[0, i]]
         got[0] = 0

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.core import Ids, Ints, Matrix, Singles, Vector
-from wolfhound.jit import fast_kernel, kernel
+from wolfhound.jit import kernel, lean_fast_kernel, lean_kernel
 from wolfhound.rounding import TINY, UNIT
 
 _CHUNK = 128
 
 
-@fast_kernel
+@lean_fast_kernel
 def dots(rows: Matrix, places: tuple[int, int, int, int], query: Vector) -> tuple[float, float, float, float]:
     """<row, query> of four rows in float64, vectorised.
 
@@ -35,7 +35,7 @@ def dots(rows: Matrix, places: tuple[int, int, int, int], query: Vector) -> tupl
     return a, b, c, d
 
 
-@fast_kernel
+@lean_fast_kernel
 def square(rows: Matrix, i: int) -> float:
     """Return |row i|^2 in float64."""
     total = 0.0
@@ -45,7 +45,7 @@ def square(rows: Matrix, i: int) -> float:
     return total
 
 
-@kernel
+@lean_kernel
 def score(rows: Matrix, query: Vector, scores: Vector) -> None:
     """Score every row: four places at once, then the last few."""
     n = rows.shape[0]
@@ -61,7 +61,7 @@ def score(rows: Matrix, query: Vector, scores: Vector) -> None:
         scores[i] = dots(rows, (i, i, i, i), query)[0]
 
 
-@kernel
+@lean_kernel
 def score_some(rows: Matrix, ids: Ids, query: Vector, scores: Vector) -> None:
     """Score some of the rows in place: four at once, then the last few.
 
@@ -103,7 +103,7 @@ class Room(NamedTuple):
     found: Ids
 
 
-@kernel
+@lean_kernel
 def sweep(rows: Matrix, query: Vector, floor: float, aside: Aside, room: Room) -> int:
     """List the rows whose score is above the floor, ascending, and return their number."""
     squares, copy, scale = aside
@@ -152,14 +152,14 @@ def sweep(rows: Matrix, query: Vector, floor: float, aside: Aside, room: Room) -
     return count
 
 
-@kernel
+@lean_kernel
 def square_all(rows: Matrix, squares: Vector) -> None:
     """Square the norm of every row."""
     for i in range(rows.shape[0]):
         squares[i] = square(rows, i)
 
 
-@kernel
+@lean_kernel
 def norms_above(squares: Vector, d: int, norms: Singles) -> float:
     """Turn squared norms into norms, rounded up to float32.
 
@@ -175,7 +175,7 @@ def norms_above(squares: Vector, d: int, norms: Singles) -> float:
     return top + total
 
 
-@kernel
+@lean_kernel
 def score_pairs(rows: Matrix, slots: Ints, queries: Vector, scores: Vector) -> None:
     """Score row ``slots[i, j]`` with query i, four at once; slots below 0 score -inf."""
     scores[:] = -np.inf
@@ -190,7 +190,7 @@ def score_pairs(rows: Matrix, slots: Ints, queries: Vector, scores: Vector) -> N
                 scores[i, j] = -np.inf
 
 
-@kernel
+@lean_kernel
 def count_scores(scores: Vector, floor: float) -> int:
     """How many scores are above the floor."""
     count = 0
@@ -218,7 +218,7 @@ def collect(scores: Vector, floor: float) -> Ids:
     return found
 
 
-@kernel
+@lean_kernel
 def peaks(scores: Vector, first: int, window: int, best: Vector, where: Ids) -> None:
     """Raise the best score and its id of each window of consecutive ids.
 
@@ -251,7 +251,7 @@ class ScreenRule(NamedTuple):
     shift: float
 
 
-@kernel
+@lean_kernel
 def uppers(scores: Singles, norms: Singles, rule: ScreenRule, out: Vector) -> None:
     """Upper bounds in float64."""
     for i in range(scores.shape[0]):

@@ -21,8 +21,9 @@ from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles._hits import in_memory, offer, patch, refuse_overflow, rescore_pairs
 from wolfhound.oracles._one import empty_top, make_hits
-from wolfhound.oracles._order_kernels import Promises
+from wolfhound.oracles._probe_kernels import Promises
 from wolfhound.oracles._question import CheckedOracle, Question
+from wolfhound.oracles.int8._encode_kernels import empty_coded
 from wolfhound.oracles.int8.codes import Codes, encode_queries
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.layout import BareRows, PackedRows
@@ -284,6 +285,7 @@ def _probe_at_once(
         promises[:],  # a plain tuple
         (buckets.estimates(), buckets.codes.bare[1], buckets.offsets),
         (budgets, enough, max(ENOUGH, 2 * question.k)),
+        (empty_coded(1, rows.shape[1]), kernels.make_room(bucketing.buckets)),
         top,
     )
     if found < 0:
@@ -305,29 +307,31 @@ class _Probe:
 
     def __init__(self, table: BucketTable[Bucketing], question: Question) -> None:
         buckets, bucketing = table
-        m, room = len(question.queries), max(ENOUGH, 2 * question.k)
-        self._offsets = buckets.offsets
+        m, most = len(question.queries), max(ENOUGH, 2 * question.k)
+        self._offsets, self._most = buckets.offsets, most
         self._packed = PackedRows(*buckets.estimates())
         self._queries = encode_queries(buckets.codes, question).pack()
         self._queries.rules["size"] = 0.0
         self._promises = bucketing.promises(question.queries, question.sizes)
-        keys, places = np.empty((m, room), np.float32), np.full((m, room), -1)
+        keys, places = np.empty((m, 2 * most), np.float32), np.empty((m, 2 * most), np.int64)
         fill, done, scored = np.zeros(m, np.int64), np.zeros(m, np.int64), np.full(m, bucketing.cost)
         floors = self._queries.rules["floor"]
         self.progress = kernels.ProbeState(keys, places, fill, floors, done, scored)
 
     def ids(self, which: Ints) -> Ids:
-        """(m, room) candidates of some queries, padded with -1."""
-        places = self.progress.places[which]
-        return np.where(places >= 0, self._packed.ids[places], -1)
+        """(m, r) candidates of some queries, padded with -1."""
+        places, fill = self.progress.places[which, : self._most], self.progress.fill[which]
+        known = np.arange(self._most) < fill[:, None]
+        return np.where(known, self._packed.ids[np.where(known, places, 0)], -1)
 
     def round(self, which: Ints, budget: int | Ints) -> None:
         """Go on with some queries until their buckets hold `budget` atoms, perhaps by query."""
         budgets = np.full(len(self.progress.done), budget) if isinstance(budget, int) else budget
         parts = [which[start : start + _TOGETHER] for start in range(0, len(which), _TOGETHER)]
         known = self._promises, self._offsets, self._packed, self._queries, self.progress
-        if len(parts) == 1:
-            kernels.probe(which, budgets, *known)
-            return
-        for _ in map_ordered(lambda part: kernels.probe(part, budgets, *known), parts, blas=False):
+
+        def scan(part: Ints) -> None:
+            kernels.probe(part, budgets, *known, kernels.make_room(len(self._offsets)))
+
+        for _ in map_ordered(scan, parts, blas=False) if len(parts) > 1 else map(scan, parts):
             report_rows(0)

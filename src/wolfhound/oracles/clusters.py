@@ -18,12 +18,13 @@ from wolfhound.display import read_rows, show_progress
 from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._kmeans import kmeans, kmeans_products, nearest
-from wolfhound.oracles._order_kernels import Promises
+from wolfhound.oracles._probe_kernels import Promises
 from wolfhound.oracles._scale import FAR, sample_rows, scale_rows, unit_of
 from wolfhound.oracles.buckets import Buckets, BucketTable, ProbingIndex, default_budget, fill_buckets
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.growth import Ancestry, delete_rows, follow_budget, insert_rows, wants_rebuild
 from wolfhound.oracles.indexes import IndexKind
+from wolfhound.oracles.int8._encode_kernels import empty_coded
 from wolfhound.oracles.int8._one_kernels import bound_queries
 from wolfhound.oracles.int8.codes import Codes
 from wolfhound.oracles.int8.encoding import encode_atoms
@@ -70,9 +71,9 @@ class Clusters:
 
     def promises(self, queries: Vector, sizes: Vector) -> Promises:
         """Score of the centre, and what its best atom adds to it."""
-        out = np.empty((len(queries), self.buckets), np.float32)
-        bound_queries(queries, sizes, self.codes.bare, out)
-        return Promises.plain(out)
+        out = np.empty((len(queries), len(self.codes.scales)), np.float32)
+        bound_queries(queries, sizes, self.codes.bare, empty_coded(*queries.shape), out)
+        return Promises.plain(np.ascontiguousarray(out[:, : self.buckets]))
 
     @classmethod
     def train(cls, rows: Matrix, clusters: int, n: int, *, seed: int) -> Clusters:
@@ -90,7 +91,9 @@ class Clusters:
         mean = np.where(sizes > 0, total / np.maximum(sizes, 1), squares.mean(dtype=np.float64))
         expected = np.maximum(sizes * (n / len(rows)), 2.0)
         above = np.sqrt(mean / rows.shape[1] * 2.0 * np.log(expected))
-        codes = encode_atoms(ArrayAtoms(centres), centre=centres.mean(axis=0, dtype=np.float64))
+        # In the precision of the atoms: a second one is compiled too.
+        exact = ArrayAtoms(centres.astype(rows.dtype))
+        codes = encode_atoms(exact, centre=centres.mean(axis=0, dtype=np.float64))
         errors = np.zeros_like(codes.errors)
         errors[:clusters] = np.ldexp(above, -codes.exponent)
         return cls(centres, unit, replace(codes, errors=errors))

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ints, Matrix, Singles, Vector
 from wolfhound.oracles import _hash_kernels as kernels
-from wolfhound.oracles._order_kernels import Promises
+from wolfhound.oracles._probe_kernels import Promises
 from wolfhound.oracles._scale import scale_rows, unit_of
 from wolfhound.store import Stored
 from wolfhound.threads import map_ordered
@@ -38,6 +38,9 @@ _MORE, _POWERS = 16, 3
 
 class Family(Protocol):
     """A kind of hash: from projections to codes."""
+
+    mirrors: ClassVar[bool]
+    """Whether codes are the directions, then their opposites, so that nothing need be summed."""
 
     def directions(self, d: int, codes: int, rng: np.random.Generator) -> Vector:
         """(2, w, d) random directions for two codes of about so many values."""
@@ -65,6 +68,8 @@ class CrossPolytope:
     array([3, 0])
     """
 
+    mirrors: ClassVar[bool] = True
+
     def directions(self, d: int, codes: int, rng: np.random.Generator) -> Vector:
         """Rows of random rotations."""
         width = max(1, codes // 2)
@@ -86,9 +91,7 @@ class CrossPolytope:
 
     def spread(self, projections: Singles) -> Singles:
         """Return the projections and their opposites."""
-        out = np.empty((len(projections), 2 * projections.shape[1]), np.float32)
-        kernels.mirror(projections, out)
-        return out
+        return np.concatenate((projections, -projections), axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,8 @@ class SimHash:
     >>> SimHash().assign(np.array([[0.5, -0.5], [-0.5, 0.5]], np.float32))[0]
     array([1, 2])
     """
+
+    mirrors: ClassVar[bool] = False
 
     def directions(self, d: int, codes: int, rng: np.random.Generator) -> Vector:
         """Independent random unit vectors."""
@@ -204,14 +209,15 @@ class Hash:
     def promises(self, queries: Vector, sizes: Vector) -> Promises:
         """Score of the mean of a bucket with the unit query, and what its best row adds."""
         m = len(queries)
-        first, second = (
-            np.empty((m, len(self.first)), np.float32),
-            np.empty((m, len(self.second)), np.float32),
-        )
-        lift = np.empty((m, len(self.norms)), np.float32)
+        each = 2 if self.family.mirrors else 1
+        first = np.empty((m, each * len(self.first)), np.float32)
+        second = np.empty((m, each * len(self.second)), np.float32)
+        lift, room = np.empty((m, len(self.norms)), np.float32), np.empty(queries.shape[1], np.float32)
         mine = self.first, self.second, self.norms, self.shifts, self.variances, self.weight, self.above
-        kernels.project_queries(queries, sizes, mine, (first, second, lift))
-        return Promises(self.family.spread(first), self.family.spread(second), self.norms, lift)
+        kernels.project_queries(queries, sizes, mine, (first, second, lift), room)
+        if not self.family.mirrors:
+            first, second = self.family.spread(first), self.family.spread(second)
+        return Promises(first, second, self.norms, lift)
 
     # ------------------------------------------------------------ to be saved
 
@@ -229,7 +235,7 @@ class Hash:
         """Put together what was saved; whatever it holds, promises are finite."""
 
         def array(name: str, *shape: int | None, low: float = -_WIDE, high: float = _WIDE) -> Singles:
-            return stored.array(f"{prefix}_{name}", (np.float32, np.float64), shape, low=low, high=high)
+            return stored.array(f"{prefix}_{name}", np.float32, shape, low=low, high=high)
 
         norms = array("norms", None, low=float(np.float32(_NEAR)))
         ranges = len(norms)
@@ -315,7 +321,8 @@ def draw_hash(
 
 def _means(rows: Singles, owner: Ints, ranges: int) -> Singles:
     """(ranges, c) mean of the rows of each range; 0 where there are none."""
-    return np.stack([rows[owner == r].sum(axis=0) / max(1, (owner == r).sum()) for r in range(ranges)])
+    means = [rows[owner == r].sum(axis=0) / max(1, (owner == r).sum()) for r in range(ranges)]
+    return np.stack(means).astype(np.float32)
 
 
 def _principal(rows: Singles, axes: int, rng: np.random.Generator) -> Vector:

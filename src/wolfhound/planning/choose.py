@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from os import PathLike
-from typing import TYPE_CHECKING, Any, cast, final
+from functools import partial
+from typing import Any, cast, final
 
 from wolfhound import plot
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Oracle
-from wolfhound.markup import Grid, HasSummary, Summary
+from wolfhound.markup import Field, Grid, HasSummary, Picture, Summary
 from wolfhound.oracles.costs import Estimate, Make, Speeds, Workload, check_speeds
 from wolfhound.oracles.indexes import INDEXES, IndexKind, in_files
 from wolfhound.text import (
@@ -28,9 +28,6 @@ from wolfhound.text import (
     table_lines,
 )
 from wolfhound.validate import count, flag, memory, require, within
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @final
@@ -191,35 +188,42 @@ class Choice(HasSummary):
 
     def summary(self) -> Summary:
         """Return the choice, all options, and what it rests on."""
-        lines = (("atoms", self._shape()),)
-        return Summary(self._heading(), lines, (self._table(),), (*self._verdict(), *self._basis()))
+        best, heading = self.chosen, self._heading()
+        tiles = {
+            "oracle": best.title,
+            "in all": seconds_text(best.total_seconds),
+            "per query": seconds_text(best.query_seconds),
+            "memory beside the atoms": bytes_text(best.nbytes),
+        }
+        return Summary(
+            heading,
+            (("atoms", self._shape()), *(Field("", tile=tile) for tile in tiles.items())),
+            (self._table(),),
+            (*self._verdict(), *self._basis()),
+            title="The oracle that pays",
+            caption=heading,
+            pictures=self._picture_totals,
+        )
 
     def __repr__(self) -> str:
         """The choice, the tables, and what it rests on."""
         told = self.summary()
-        parts = [[told.heading, *(text for _, text in told.lines)]]
-        for grid in told.grids:
+        parts = [[told.heading, *(text for _, text in told.lines())]]
+        for grid in told.tables:
             rows = [tuple(map(str, row)) for row in (grid.headings, *grid.rows)]
             parts.append([f"{grid.caption}:", *table_lines(rows, left=grid.left)])
         return "\n\n".join("\n".join(part) for part in (*parts, told.notes))
 
-    def plot(self, path: str | PathLike[str] | None = None, *, title: str | None = None) -> Figure:
-        """Draw what every oracle takes in all.
-
-        Parameters
-        ----------
-        path
-            Where to write the picture; its ending chooses the format.
-        title
-            Heading; by default the choice.
-        """
-        figure = plot.draw_totals(
-            {each.title: each.total_seconds for each in self.options},
-            marked=self.chosen.title,
+    def _picture_totals(self) -> list[Picture]:
+        best = self.chosen
+        draw = partial(
+            plot.draw_totals,
+            seconds={each.title: each.total_seconds for each in self.options},
+            marked=best.title,
             faint=[each.title for each in self.options if each.objection],
-            title=self._heading() if title is None else title,
         )
-        return plot.keep(figure, path)
+        said = f"{best.title} takes {seconds_text(best.total_seconds)} in all, building included."
+        return [Picture("Time in all, by oracle", said, draw)]
 
     def _heading(self) -> str:
         work = self.workload

@@ -104,9 +104,13 @@ class Plan(Choice):
         """Return the table of all oracles, what pays and why, and what the theorems say."""
         told = Choice.summary(self)
         origin = f"tau {self.tau:.3g} ({_ORIGINS[self.tau_from]})"
-        lines = (("atoms", f"{self._shape()}, {origin}"),)
-        notes = (*self._verdict(), *self.theorems(), *self._basis())
-        return told._replace(lines=lines, grids=(*told.grids, self._list_exponents()), notes=notes)
+        atoms, *tiles = told.fields
+        return told._replace(
+            fields=((atoms[0], f"{self._shape()}, {origin}"), *tiles),
+            tables=(*told.tables, self._list_exponents()),
+            notes=(*self._verdict(), *self.theorems(), *self._basis()),
+            title="What a run would cost",
+        )
 
     def theorems(self) -> list[str]:
         """Say what the theorems say, in sentences."""

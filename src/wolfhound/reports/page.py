@@ -1,56 +1,116 @@
-"""The template of all pages: `page/` holds its HTML, style and script."""
+"""Summaries -> a page: `page/` holds its HTML, style and script; text is escaped by `wolfhound.markup`."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable
 from importlib.resources import files
 from string import Template
 
-from wolfhound.markup import escape
-from wolfhound.reports.render import list_contents
+from wolfhound.markup import Field, Grid, Picture, RowLabels, Summary, escape, list_facts, list_notes
+from wolfhound.reports.svg import draw_svg
+
+_ROWS = 500  # of a table; most hold fewer
+_SAME = "The same seed and the same versions give the same bits, at any number of threads."
 
 
-def import_plotly() -> str:
-    """Return the JavaScript that draws; ImportError that says what to install."""
-    try:
-        from plotly.offline import get_plotlyjs  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise ImportError('report needs plotly: pip install "wolfhound[report]"') from None
-    return str(get_plotlyjs())
-
-
-def fill_page(title: str, contents: list[tuple[str, str]], body: str) -> str:
-    """Return a whole page.
+class Page:
+    """Collects the parts of a page; no two elements of it have the same id.
 
     Parameters
     ----------
-    title
-        Heading, as text.
-    contents
-        Anchor and name of the parts.
-    body
-        HTML of the parts.
+    labels
+        What stands for atoms.
     """
-    plotly, script = import_plotly(), _read("page.js")
-    # A script that is not one of these does not run, wherever it comes from.
-    allowed = " ".join(_digest(each) for each in (plotly, script))
-    page = Template(_read("page.html"))
-    return page.substitute(
-        title=escape(title),
-        scripts=allowed,
-        style=_read("page.css"),
-        contents=list_contents(contents),
-        body=body,
-        plotly=plotly,
-        script=script,
+
+    def __init__(self, labels: RowLabels) -> None:
+        self._labels, self._ids = labels, 0
+        self._contents: list[tuple[str, str]] = []
+        self._body: list[str] = []
+
+    def add(self, told: Summary, name: str = "") -> None:
+        """Add a result, as a part of this name if there are several."""
+        level = 2
+        if name:
+            anchor, level = self._anchor(name, listed=True), 3
+            self._body.append(f'<h2 class="part" id="{anchor}">{escape(name)}</h2>')
+        self._body.append(_write_head(told))
+        self._add_section("The answer", list_facts(told.lines()) + list_notes(told.notes), level)
+        pictures = "".join(map(self._write_picture, told.pictures()))
+        self._add_section("In pictures", pictures and f'<div class="pictures">{pictures}</div>', level)
+        self._add_section("In tables", self._write_tables(told.tables), level)
+        more = told.details()
+        found = list_facts([(name, text) for name, text, *_ in more.fields]) + list_notes(more.notes)
+        self._add_section("How it was found", found + self._write_tables(more.tables), level)
+
+    def add_plan(self, told: Summary) -> None:
+        """Add what other oracles would have cost."""
+        facts = list_facts([("chosen", told.heading), *told.lines()])
+        self._add_section("The plan", facts + list_notes(told.notes) + self._write_tables(told.tables), 2)
+
+    def add_repeat(self, command: str | None, facts: list[tuple[str, str]]) -> None:
+        """Add what is needed to make it again."""
+        note = list_notes([_SAME])
+        code = f'<pre tabindex="0"><code>{escape(command)}</code></pre>' if command else ""
+        self._add_section("To repeat it", note + list_facts(facts) + code, 2)
+
+    def write(self, title: str) -> str:
+        """Return the whole page."""
+        script = _read("page.js")
+        # A script that is not this one does not run, wherever it comes from.
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        links = "".join(f'<li><a href="#{anchor}">{escape(name)}</a></li>' for anchor, name in self._contents)
+        return Template(_read("page.html")).substitute(
+            title=escape(title),
+            digest=f"'sha256-{digest}'",
+            style=_read("page.css"),
+            contents=f'<nav aria-label="Contents"><ul>{links}</ul></nav>',
+            body="".join(self._body),
+            script=script,
+        )
+
+    def _add_section(self, heading: str, inside: str, level: int) -> None:
+        if inside:
+            anchor = self._anchor(heading, listed=level == 2)
+            title = f'<h{level} id="{anchor}">{escape(heading)}</h{level}>'
+            self._body.append(f'<section aria-labelledby="{anchor}">{title}{inside}</section>')
+
+    def _anchor(self, heading: str, *, listed: bool) -> str:
+        self._ids += 1
+        anchor = f"part-{self._ids}"
+        self._contents += [(anchor, heading)] if listed else []
+        return anchor
+
+    def _write_picture(self, picture: Picture) -> str:
+        self._ids += 1
+        drawn = f'<div class="plot" role="img" aria-label="{escape(picture.text)}">'
+        drawn += draw_svg(picture.draw, f"p{self._ids}") + "</div>"
+        table = "" if picture.numbers is None else self._write_tables([picture.numbers])
+        numbers = table and f"<details><summary>Numbers of this picture</summary>{table}</details>"
+        return f"<figure><figcaption>{escape(picture.title)}</figcaption>{drawn}{numbers}</figure>"
+
+    def _write_tables(self, grids: Iterable[Grid]) -> str:
+        """Tables that may be wider than the page: they are scrolled, by keys too."""
+        place = 'class="wide" tabindex="0" role="region"'
+        return "".join(
+            f'<div {place} aria-label="{escape(grid.caption)}">{grid.html(self._labels, _ROWS)}</div>'
+            for grid in grids
+            if grid.rows
+        )
+
+
+def _write_head(told: Summary) -> str:
+    look = "good" if told.success else "bad"
+    badge = f'<span class="badge {look}">{escape(told.status)}</span> ' if told.status else ""
+    tiles = [tile for *_, tile in (Field(*field) for field in told.fields) if tile]
+    items = (
+        f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>' for name, text in tiles
     )
+    lead = f'<p class="lead">{badge}{escape(told.message or told.heading)}</p>'
+    return f'<div class="head">{lead}<dl class="tiles">{"".join(items)}</dl></div>'
 
 
 def _read(name: str) -> str:
     return (files("wolfhound.reports") / "page" / name).read_text("utf-8")
-
-
-def _digest(script: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

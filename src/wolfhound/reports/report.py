@@ -3,27 +3,44 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import base64
 import datetime
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any, TypeAlias
 
+from wolfhound.markup import Atom, HasSummary, RowLabels, escape
 from wolfhound.planning.choose import Choice
 from wolfhound.planning.plan import Plan
-from wolfhound.reports.kinds import find_teller
-from wolfhound.reports.page import fill_page, import_plotly
-from wolfhound.reports.render import Renderer
-from wolfhound.reports.story import Names, RowLabels, Section, Story, Thumbnails
+from wolfhound.reports.page import Page
 from wolfhound.threads import get_threads
 from wolfhound.validate import describe, file_path, kind, require
 from wolfhound.writers import write_file
 
+Thumbnail: TypeAlias = bytes | str | os.PathLike[str]
+"""A picture: its bytes, or the path of a file."""
+
+Thumbnails: TypeAlias = Mapping[int, Thumbnail] | Sequence[Thumbnail] | Callable[[int], Thumbnail | None]
+"""Pictures by id of an atom."""
+
+Names: TypeAlias = Mapping[int, str] | Sequence[str]
+"""Names by id of an atom."""
+
 ENDINGS = (".html", ".htm")
 """Of pages."""
 
-_PACKAGES = ("wolfhound", "numpy", "scipy", "numba", "plotly")
+_PACKAGES = ("wolfhound", "numpy", "scipy", "numba", "matplotlib")
+
+_STARTS = {
+    b"\x89PNG\r\n\x1a\n": "png",
+    b"\xff\xd8\xff": "jpeg",
+    b"GIF87a": "gif",
+    b"GIF89a": "gif",
+    b"RIFF": "webp",
+}
 
 
 def report(
@@ -33,13 +50,13 @@ def report(
     title: str | None = None,
     names: Names | None = None,
     thumbnails: Thumbnails | None = None,
-    plan: object | None = None,
+    plan: Plan | Choice | None = None,
     command: str | None = None,
 ) -> Path:
     """Write a page that shows a result: one file, which needs no network.
 
     It holds what was asked, the answer, the proved band between value and bound, what the
-    oracle did, and what is needed to repeat it. Needs ``wolfhound[report]``.
+    oracle did, and what is needed to repeat it.
 
     Parameters
     ----------
@@ -64,17 +81,12 @@ def report(
     path : Path
         The page.
 
-    Raises
-    ------
-    ImportError
-        If plotly is not installed.
-
     Examples
     --------
     >>> import tempfile
     >>> import wolfhound as wh
     >>> run = wh.minimize(wh.SquaredDistance([1.0, 0.2]), [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
+    >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = wh.report(run, f"{folder}/run.html", names=["none", "left", "right"])
     """
     where = file_path(path, "path", ENDINGS)
@@ -86,8 +98,7 @@ def report(
     for name, text in {"title": title, "command": command}.items():
         if text is not None:
             kind(text, name, "a string", str)
-    import_plotly()  # says what to install before anything else is done
-    page = make_page(result, title, RowLabels(names, thumbnails), plan, command)
+    page = make_page(result, title, PageLabels(names, thumbnails), plan, command)
     write_file(where, page.encode("utf-8", "replace"))  # names of files may be no UTF-8
     return where
 
@@ -101,38 +112,40 @@ def _check_table(value: object, name: str, rule: str) -> None:
 
 
 def make_page(
-    result: object, title: str | None, labels: RowLabels, plan: object | None, command: str | None
+    result: object, title: str | None, labels: RowLabels, plan: Plan | Choice | None, command: str | None
 ) -> str:
     """Return the text of the page; see `report`."""
-    renderer = Renderer()
+    page = Page(labels)
     if isinstance(result, Mapping):
         require(bool(result), "result", "at least one result", "an empty dict")
-        stories = {str(name): find_teller(each)(each, labels) for name, each in result.items()}
-        body, heading = renderer.stories(stories), f"{len(stories)} results"
+        for name, each in result.items():
+            page.add(_check_result(each).summary(), str(name))
+        heading = f"{len(result)} results"
     else:
-        story: Story = find_teller(result)(result, labels)
-        body, heading = renderer.story(story), story.title
-    last = [] if plan is None else _tell_plan(find_teller(plan)(plan, labels))
-    body += "".join(renderer.section(each, 2) for each in (*last, _tell_repeat(command)))
-    return fill_page(heading if title is None else title, renderer.contents, body)
+        told = _check_result(result).summary()
+        page.add(told)
+        heading = told.title
+    if plan is not None:
+        page.add_plan(plan.summary())
+    page.add_repeat(command, _list_versions())
+    return page.write(heading if title is None else title)
 
 
-def _tell_plan(story: Story) -> list[Section]:
-    """The plan as one section of another page."""
-    _, found, *_ = story.sections
-    return [found._replace(heading="The plan", text=(f"{story.sentence}.", *found.text))]
+def _check_result(value: object) -> HasSummary:
+    if not isinstance(value, HasSummary):
+        rule = "what a function of wolfhound gives back, such as a Result, or a dict of several by name"
+        raise TypeError(f"`result` must be {rule}. Got {describe(value)}.")
+    return value
 
 
-def _tell_repeat(command: str | None) -> Section:
+def _list_versions() -> list[tuple[str, str]]:
     now = datetime.datetime.now(datetime.UTC)
-    facts = (
+    return [
         *((name, found) for name in _PACKAGES if (found := _find_version(name))),
         ("Python", platform.python_version()),
         ("system", f"{platform.system()} {platform.machine()}, threads {get_threads()}"),
         ("written", f"{now:%Y-%m-%d %H:%M} UTC"),
-    )
-    text = ("The same seed and the same versions give the same bits, at any number of threads.",)
-    return Section("To repeat it", text, facts, code=command or "")
+    ]
 
 
 def _find_version(name: str) -> str:
@@ -140,3 +153,53 @@ def _find_version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return ""
+
+
+# ---------------------------------------------------------------- names and pictures
+
+
+class PageLabels(RowLabels):
+    """What stands for an atom on a page: its picture, and the name that was given, else the one it has.
+
+    Parameters
+    ----------
+    names, thumbnails
+        By id.
+    """
+
+    def __init__(self, names: Names | None = None, thumbnails: Thumbnails | None = None) -> None:
+        self._names, self._thumbnails = names, thumbnails
+
+    def name(self, atom: Atom) -> str:
+        """Return the name of an atom."""
+        found = _look_up(self._names, atom.id)
+        return super().name(atom) if found is None else str(found)
+
+    def html(self, atom: Atom) -> str:
+        """Return the picture and the name of an atom, as HTML."""
+        name = self.name(atom)
+        found = (
+            self._thumbnails(atom.id) if callable(self._thumbnails) else _look_up(self._thumbnails, atom.id)
+        )
+        if found is None:
+            return escape(name)
+        picture = f'<img src="{_embed(found)}" alt="{escape(f"picture of {name}")}">'
+        return f'<span class="named">{picture}{escape(name)}</span>'
+
+
+def _look_up(table: Any, i: int) -> Any:
+    if table is None:
+        return None
+    if isinstance(table, Mapping):
+        return table.get(i)
+    return table[i] if 0 <= i < len(table) else None
+
+
+def _embed(picture: Thumbnail) -> str:
+    """A picture as an address that holds it; only kinds that every browser knows."""
+    data = picture if isinstance(picture, bytes) else Path(picture).read_bytes()
+    kinds = [kind for start, kind in _STARTS.items() if data.startswith(start)]
+    if not kinds:
+        got = "other bytes" if isinstance(picture, bytes) else os.fspath(picture)
+        raise ValueError(f"`thumbnails` must be PNG, JPEG, GIF or WebP. Got {got}.")
+    return f"data:image/{kinds[0]};base64,{base64.b64encode(data).decode()}"

@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from wolfhound.core import Singles
+from wolfhound.oracles._question import lengths
 from wolfhound.oracles.int8 import _encode_kernels, _sweep_kernels
 from wolfhound.oracles.int8._instructions import block_of_many, lowest_bit, prefetch, rows_of_one
 from wolfhound.oracles.int8.layout import GROUP, ROWS, RULE, Address
@@ -239,17 +240,20 @@ def test_the_kth_largest(values: Singles, data: st.DataObject) -> None:
 def test_queries_are_rounded_to_levels(seed: int, d: int, exponent: int, most: int) -> None:
     rng = np.random.default_rng(seed)
     query, middle = 10.0**exponent * rng.standard_normal((1, d)), rng.standard_normal(d)
-    exponents = np.frexp(np.linalg.norm(query / 10.0**exponent) * 10.0**exponent)[1].reshape(1)
-    levels, rules = np.zeros((1, d + 1), np.int16), np.empty(1, RULE)
-    lost, base = np.empty(1), np.empty(1)
-    out = _encode_kernels.RoundedRows(levels, rules, lost, base)
-    _encode_kernels.round_queries(query, np.ones(1), exponents.astype(np.int64), middle, most, out)
-    y = np.ldexp(query[0].astype(np.longdouble), -exponents[0])
-    assert rules[0].tolist() == (0, rules["step"][0], np.nextafter(np.float32(1), np.float32(2)), -np.inf)
+    size = lengths(query)
+    mine = int(np.frexp(size[0])[1])
+    scale = _encode_kernels.CodeScale(middle, 0, 7, 1.0, 1.0, 2.0, most)
+    out = _encode_kernels.CodedRows(*_encode_kernels.empty_coded(1, d))
+    _encode_kernels.code_queries(query, size, scale, out)
+    levels, rules, (base, slack, exponents, hopeless) = out
+    y = np.ldexp(query[0].astype(np.longdouble), -mine)
+    small = np.ldexp(size[0], -mine).astype(np.float32)
+    assert rules[0].tolist() == (0, rules["step"][0], np.nextafter(small, np.float32(2)), -np.inf)
+    assert (exponents[0], hopeless[0]) == (mine + 7, mine + 7 < -900)
     step = np.longdouble(rules["step"][0])
-    assert levels[0, d] == 0
+    assert not levels[0, d:].any()
     assert np.abs(levels).max() == most
     assert (np.abs(y - step * levels[0, :d]) <= 0.5 * step * (1.0 + 1e-6)).all()
     distance = np.sqrt(np.square(y - step * levels[0, :d]).sum())
-    assert distance * (1.0 - 1e-15) <= lost[0] <= distance * (1.0 + 1e-12) + 1e-300
+    assert distance <= slack[0] <= 1.001 * distance + 1e-5  # a height of 1, and the float32 of the kernel
     np.testing.assert_allclose(base[0], float(y @ middle), rtol=1e-12, atol=1e-12)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wolfhound.core import Ids, Ints, Matrix, Vector
-from wolfhound.jit import fast_kernel, kernel
+from wolfhound.core import Ids, Matrix, Vector
+from wolfhound.jit import kernel, lean_fast_kernel, lean_kernel
 from wolfhound.oracles.int8.layout import ROWS, RULE, PackedRows, Shorts, get_row, put_rows
 from wolfhound.rounding import UNIT
 
@@ -28,47 +28,38 @@ class CodeFrame(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for y, with one place more, and its bits as integers."""
+    """Room for y, with one place more, and its bits as integers; for 16 rows of codes, and their pairs."""
 
     y: Matrix
     bits: Any
+    codes: Any
+    pairs: Shorts
+
+
+def make_scratch(d: int, dtype: np.dtype[Any]) -> Scratch:
+    """Room to encode rows of dimension d."""
+    y, codes = np.empty(d + 1, dtype), np.zeros((ROWS, d + d % 2), np.int8)
+    return Scratch(y, y.view(np.int32 if y.itemsize == 4 else np.int64), codes, codes.view(np.int16))
 
 
 # ---------------------------------------------------------------- encoding
 
 
-@kernel
-def _centre_row(row: Matrix, centre: Matrix, unit: Any, y: Matrix, bits: Any, mask: Any) -> Any:
-    """Write y = unit row - centre; return max|y|.
-
-    `bits` are those of y, as integers: without their sign these have the order of |y|, and
-    integers have the largest found in vector registers. `y` has one place more.
-    """
-    d = row.shape[0]
-    for j in range(d):
-        y[j] = unit * row[j] - centre[j]
-    top = mask & bits[0]
-    for j in range(d):
-        top = max(top, mask & bits[j])
-    bits[d] = top
-    return y[d]
-
-
-@fast_kernel
-def _code(y: Matrix, scale: Any, inverse: Any, lowest: Any, codes: Any) -> tuple[Any, Any]:
+@lean_fast_kernel
+def _code(y: Matrix, scale: Any, inverse: Any, lowest: Any, codes: Any, row: int) -> tuple[Any, Any]:
     """Write codes modulo 256; return the sums of squares of residuals and codes."""
     residual = square = y.dtype.type(0.0)
-    for j in range(y.shape[0]):
+    for j in range(y.shape[0] - 1):
         code = np.rint(y[j] * inverse)
         code = code if code > lowest else lowest
         rest = y[j] - scale * code
         residual += rest * rest
         square += code * code
-        codes[j] = np.int8(np.int32(code))
+        codes[row, j] = np.int8(np.int32(code))
     return residual, square
 
 
-@kernel
+@lean_kernel
 def encode(
     rows: Matrix, places: Ids, frame: CodeFrame, scratch: Scratch, out: PackedRows
 ) -> tuple[float, float, float]:
@@ -89,7 +80,7 @@ def encode(
     """
     n, d = rows.shape
     centre, unit, zero = frame
-    y, bits = scratch
+    y, bits, codes, pairs = scratch
     top, height, worst, bad = 0.0, 0.0, 0.0, 0.0
     kind = rows.dtype.type
     mask = bits.dtype.type(0x7FFFFFFF if y.itemsize == 4 else 0x7FFFFFFFFFFFFFFF)  # all but the sign
@@ -97,10 +88,8 @@ def encode(
     lowest = kind(0.0) if zero > 0 else kind(-127.0)
     flip = np.int16(-32640 if zero > 0 else 0)  # 128 in either byte
     inflate = 1.0 + 2.0 * (d + 8) * roundoff
-    lost = 8.0 * roundoff * np.sqrt(np.float64(d))
-    vanished = np.sqrt(np.float64(d)) * (2.0**-74 if y.itemsize == 4 else 2.0**-148)
-    codes = np.zeros((ROWS, 2 * out.blocks.shape[1]), np.int8)
-    pairs = codes.view(np.int16)
+    root = math.sqrt(np.float64(d))
+    lost, vanished = 8.0 * roundoff * root, root * (2.0**-74 if y.itemsize == 4 else 2.0**-148)
     held, begin = 0, 0
     for i in range(n):
         place = places[i]
@@ -109,18 +98,25 @@ def encode(
             held = 0
         if held == 0:
             begin = place
-        entry = np.float64(_centre_row(rows[i], centre, unit, y, bits, mask))
+        for j in range(d):
+            y[j] = unit * rows[i, j] - centre[j]
+        # Without their sign, the bits have the order of |y|; integers have their largest found in registers.
+        most = mask & bits[0]
+        for j in range(d):
+            most = max(most, mask & bits[j])
+        bits[d] = most
+        entry = np.float64(y[d])
         # A little above, so that no code is larger than it may be.
         single = np.float32(entry / (127.0 + zero) * (1.0 + 2.0**-21))
         single = single if single >= np.float32(2.0**-126) else np.float32(0.0)
         scale = kind(single)
         inverse = kind(1.0) / scale if single > 0 else kind(0.0)
-        residual, square = _code(y[:d], scale, inverse, lowest, codes[held])
-        error = np.sqrt(np.float64(residual)) * inflate + lost * entry + vanished
+        residual, square = _code(y, scale, inverse, lowest, codes, held)
+        error = math.sqrt(np.float64(residual)) * inflate + lost * entry + vanished
         out.errors[place] = np.float32(error * (1.0 + 2.0**-22) + 2.0**-148)
         out.scales[place] = single
         top = max(top, entry)
-        height = max(height, np.float64(single) * np.sqrt(np.float64(square)) * inflate)
+        height = max(height, np.float64(single) * math.sqrt(np.float64(square)) * inflate)
         worst = max(worst, np.float64(out.errors[place]))
         bad += error - error  # nan once one is not finite
         held += 1
@@ -131,14 +127,7 @@ def encode(
 # ---------------------------------------------------------------- proving
 
 
-@kernel
-def _centre(row: Matrix, centre: Matrix, unit: float, y: Vector) -> None:
-    """Write y = unit row - centre: by itself, so that nothing is reordered across it."""
-    for j in range(row.shape[0]):
-        y[j] = unit * np.float64(row[j]) - centre[j]
-
-
-@fast_kernel
+@lean_fast_kernel
 def _apart(y: Vector, scale: float, codes: Vector) -> tuple[float, float]:
     """Sums of squares of ``y - scale code`` and of the code."""
     residual = square = 0.0
@@ -161,14 +150,15 @@ def verify(rows: Matrix, places: Ids, frame: CodeFrame, height: float, packed: P
     centre, unit, zero = frame
     codes, y = np.empty(2 * packed.blocks.shape[1]), np.empty(d)
     inflate = 1.0 + (d + 8) * UNIT
-    vanished = np.sqrt(np.float64(d)) * 2.0**-500
+    vanished = math.sqrt(np.float64(d)) * 2.0**-500
     for i in range(rows.shape[0]):
         place = places[i]
         lowest = get_row(packed.blocks, place, zero, codes)
         scale = np.float64(packed.scales[place])
-        _centre(rows[i], centre, unit, y)
+        for j in range(d):  # here, so that nothing is reordered across it
+            y[j] = unit * np.float64(rows[i, j]) - centre[j]
         residual, square = _apart(y, scale, codes)
-        size, away = scale * np.sqrt(square) * inflate, np.sqrt(residual)
+        size, away = scale * math.sqrt(square) * inflate, math.sqrt(residual)
         error = away * inflate + 4.0 * UNIT * (size + away) + vanished
         if not (error <= packed.errors[place] and size <= height and (lowest >= -127 or zero > 0)):
             return i
@@ -176,65 +166,6 @@ def verify(rows: Matrix, places: Ids, frame: CodeFrame, height: float, packed: P
 
 
 # ---------------------------------------------------------------- queries
-
-
-class RoundedRows(NamedTuple):
-    """Queries as integers, see `round_queries`.
-
-    Attributes
-    ----------
-    levels : (m, 2 pairs) int16
-    rules : (m,) `RULE`
-    lost, base : (m,) float64
-    """
-
-    levels: Shorts
-    rules: Any
-    lost: Vector
-    base: Vector
-
-
-@kernel
-def above(value: float) -> Any:
-    """Round up to float32."""
-    out = np.float32(value)
-    return np.nextafter(out, np.float32(np.inf)) if np.float64(out) < value else out
-
-
-@kernel
-def round_queries(
-    queries: Vector, sizes: Vector, exponents: Ints, middle: Vector, most: int, out: RoundedRows
-) -> None:
-    """Round ``y = 2**-exponent query`` to step * level with |level| <= most.
-
-    `lost` becomes at least |y - step level| as computed, `base` <y, middle>. The sizes are at
-    least |y|; rules begin without a floor.
-    """
-    m, d = queries.shape
-    levels, rules, lost, base = out
-    for i in range(m):
-        # In two steps: a tiny query needs a factor that overflows.
-        half = exponents[i] // 2
-        first, second = math.ldexp(1.0, -half), math.ldexp(1.0, half - exponents[i])
-        top = 0.0
-        for j in range(d):
-            top = max(top, abs(queries[i, j] * first * second))
-        rules[i].start = 0
-        rules[i].step = above(top / most)
-        rules[i].size = np.nextafter(np.float32(sizes[i]), np.float32(np.inf))
-        rules[i].floor = -np.float32(np.inf)
-        step = np.float64(rules[i].step)
-        inverse = 1.0 / step if step > 0.0 else 0.0
-        square, inner = 0.0, 0.0
-        for j in range(d):
-            y = queries[i, j] * first * second
-            level = min(max(np.rint(y * inverse), -np.float64(most)), np.float64(most))
-            rest = y - step * level
-            square += rest * rest
-            inner += y * middle[j]
-            levels[i, j] = np.int16(np.int32(level))
-        lost[i] = np.sqrt(square) * (1.0 + (d + 8) * UNIT)
-        base[i] = inner
 
 
 class CodeScale(NamedTuple):
@@ -266,19 +197,41 @@ BareScale: TypeAlias = tuple[Vector, int, int, float, float, float, int]
 
 
 class CodedRows(NamedTuple):
-    """Room for m coded queries; as `CodedQueries` has them."""
+    """Room for m coded queries; as `CodedQueries` has them.
+
+    Attributes
+    ----------
+    levels : (m, 2 pairs) int16
+        Zeros: the last one may stay so.
+    rules : (m,) `RULE`
+    numbers : (4, m) float64
+        Base, slack, exponents, and whether they are hopeless.
+    """
 
     levels: Shorts
     rules: Any
-    base: Vector
-    slack: Vector
-    exponents: Ints
-    hopeless: Any
+    numbers: Vector
 
 
-@kernel
+BareCoded: TypeAlias = tuple[Shorts, Any, Vector]
+"""The fields of `CodedRows`."""
+
+
+def empty_coded(m: int, d: int) -> BareCoded:
+    """Room for m queries of dimension d."""
+    return np.zeros((m, d + d % 2), np.int16), np.empty(m, RULE), np.empty((4, m))
+
+
+@lean_kernel
+def above(value: float) -> Any:
+    """Round up to float32."""
+    out = np.float32(value)
+    return np.nextafter(out, np.float32(np.inf)) if np.float64(out) < value else out
+
+
+@lean_kernel
 def code_queries(queries: Vector, sizes: Vector, scale: CodeScale, out: CodedRows) -> None:
-    """Round queries to integers, and bound what that loses.
+    """Round ``y = 2**-exponent query`` to step * level with |level| <= most, and bound what that loses.
 
     The float32 operations of the kernel lose at most ``(1 + u)**4 - 1`` of
     ``scale step sum`` and ``(1 + u)**2 - 1`` of ``|q| error``, u = 2**-24; 8u is more.
@@ -286,40 +239,38 @@ def code_queries(queries: Vector, sizes: Vector, scale: CodeScale, out: CodedRow
     product with the centre, and what cancels when base, key and slack are added.
     """
     m, d = queries.shape
-    height, error = scale.height, scale.error
+    levels, rules, numbers = out
+    middle, zero, exponent, height, error, radius, most = scale
     loop = (d + 2) * UNIT / (1.0 - (d + 2) * UNIT)
-    lost, small = np.empty(m), np.empty(m)
     for i in range(m):
-        out.exponents[i] = math.frexp(sizes[i])[1]
-        small[i] = math.ldexp(sizes[i], -out.exponents[i])
-    rounded = RoundedRows(out.levels, out.rules, lost, out.base)
-    round_queries(queries, small, out.exponents, scale.middle, scale.most, rounded)
-    for i in range(m):
-        if scale.zero > 0:
-            total = np.int64(0)
-            for level in out.levels[i]:
-                total += np.int64(level)
-            out.rules[i].start = np.int32(scale.zero * total)
-        away, size = lost[i] + 4e-16, small[i]
-        slack = away * height + 8.0 * _SINGLE * ((size + away) * height + size * error)
+        mine = math.frexp(sizes[i])[1]
+        size = math.ldexp(sizes[i], -mine)
+        # In two steps: a tiny query needs a factor that overflows.
+        half = mine // 2
+        first, second = math.ldexp(1.0, -half), math.ldexp(1.0, half - mine)
+        top = 0.0
+        for j in range(d):
+            top = max(top, abs(queries[i, j] * first * second))
+        single = above(top / most)
+        step = np.float64(single)
+        inverse = 1.0 / step if step > 0.0 else 0.0
+        square, inner, total = 0.0, 0.0, 0
+        for j in range(d):
+            y = queries[i, j] * first * second
+            level = min(max(np.rint(y * inverse), -np.float64(most)), np.float64(most))
+            rest = y - step * level
+            square += rest * rest
+            inner += y * middle[j]
+            levels[i, j] = np.int16(np.int32(level))
+            total += int(level)
+        rules[i].start = np.int32(zero * total)
+        rules[i].step = single
+        rules[i].size = np.nextafter(np.float32(size), np.float32(np.inf))
+        rules[i].floor = -np.float32(np.inf)
+        # At least |y - step level|; 4e-16 pays for what computing y and the sum lost.
+        away = math.sqrt(square) * (1.0 + (d + 8) * UNIT) + 4e-16
+        lost = away * height + 8.0 * _SINGLE * ((size + away) * height + size * error)
         # The centre is no longer than the radius.
-        slack += 5.0 * loop * size * scale.radius + d * _UNDERFLOW
-        out.slack[i] = 1.001 * slack
-        out.exponents[i] += scale.exponent
-        out.hopeless[i] = sizes[i] == 0.0 or out.exponents[i] < _LOWEST
-
-
-@kernel
-def empty_coded(m: int, width: int) -> CodedRows:
-    """Room for m queries of `width` levels."""
-    levels, rules = np.zeros((m, width), np.int16), np.empty(m, RULE)
-    exponents, hopeless = np.empty(m, np.int64), np.empty(m, np.bool_)
-    return CodedRows(levels, rules, np.empty(m), np.empty(m), exponents, hopeless)
-
-
-@kernel
-def code_one(query: Vector, sizes: Vector, scale: CodeScale, width: int) -> CodedRows:
-    """Code one query, (1, d); see `code_queries`."""
-    out = empty_coded(1, width)
-    code_queries(query, sizes, scale, out)
-    return out
+        lost += 5.0 * loop * size * radius + d * _UNDERFLOW
+        numbers[0, i], numbers[1, i], numbers[2, i] = inner, 1.001 * lost, mine + exponent
+        numbers[3, i] = 1.0 if sizes[i] == 0.0 or mine + exponent < _LOWEST else 0.0

@@ -9,19 +9,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from wolfhound.core import Ids, Matrix, Singles, Vector
-from wolfhound.jit import kernel
+from wolfhound.jit import kernel, lean_kernel
 from wolfhound.oracles._heap_kernels import push
 from wolfhound.oracles._one_kernels import BareTop, Top, close, offer_listed
-from wolfhound.oracles.int8._encode_kernels import (
-    BareScale,
-    CodedRows,
-    CodeScale,
-    code_one,
-    code_queries,
-    empty_coded,
-)
-from wolfhound.oracles.int8._sweep_kernels import Found, bound_all, sweep
-from wolfhound.oracles.int8.layout import BareRows, PackedQueries, PackedRows
+from wolfhound.oracles.int8._encode_kernels import BareCoded, BareScale, CodedRows, CodeScale, code_queries
+from wolfhound.oracles.int8._instructions import rows_of_one
+from wolfhound.oracles.int8._sweep_kernels import Found, sweep
+from wolfhound.oracles.int8.layout import ROWS, BareRows, PackedQueries, PackedRows, address, move
 from wolfhound.rounding import TINY
 
 UNDECIDED = -2
@@ -34,8 +28,8 @@ BareCodes: TypeAlias = tuple[BareRows, BareScale]
 @kernel
 def unscale(key: Any, coded: CodedRows) -> float:
     """Turn a key of the first query into an upper bound in the caller's units, as `CodedQueries.scores`."""
-    total = np.float64(key) + (coded.base[0] + coded.slack[0])
-    return math.ldexp(total * (1.0 + 1e-15 * np.sign(total)), coded.exponents[0]) + TINY
+    total = np.float64(key) + (coded.numbers[0, 0] + coded.numbers[1, 0])
+    return math.ldexp(total * (1.0 + 1e-15 * np.sign(total)), int(coded.numbers[2, 0])) + TINY
 
 
 @kernel
@@ -54,6 +48,7 @@ def best_by_codes(
     sizes: Vector,
     exclude: Ids,
     codes: BareCodes,
+    asked: BareCoded,
     room: int,
     slack: float,
     bare: BareTop,
@@ -63,16 +58,16 @@ def best_by_codes(
     The more the first k reach, the fewer others must be scored. Returns `UNDECIDED` if the
     candidates do not fit into the room, or the query is hopeless.
     """
-    top, packed, scale = Top(*bare), PackedRows(*codes[0]), CodeScale(*codes[1])
+    top, packed, coded = Top(*bare), PackedRows(*codes[0]), CodedRows(*asked)
     k = top.ids.shape[1]
-    coded = code_one(query, sizes, scale, 2 * packed.blocks.shape[1])
-    if coded.hopeless[0]:
+    code_queries(query, sizes, CodeScale(*codes[1]), coded)
+    if coded.numbers[3, 0] > 0.0:
         return UNDECIDED
     shape = (1, room)
     keys, lows, places = np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(shape, np.int64)
     found = Found(keys, lows, places, np.zeros(1, np.int64))
-    asked = PackedQueries(coded.levels, coded.rules, coded.slack, exclude)
-    sweep(packed, (0, packed.blocks.shape[0]), asked, k, found)
+    asking = PackedQueries(coded.levels, coded.rules, coded.numbers[1], exclude)
+    sweep(packed, (0, packed.blocks.shape[0]), asking, k, found)
     count = found.fill[0]
     if count < 0:
         return UNDECIDED
@@ -94,11 +89,12 @@ def best_by_codes(
     return close(rows, top, fill, slack, rest)
 
 
-@kernel
-def bound_queries(queries: Vector, sizes: Vector, codes: BareCodes, out: Singles) -> None:
-    """Upper bound of every row for every query; out: (m, n)."""
-    packed, scale = PackedRows(*codes[0]), CodeScale(*codes[1])
-    coded = empty_coded(queries.shape[0], 2 * packed.blocks.shape[1])
-    code_queries(queries, sizes, scale, coded)
-    exclude = np.empty((queries.shape[0], 0), np.int64)
-    bound_all(packed, PackedQueries(coded.levels, coded.rules, coded.slack, exclude), out)
+@lean_kernel
+def bound_queries(queries: Vector, sizes: Vector, codes: BareCodes, asked: BareCoded, out: Singles) -> None:
+    """Upper bound of every row for every query; out: (m, 16 b)."""
+    packed, coded = PackedRows(*codes[0]), CodedRows(*asked)
+    code_queries(queries, sizes, CodeScale(*codes[1]), coded)
+    first = address(packed, coded)
+    for q in range(out.shape[0]):
+        for block in range(packed.blocks.shape[0]):
+            rows_of_one(move(first, block, q), out.ctypes.data + 4 * (q * out.shape[1] + ROWS * block))

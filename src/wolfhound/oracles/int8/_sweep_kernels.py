@@ -143,24 +143,3 @@ def sweep(packed: PackedRows, span: tuple[int, int], queries: PackedQueries, k: 
     for q in range(m):
         if fill[q] >= 0:
             _raise_floor(q, k, rules, found, spare)
-
-
-@kernel
-def bound_all(packed: PackedRows, queries: PackedQueries, out: Singles) -> None:
-    """Upper bound of every row for every query; out: (m, n)."""
-    m = queries.levels.shape[0]
-    uppers = np.empty((GROUP, ROWS), np.float32)
-    first, room = address(packed, queries), uppers.ctypes.data
-    for block in range(packed.blocks.shape[0]):
-        q = 0
-        while q < m:
-            here = move(first, block, q)
-            group = GROUP if q + GROUP <= m else 1
-            if group > 1:
-                block_of_many(here, room)
-            else:
-                rows_of_one(here, room)
-            for g in range(group):
-                for row in range(min(ROWS, out.shape[1] - ROWS * block)):
-                    out[q + g, ROWS * block + row] = uppers[g, row]
-            q += group

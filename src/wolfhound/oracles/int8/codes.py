@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Ints, Singles, Vector
 from wolfhound.oracles._question import Question, lengths
-from wolfhound.oracles.int8 import _encode_kernels
-from wolfhound.oracles.int8._encode_kernels import BareScale, CodeScale
+from wolfhound.oracles.int8._encode_kernels import BareScale, CodedRows, CodeScale, code_queries, empty_coded
 from wolfhound.oracles.int8.layout import ROWS, BareRows, PackedQueries, PackedRows, Shorts, shape_of
 from wolfhound.rounding import TINY
 from wolfhound.store import Stored
@@ -322,9 +321,9 @@ class CodedQueries:
 
 def encode_queries(codes: CodeStore, question: Question) -> CodedQueries:
     """Round queries to integers, and bound what that loses; see `code_queries`."""
-    m, d = question.queries.shape
-    out = _encode_kernels.empty_coded(m, 2 * shape_of(1, d)[1])
-    _encode_kernels.code_queries(question.queries, question.sizes, codes.scale(), out)
+    out = CodedRows(*empty_coded(*question.queries.shape))
+    code_queries(question.queries, question.sizes, codes.scale(), out)
+    base, slack, exponents, hopeless = out.numbers
     return CodedQueries(
-        out.levels, out.rules, question.exclude, out.base, out.slack, out.exponents, out.hopeless
+        out.levels, out.rules, question.exclude, base, slack, exponents.astype(np.int64), hopeless > 0.0
     )

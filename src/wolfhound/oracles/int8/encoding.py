@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolfhound._files import lock
 from wolfhound.atoms import ArrayAtoms, block_rows, check_finite
 from wolfhound.core import Atoms, Ids, Matrix, Vector
 from wolfhound.oracles.int8 import _encode_kernels as kernels
@@ -167,10 +168,9 @@ class Encoder(NamedTuple):
 
     def encode(self, ids: Ids, block: Matrix, places: Ids, packed: PackedRows) -> Extent:
         """Encode a block of the atoms `ids` to places; on any thread."""
-        kind, size, exponent = block.dtype.type, block.dtype.itemsize, self.exponent
-        y = np.empty(block.shape[1] + 1, kind)
-        scratch = kernels.Scratch(y, y.view(np.int32 if size == 4 else np.int64))
-        top, height, error = kernels.encode(block, places, self.frame, scratch, packed)
+        exponent, scratch = self.exponent, kernels.make_scratch(block.shape[1], block.dtype)
+        rows = lock(block.view())  # one kind of array: two are compiled twice
+        top, height, error = kernels.encode(rows, places, self.frame, scratch, packed)
         if math.isnan(error) or height > math.ldexp(_LARGEST, -max(exponent, -500)):
             for row, name in zip(block, ids.tolist(), strict=True):
                 check_norms(row[None], name)

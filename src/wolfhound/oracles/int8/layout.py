@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ids, Ints, Singles, Vector
-from wolfhound.jit import kernel
+from wolfhound.jit import lean_kernel
 
 Shorts = NDArray[np.int16]
 
@@ -113,15 +113,15 @@ class Address(NamedTuple):
     pairs: int
 
 
-@kernel
-def address(rows: PackedRows, queries: PackedQueries) -> Address:
-    """Address of the first block and the first query."""
+@lean_kernel
+def address(rows: PackedRows, queries: Any) -> Address:
+    """Address of the first block and the first of what has `levels` and `rules`."""
     codes, scales, errors = rows.blocks.ctypes.data, rows.scales.ctypes.data, rows.errors.ctypes.data
     levels, rules = queries.levels.ctypes.data, queries.rules.ctypes.data
     return Address(codes, scales, errors, levels, rules, rows.blocks.shape[1])
 
 
-@kernel
+@lean_kernel
 def move(first: Address, block: int, query: int) -> Address:
     """Address of another block and query."""
     codes, levels = first.codes + block * PAIR * first.pairs, first.levels + 4 * first.pairs * query
@@ -135,7 +135,7 @@ _RULE_BYTES = RULE.itemsize
 # ---------------------------------------------------------------- writing and reading rows
 
 
-@kernel
+@lean_kernel
 def put_rows(codes: Shorts, flip: Any, first: int, count: int, blocks: Shorts) -> None:
     """Put `count` rows of pairs of codes, their bits flipped by `flip`, at consecutive places."""
     if count == ROWS and first % ROWS == 0:  # in the order of memory
@@ -150,7 +150,7 @@ def put_rows(codes: Shorts, flip: Any, first: int, count: int, blocks: Shorts) -
             block[pair, row] = codes[i, pair] ^ flip
 
 
-@kernel
+@lean_kernel
 def copy_rows(old: Shorts, sources: Ids, span: tuple[int, int], new: Shorts) -> None:
     """Copy what is at place ``sources[i]`` to place i, for the blocks of a span; -1: leave it as it is."""
     for block in range(span[0], span[1]):
@@ -163,7 +163,7 @@ def copy_rows(old: Shorts, sources: Ids, span: tuple[int, int], new: Shorts) -> 
                     out[pair, row] = inside[pair, column]
 
 
-@kernel
+@lean_kernel
 def get_row(blocks: Shorts, place: int, zero: int, out: Vector) -> Any:
     """Write the codes of the row at a place, as numbers; return the lowest as it is kept."""
     block, row = blocks[place // ROWS], place % ROWS

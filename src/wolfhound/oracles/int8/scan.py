@@ -19,6 +19,7 @@ from wolfhound.oracles._one import empty_top, make_hits
 from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one, slacks
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
+from wolfhound.oracles.int8._encode_kernels import empty_coded
 from wolfhound.oracles.int8._one_kernels import UNDECIDED, best_by_codes
 from wolfhound.oracles.int8.codes import CHUNK, CodedQueries, Codes, CodeStore, encode_queries
 from wolfhound.oracles.int8.editing import append_codes, remove_codes
@@ -173,7 +174,8 @@ def _answer_at_once(atoms: Atoms, codes: CodeStore, question: Question) -> Hits 
     slack = slack_of_one(float(question.sizes[0]), rows.shape[1], codes.radius)
     query, sizes, exclude, k = question.queries, question.sizes, question.exclude, question.k
     top = empty_top(rows, k)
-    found = best_by_codes(rows, query, sizes, exclude, codes.bare, room(k), slack, top)
+    asked = empty_coded(1, rows.shape[1])
+    found = best_by_codes(rows, query, sizes, exclude, codes.bare, asked, room(k), slack, top)
     if found == UNDECIDED:
         return None
     report_rows(codes.n)

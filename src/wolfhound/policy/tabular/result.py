@@ -3,24 +3,24 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wolfhound import plot
 from wolfhound._brief import known
 from wolfhound.atoms import Fingerprint
 from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Scalar
 from wolfhound.core import AtomsLike, Ids, Status, Vector
-from wolfhound.markup import HasSummary, Summary
-from wolfhound.result import TRACE, Trace
+from wolfhound.markup import Field, Grid, HasSummary, Mixture, Summary, pick
+from wolfhound.result import LISTED, TRACE, Trace, picture_trace, tell_trace
 from wolfhound.rounding import norm
+from wolfhound.text import cost_text, seconds_text
 from wolfhound.validate import require
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+_TOP = 4  # atoms of a state that a table shows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -106,33 +106,8 @@ class TabularResult(HasSummary):
     @property
     def message(self) -> str:
         """Why the run ended and what it cost, in one sentence."""
-        return f"{self.status.value}: J {self.score:.6g} after {self.steps:,} steps, {self._cost()}"
-
-    def plot(self, path: str | PathLike[str] | None = None, *, title: str | None = None) -> Figure:
-        """Draw J, the upper bound and their gap against passes and seconds.
-
-        Parameters
-        ----------
-        path
-            Where to write the picture; its ending chooses the format.
-        title
-            Heading; by default the method and J.
-        """
-        figure = plot.draw_convergence(
-            passes=self.trace.passes,
-            seconds=self.trace.seconds,
-            value=self.trace.value,
-            lower=self.trace.lower,
-            goal=self.goal,
-            title=f"{self.method}, J {self.score:.4g}" if title is None else title,
-        )
-        # The trace minimises -J: turn the axis over, so that better is higher.
-        for axes in figure.axes[:2]:
-            axes.yaxis.set_major_formatter(lambda value, _: f"{-value:g}")
-        figure.axes[0].invert_yaxis()
-        figure.axes[0].set_ylabel("J")
-        figure.axes[1].legend(figure.axes[1].lines, ["J", "upper bound (proved)"], frameon=False)
-        return plot.keep(figure, path)
+        cost = cost_text(self.passes, self.scored, self.seconds)
+        return f"{self.status.value}: J {self.score:.6g} after {self.steps:,} steps, {cost}"
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write to a folder that `wolfhound.load` reads; it must be new, empty, or hold a policy."""
@@ -152,31 +127,65 @@ class TabularResult(HasSummary):
         """
         return CODEC.load(folder, atoms)
 
-    def _cost(self) -> str:
-        passes = f"{self.passes:.3g} {'pass' if self.passes == 1 else 'passes'}"
-        return f"{passes}, {self.scored:,} atoms scored, {self.seconds:.3g} s"
-
-    def gaps_text(self) -> str:
-        """Return the largest gap of a state and the root of their squares, in words."""
-        if not np.isfinite(self.gaps).all():
-            return "not known"
-        return f"largest {self.gaps.max():.3g}, root of squares {norm(self.gaps):.3g}"
-
     def summary(self) -> Summary:
         """Return J, what is proved, and the cost."""
         states, dim = self.policy.shape
         support = int((self.weights > 0.0).sum(axis=1).max())
         proved = f"{int(np.isfinite(self.bounds).sum()):,} of {states:,} states proved"
-        lines = (
-            ("J", f"{self.score:.9g}"),
-            ("upper", known(self.upper, ".9g")),
-            ("gap", f"{known(self.gap)} (goal {known(self.goal)})"),
-            ("gaps", f"{self.gaps_text()} (goal {known(self.atol)}), {proved}"),
-            ("cost", f"{self._cost()}, {self.steps:,} steps"),
-            ("policy", f"{states:,} states, actions of {dim} entries, at most {support} atoms each"),
-            ("of", f"{self.problem} by {self.method}"),
+        gaps, root = "not known", math.inf
+        if np.isfinite(self.gaps).all():
+            root = norm(self.gaps)
+            gaps = f"largest {self.gaps.max():.3g}, root of squares {root:.3g}"
+        gap = known(self.gap)
+        fields = (
+            Field("J", f"{self.score:.9g}", {"J": self.score}, ("J", f"{self.score:.6g}")),
+            Field("upper", known(self.upper, ".9g"), {"upper": self.upper}),
+            Field("gap", f"{gap} (goal {known(self.goal)})", pick(self, "gap", "goal"), ("proved gap", gap)),
+            Field(
+                "gaps", f"{gaps} (goal {known(self.atol)}), {proved}", {"gap_norm": root, "atol": self.atol}
+            ),
+            Field(
+                "cost",
+                f"{cost_text(self.passes, self.scored, self.seconds)}, {self.steps:,} steps",
+                pick(self, "steps", "passes", "scored", "seconds"),
+                ("time", seconds_text(self.seconds)),
+            ),
+            Field(
+                "policy",
+                f"{states:,} states, actions of {dim} entries, at most {support} atoms each",
+                tile=("states", f"{states:,}"),
+            ),
+            Field("of", f"{self.problem} by {self.method}", pick(self, "problem", "method")),
         )
-        return Summary(f"TabularResult({self.status.name}: {self.status.value})", lines)
+        return Summary.of_run(
+            "TabularResult",
+            self.status,
+            fields=fields,
+            tables=(self._list_states(),),
+            title="The best policy",
+            message=self.message,
+            caption=f"{self.method}, J {self.score:.4g}",
+            pictures=lambda: picture_trace(self.trace, goal=self.goal, names=("J", "upper bound")),
+            details=lambda: tell_trace(self.trace, self.fingerprint, self.seconds),
+        )
+
+    def _list_states(self) -> Grid:
+        rows = []
+        for state, each in enumerate(self._mixtures(LISTED)):
+            numbers = f"{self.values[state]:.6g}", known(self.gaps[state], ".2g"), f"{len(each)}"
+            rows.append((f"{state}", *numbers, each[:_TOP]))
+        headings = ("state", "V(s)", "gap", "atoms", "largest weights")
+
+        def record() -> list[dict[str, object]]:
+            every = ([*zip(*mixture, strict=True)] for mixture in self._mixtures(len(self.policy)))
+            return [{"atoms": list(ids), "weights": list(weights)} for ids, weights in every]
+
+        return Grid("The states", headings, rows, (0, 4), len(self.policy), "policy", record)
+
+    def _mixtures(self, most: int) -> Iterator[Mixture]:
+        """Atoms and weights of the first states."""
+        for ids, weights in zip(self.ids[:most], self.weights[:most], strict=True):
+            yield tuple(zip(ids[ids >= 0].tolist(), weights[ids >= 0].tolist(), strict=True))
 
 
 def _check(result: TabularResult) -> None:
