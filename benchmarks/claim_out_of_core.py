@@ -153,7 +153,7 @@ def solve(job: Facts, atoms: wh.FileAtoms) -> Facts:
         source = atoms.take(np.arange(job["n"]))
     elif job["kind"] == "codes":
         source = open_codes(job["folder"], atoms)
-        files += [str(each) for each in Path(job["folder"]).iterdir()]
+        files.append(f"{job['folder']}.safetensors")
     elif job["kind"] == "rows":
         source = wh.Scan(atoms, screen=False)
     if source is atoms:

@@ -5,10 +5,10 @@ squares      the same for least squares, 20,000 x 256
 frank-wolfe  FrankWolfe with pairwise steps and default screening, 60,000 x 64
 again        corrective, killed again and again until it ends
 many         `minimize_many(out=)` over targets in groups (benchmarks/resume_many.py)
-full disk    files cannot grow (RLIMIT_FSIZE): one clear line, the folder as it was
-read-only    the folder cannot be written: one clear line, the folder as it was
+full disk    files cannot grow (RLIMIT_FSIZE): one clear line, the file as it was
+read-only    the file cannot be written: one clear line, the file as it was
 
-Protocol: a process is forked that solves from the file with `checkpoint=folder`, and is
+Protocol: a process is forked that solves from the file with `checkpoint=file`, and is
 killed (SIGKILL) at a moment drawn uniformly over the time of the undisturbed run, 50
 times (corrective and many; half as often the others); moments that come after the end
 are drawn again. Then the same call goes on, here. Each time: the goal is that of the
@@ -40,6 +40,7 @@ import reference
 from rig import Claim, held_threads
 
 import wolfhound as wh
+from wolfhound import store
 from wolfhound.progress import on_progress
 
 NOBODY = 65534
@@ -158,7 +159,7 @@ def judge_kills(claim: Claim, name: str, problem: Problem, folder: Path, rng: np
         child = Child(functools.partial(problem.solve, place))
         if not child.kill(float(rng.uniform(0.0, seconds))):
             continue
-        kept.append(wh.load(place).passes if (place / "manifest.json").exists() else 0.0)
+        kept.append(wh.load(place).passes if store.place(place).exists() else 0.0)
         rows: list[int] = []
         with on_progress(rows.append):
             runs.append(problem.solve(place))
@@ -219,15 +220,12 @@ def judge_many(claim: Claim) -> None:
 # ---------------------------------------------------------------- disks
 
 
-def read_all(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def judge_disk(claim: Claim, name: str, problem: Problem, folder: Path, spoil: Callable[[], object]) -> None:
-    """What is kept stays as it was, and a new folder stays empty or is not made."""
+    """What is kept stays as it was, and nothing new is made."""
     whole = problem.solve(None)
     problem.solve(folder / "run", max_passes=2)
-    before = read_all(folder / "run")
+    kept = folder / "run.safetensors"
+    before = kept.read_bytes()
 
     def write() -> None:
         spoil()
@@ -237,16 +235,15 @@ def judge_disk(claim: Claim, name: str, problem: Problem, folder: Path, spoil: C
                 raise AssertionError("it was written")
             except OSError as error:
                 text = str(error)
-            if not text.startswith("`checkpoint` must be a folder that can be written. Got "):
+            if not text.startswith("`checkpoint` must be a file that can be written. Got "):
                 raise AssertionError(text)
             if "\n" in text:
                 raise AssertionError(text)
 
     claim.holds(f"{name}: a clear line", Child(write).wait() == 0)
-    claim.holds(f"{name}: the folder is as it was", read_all(folder / "run") == before)
-    new = folder / "new"
-    claim.holds(f"{name}: nothing half-written", not new.exists() or not any(new.iterdir()))
-    os.chmod(folder / "run", 0o755)
+    claim.holds(f"{name}: the file is as it was", kept.read_bytes() == before)
+    claim.holds(f"{name}: nothing half-written", os.listdir(folder) == [kept.name])
+    os.chmod(folder, 0o755)
     result = problem.solve(folder / "run")
     claim.holds(f"{name}: the run goes on", result.success and result.passes <= whole.passes + 1.0)
 
@@ -260,7 +257,6 @@ def fill_disk(claim: Claim, name: str, problem: Problem, folder: Path) -> None:
 
 def lock_folder(claim: Claim, name: str, problem: Problem, folder: Path) -> None:
     def spoil() -> None:
-        os.chmod(folder / "run", 0o555)
         os.chmod(folder, 0o555)
         if os.geteuid() == 0:  # root writes everywhere
             os.seteuid(NOBODY)

@@ -12,7 +12,7 @@ dependent atoms in mixed units and far from the origin, with every status judged
 compiled solve of a small `minimize`. *Bounds*: every finite bound of every oracle against the
 exact best score; scores, ids and rows, too. *Shared*: eight threads on one oracle.
 *Designs*: proved efficiencies of designs over hostile candidates, against other designs in 120
-digits, and bounds of forms. *Forged*: saved folders damaged or forged with right checksums,
+digits, and bounds of forms. *Forged*: saved files damaged or forged with right checksums,
 loaded and used. *Mixtures*: certificates over the continuum against the function they bound,
 with 60 digits; fits against finer ones; gaps of likelihood matrices in extended precision.
 *Stale*: one entry of the atoms changed between a save and its use, at every door; files that
@@ -22,7 +22,7 @@ with the least delta, asked for planted atoms: misses that are less likely than 
 
 Threshold: 100,000 problems with at least 40 in every cell of objective x method x
 oracle x dtype, 20,000 targets, 1,000,000 bounds, 2,000 shared runs, 5,000 designs, 10,000
-folders, 5,000 certificates of mixtures, 5,000 changed atoms, 10,000 doors, 500,000 promises:
+files, 5,000 certificates of mixtures, 5,000 changed atoms, 10,000 doors, 500,000 promises:
 0 violations, 0 deaths, 0 hangs.
 """
 
@@ -57,7 +57,7 @@ ATTACKS = (
     Attack("bounds", "bounds", 1_000_000, 50, 2),
     Attack("shared", "shared runs", 2_000, 24, 1),
     Attack("designs", "designs", 5_000, 200, 6),
-    Attack("forged", "folders", 10_000, 40, 2),
+    Attack("forged", "files", 10_000, 40, 2),
     Attack("mixtures", "certificates", 5_000, 40, 2),
     Attack("stale", "changed atoms", 5_000, 100, 2),
     Attack("doors", "doors", 10_000, 20, 1),

@@ -25,7 +25,7 @@ PLAIN = frozenset(
     oracles/test_persistence.py
     test_any_machine.py test_arrow.py test_benchmarks.py test_cluster.py test_data.py test_datasets.py
     test_docs.py test_examples.py test_files.py test_gate.py test_given.py test_herding_benchmarks.py
-    test_identity.py test_jit.py test_lying_files.py test_manifest.py test_package.py
+    test_identity.py test_jit.py test_lying_files.py test_package.py
     test_patience.py
     test_plot.py test_plugins.py test_processes.py test_readers.py test_registry.py test_release.py
     test_sentences.py test_site.py test_stopwatch.py test_store.py test_structure.py test_table_atoms.py

@@ -20,6 +20,7 @@ import pytest
 
 import wolfhound as wh
 from tests.patience import PATIENCE
+from wolfhound import store
 from wolfhound.atoms import FileAtoms
 from wolfhound.checkpoint import CODEC, Checkpoint
 from wolfhound.core import Hits, State, Status
@@ -155,7 +156,7 @@ def test_the_same_run_with_a_checkpoint_and_without(tmp_path: Path) -> None:
 def test_a_run_that_has_ended_makes_no_pass(tmp_path: Path) -> None:
     options: dict[str, Any] = {"checkpoint": tmp_path / "run", "names": [str(i) for i in range(3000)]}
     first = wh.minimize(F, ROWS, **options)
-    files = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    data = (tmp_path / "run.safetensors").read_bytes()
     states: list[State] = []
     again = wh.minimize(F, Watched(most=0), **options, callback=states.append)
     unnamed = wh.minimize(F, Watched(most=0), checkpoint=tmp_path / "run")
@@ -165,7 +166,7 @@ def test_a_run_that_has_ended_makes_no_pass(tmp_path: Path) -> None:
     assert (again.status, again.passes, again.lower) == (first.status, first.passes, first.lower)
     assert again.value == pytest.approx(first.value, rel=1e-12)
     assert (again.names, again.seconds) == (first.names, first.seconds)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == files
+    assert (tmp_path / "run.safetensors").read_bytes() == data
 
 
 def test_limits_count_the_whole_run_and_seconds_the_call(tmp_path: Path) -> None:
@@ -271,41 +272,41 @@ OTHERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
 def test_another_run_is_refused(name: str, ended: bool, tmp_path: Path) -> None:
     run = tmp_path / "run"
     wh.minimize(F, ROWS, checkpoint=run, max_passes=9 if ended else 0)
-    files = {path.name: path.read_bytes() for path in run.iterdir()}
+    data = store.place(run).read_bytes()
     got, call = OTHERS[name]
     with pytest.raises(StoreError) as error:
         call(run)
-    assert str(error.value) == f"{RULE}{got} in {run}."
-    assert {path.name: path.read_bytes() for path in run.iterdir()} == files
+    assert str(error.value) == f"{RULE}{got} in {run}.safetensors."
+    assert store.place(run).read_bytes() == data
 
 
 def test_the_same_start_may_be_written_in_two_ways(tmp_path: Path) -> None:
-    wh.minimize(F, ROWS, checkpoint=tmp_path, start=([3, 5], [0.5, 0.5]), exclude=[2, 1], seed=4)
+    wh.minimize(F, ROWS, checkpoint=tmp_path / "saved", start=([3, 5], [0.5, 0.5]), exclude=[2, 1], seed=4)
     same: dict[str, Any] = {
         "start": (np.array([3, 5]), (0.5, 0.5)),
         "exclude": np.array([1, 2]),
         "seed": np.int64(4),
     }
-    assert wh.minimize(F, Watched(most=0), checkpoint=tmp_path, **same).success
+    assert wh.minimize(F, Watched(most=0), checkpoint=tmp_path / "saved", **same).success
 
 
 def test_another_function_of_the_same_name_is_refused(tmp_path: Path) -> None:
     def make(centre: float) -> wh.Custom:
         return wh.Custom(lambda x: (float((x - centre) @ (x - centre)), 2.0 * (x - centre)), convex=True)
 
-    wh.minimize(make(0.3), ROWS, checkpoint=tmp_path, rtol=1e-3)
+    wh.minimize(make(0.3), ROWS, checkpoint=tmp_path / "saved", rtol=1e-3)
     # Of a function only the name is known: its bound is proved again, in one pass.
-    assert wh.minimize(make(0.3), once := Watched(), checkpoint=tmp_path, rtol=1e-3).success
+    assert wh.minimize(make(0.3), once := Watched(), checkpoint=tmp_path / "saved", rtol=1e-3).success
     assert once.passes == 1.0
     with pytest.raises(StoreError, match=r"^`checkpoint` must be new, or of the same objective\. Got f = "):
-        wh.minimize(make(0.4), ROWS, checkpoint=tmp_path, rtol=1e-3)
+        wh.minimize(make(0.4), ROWS, checkpoint=tmp_path / "saved", rtol=1e-3)
 
 
-def test_a_folder_of_something_else_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_something_else_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "todo.txt").write_text("mine")
     wh.minimize(F, ROWS).save(tmp_path / "result")
-    (tmp_path / "file").write_text("mine")
+    (tmp_path / "file.safetensors").write_text("mine")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for name in ("notes", "result", "file"):
         with pytest.raises(StoreError, match=r"^`checkpoint` must ") as error:
@@ -351,9 +352,9 @@ FORGED: dict[str, Callable[[Checkpoint], Checkpoint]] = {
 @pytest.mark.parametrize("method", [SLOW, wh.FrankWolfe(wh.Pairwise(), wh.Adaptive(), lazy=True)])
 @pytest.mark.parametrize("name", FORGED)
 def test_a_forged_checkpoint_makes_nothing_false(name: str, method: Any, tmp_path: Path) -> None:
-    cut(tmp_path, 3, method=method, rtol=1e-3)
-    CODEC.save(FORGED[name](Checkpoint.load(tmp_path)), tmp_path)
-    result = wh.minimize(F, ROWS, method=method, rtol=1e-3, checkpoint=tmp_path, max_passes=60)
+    cut(tmp_path / "saved", 3, method=method, rtol=1e-3)
+    CODEC.save(FORGED[name](Checkpoint.load(tmp_path / "saved")), tmp_path / "saved")
+    result = wh.minimize(F, ROWS, method=method, rtol=1e-3, checkpoint=tmp_path / "saved", max_passes=60)
     assert result.lower <= KNOWN.value
     assert result.value >= KNOWN.lower
     assert result.value >= loss(result.weights, result.ids) * (1.0 - 1e-12)
@@ -381,57 +382,53 @@ REFUSED: dict[str, Callable[[Checkpoint], Checkpoint]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_no_run_can_have_written_is_refused(name: str, tmp_path: Path) -> None:
-    cut(tmp_path, 3, method=SLOW, exclude=[2999])
-    CODEC.save(REFUSED[name](Checkpoint.load(tmp_path)), tmp_path)
+    cut(tmp_path / "saved", 3, method=SLOW, exclude=[2999])
+    CODEC.save(REFUSED[name](Checkpoint.load(tmp_path / "saved")), tmp_path / "saved")
     with pytest.raises(StoreError) as error:
-        wh.minimize(F, ROWS, method=SLOW, checkpoint=tmp_path, exclude=[2999])
+        wh.minimize(F, ROWS, method=SLOW, checkpoint=tmp_path / "saved", exclude=[2999])
     assert "\n" not in str(error.value)
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
-    cut(tmp_path, 1, method=SLOW)
-    files = sorted(path for path in tmp_path.iterdir() if path.suffix == ".npy")
-    for path in files:
-        data = path.read_bytes()
-        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-        with pytest.raises(StoreError, match="its checksum differs"):
-            wh.minimize(F, ROWS, method=SLOW, checkpoint=tmp_path)
+    cut(tmp_path / "saved", 1, method=SLOW)
+    path = tmp_path / "saved.safetensors"
+    data = path.read_bytes()
+    for at in (20, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises(StoreError, match=r"is damaged: (the checksum|an entry)|Got another"):
+            wh.minimize(F, ROWS, method=SLOW, checkpoint=path)
         path.write_bytes(data)
-    assert wh.minimize(F, ROWS, method=SLOW, checkpoint=tmp_path).success
+    assert wh.minimize(F, ROWS, method=SLOW, checkpoint=tmp_path / "saved").success
 
 
 # ---------------------------------------------------------------- disks and deaths
 
 
-WRITTEN = r"^`checkpoint` must be a folder that can be written\. Got "
+WRITTEN = r"^`checkpoint` must be a file that can be written\. Got "
 
 
 def test_a_full_disk_is_told_and_the_checkpoint_stays(tmp_path: Path) -> None:
     run = tmp_path / "run"
     cut(run, 2, method=SLOW)
-    files = {path.name: path.read_bytes() for path in run.iterdir()}
+    data = store.place(run).read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
-        with pytest.raises(
-            OSError, match=r"^`checkpoint` must be a folder that can be written\. Got .*: File"
-        ):
+        with pytest.raises(OSError, match=r"^`checkpoint` must be a file that can be written\. Got .*: File"):
             wh.minimize(F, ROWS, method=SLOW, checkpoint=run)
-        with pytest.raises(
-            OSError, match=r"^`checkpoint` must be a folder that can be written\. Got .*: File"
-        ):
+        with pytest.raises(OSError, match=r"^`checkpoint` must be a file that can be written\. Got .*: File"):
             wh.minimize(F, Watched(most=0), checkpoint=tmp_path / "new")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert {path.name: path.read_bytes() for path in run.iterdir()} == files
-    assert list(tmp_path.glob("new/*")) == []
+    assert store.place(run).read_bytes() == data
+    assert list(tmp_path.glob("*new*")) == []
     assert wh.minimize(F, ROWS, method=SLOW, checkpoint=run).success
 
 
 def test_a_place_that_cannot_be_written_costs_no_pass(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(
-        OSError, match=r"^`checkpoint` must be a folder that can be written\. Got .*: Not a dir"
+        OSError, match=r"^`checkpoint` must be a file that can be written\. Got .*: (Not a dir|File exists)"
     ):
         wh.minimize(F, Watched(most=0), checkpoint=tmp_path / "file" / "run")
 
@@ -464,10 +461,9 @@ def test_a_process_that_is_killed_while_it_writes_goes_on(when: int, tmp_path: P
     here = Path(__file__).parents[1]
     done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert len(os.listdir(tmp_path / "run")) > 1
+    assert len(list(tmp_path.glob(".run.safetensors.*.tmp"))) == 1
     whole = wh.minimize(F, ROWS, method=SLOW)
     result = wh.minimize(F, FileAtoms(tmp_path / "rows.npy"), method=SLOW, checkpoint=tmp_path / "run")
     assert result.status is Status.GAP_REACHED
     assert result.passes <= whole.passes + 1.0
-    assert {path.suffix for path in (tmp_path / "run").iterdir()} == {".json", ".npy"}
-    assert len(os.listdir(tmp_path / "run")) == 4  # nothing is left of the save that was cut off
+    assert {path.name for path in tmp_path.iterdir()} == {"rows.npy", "run.safetensors"}  # nothing is left

@@ -19,7 +19,7 @@ LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 
 
 def test_import_loads_nothing_heavy() -> None:
-    heavy = ("faiss", "matplotlib", "numba", "numpy", "scipy", "typer")
+    heavy = ("faiss", "matplotlib", "numba", "numpy", "pyarrow", "scipy", "typer")
     code = f"import sys, wolfhound; print([name for name in {heavy} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

@@ -75,7 +75,7 @@ def test_the_command_line_knows_what_a_plugin_adds(installed: Path) -> None:
         "plan atoms.npy --queries 1000000",
     ]
     built, told, checked, plan = map(json.loads, run(installed, "-c", ASK, *lines).splitlines())
-    assert built["folder"] == "index"
+    assert built["path"] == "index"
     assert told["params"] == {"index": "copy"}
     assert checked["passed"]
     assert "copy" in [option["name"] for option in plan["options"]]

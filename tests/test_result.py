@@ -221,7 +221,9 @@ def test_copies_are_the_same(copy: Callable[[Result, Path], Result], result: Res
 def test_load_checks_the_atoms(tmp_path: Path) -> None:
     make().save(tmp_path / "run")
     assert_same(load(tmp_path / "run", atoms=ATOMS), make())
-    with pytest.raises(StoreError, match=r"`atoms` must be the atoms that .*run was made from\. Got other"):
+    with pytest.raises(
+        StoreError, match=r"`atoms` must be the atoms that .*run.safetensors was made from\. Got other"
+    ):
         load(tmp_path / "run", atoms=ArrayAtoms(ATOMS.rows + 1.0))
 
 
@@ -275,5 +277,5 @@ def test_what_no_run_can_have_given_is_refused(how: str, tmp_path: Path) -> None
     arrays, params = dict(stored.arrays), dict(stored.params)
     FORGED[how](arrays, params)
     store.save(tmp_path / "run", "result", arrays, params, stored.fingerprint)
-    with pytest.raises(StoreError, match="run is damaged: "):
+    with pytest.raises(StoreError, match=r"run.safetensors is damaged: "):
         load(tmp_path / "run")

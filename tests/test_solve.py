@@ -33,9 +33,9 @@ from wolfhound import (
     Status,
     minimize,
     set_threads,
-    solve,
 )
 from wolfhound.core import Matrix, Method, State, Vector
+from wolfhound.methods._begin import POOL
 
 DISTANCE = SquaredDistance([3.0, -1.0, 0.5, 2.0])
 METHODS: tuple[Method, ...] = (FullyCorrective(), FrankWolfe(Away()))
@@ -277,7 +277,7 @@ def test_a_bad_row_that_only_a_pass_reads_is_named(method: Method) -> None:
         return True
 
     minimize(DISTANCE, rows, method=method, callback=note)
-    drawn = np.random.default_rng(0).choice(20_000, solve.POOL, replace=False)
+    drawn = np.random.default_rng(0).choice(20_000, POOL, replace=False)
     where = int(np.setdiff1d(np.arange(20_000), drawn)[-1])
     rows[where, 1] = np.nan
     with pytest.raises(ValueError, match=f"`atoms` must be finite. Got nan in row {where}, column 1"):
@@ -286,7 +286,7 @@ def test_a_bad_row_that_only_a_pass_reads_is_named(method: Method) -> None:
 
 def test_a_bad_row_of_a_warm_start_is_named() -> None:
     rows = cloud(20_000)
-    drawn = np.random.default_rng(0).choice(20_000, solve.POOL, replace=False)
+    drawn = np.random.default_rng(0).choice(20_000, POOL, replace=False)
     where = int(np.setdiff1d(np.arange(20_000), drawn)[0])
     rows[where, 0] = np.inf
     with pytest.raises(ValueError, match=f"Got inf in row {where}, column 0"):

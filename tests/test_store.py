@@ -1,4 +1,4 @@
-"""Folders that are complete or refused, whatever happens to them."""
+"""Files that are complete or refused, whatever happens to them and however they were forged."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
-from wolfhound import _draft, store
-from wolfhound._manifest import seal
+from wolfhound import store
+from wolfhound.atomic import write_atomically
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, as_atoms, fingerprint
-from wolfhound.store import StoreError, check_fingerprint, compose, load, save, write_atomically
+from wolfhound.store import StoreError, check_fingerprint, compose, load, save
 
 ROWS = np.arange(12.0).reshape(4, 3)
 ARRAYS = {
@@ -27,64 +28,99 @@ ARRAYS = {
     "weights": np.array([0.25, 0.75]),
     "codes": np.asfortranarray(np.arange(6, dtype=np.int8).reshape(2, 3)),
     "kind": np.array(["start", "päss"]),
+    "days": np.array(["2024-01-01", "2024-01-02"], "datetime64[D]"),
+    "big": np.array([1, 2], ">i4"),
     "none": np.empty((0, 3), np.float32),
     "number": np.array(7.5),
+    "truth": np.array([True, False]),
 }
 PARAMS: dict[str, Any] = {"c": 0.1, "names": ["é", None], "nested": {"on": True}, "limit": float("inf")}
 
 
-def save_small(folder: Path) -> Path:
-    save(folder, "index", ARRAYS, PARAMS, fingerprint(ArrayAtoms(ROWS)))
-    return folder
+def save_small(path: Path) -> Path:
+    save(path, "index", ARRAYS, PARAMS, fingerprint(ArrayAtoms(ROWS)))
+    return store.place(path)
 
 
 def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("on_disk", [(), ("ids",)])
-def test_what_is_saved_is_loaded(tmp_path: Path, on_disk: tuple[str, ...]) -> None:
-    stored = load(save_small(tmp_path / "new" / "folder"), "index", on_disk=on_disk)
-    assert stored.params == PARAMS
-    assert stored.fingerprint == fingerprint(ArrayAtoms(ROWS))
-    assert stored.arrays.keys() == ARRAYS.keys()
-    mapped = [name for name, array in stored.arrays.items() if isinstance(array, np.memmap)]
-    assert mapped == list(on_disk)
-    for name, array in ARRAYS.items():
-        np.testing.assert_array_equal(stored.arrays[name], array)
-        assert stored.arrays[name].dtype == array.dtype
+def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+    file = save_small(tmp_path / "new" / "saved")
+    assert file.name == "saved.safetensors"
+    for path in (file, tmp_path / "new" / "saved"):
+        stored = load(path, "index")
+        assert stored.params == PARAMS
+        assert stored.path == file
+        assert stored.fingerprint == fingerprint(ArrayAtoms(ROWS))
+        assert stored.arrays.keys() == ARRAYS.keys()
+        for name, array in ARRAYS.items():
+            np.testing.assert_array_equal(stored.arrays[name], array)
+            assert stored.arrays[name].dtype == array.dtype
+            assert stored.arrays[name].flags.writeable
+
+
+def test_others_can_read_the_arrays(tmp_path: Path) -> None:
+    found = load_file(save_small(tmp_path / "saved"))
+    for name in ("ids", "weights", "codes", "none", "number", "truth"):
+        np.testing.assert_array_equal(found[name], ARRAYS[name])
+        assert found[name].dtype == ARRAYS[name].dtype
+
+
+def test_arrays_on_disk_are_found_not_loaded(tmp_path: Path) -> None:
+    file = save_small(tmp_path / "saved")
+    stored = load(file, "index", on_disk=("ids", "weights"))
+    assert "ids" not in stored.arrays
+    place = stored.find("ids", np.int64, (2,))
+    with open(file, "rb") as stream:
+        np.testing.assert_array_equal(place.values(stream), ARRAYS["ids"])
+    for dtype, shape in ((np.int32, (2,)), (np.int64, (3,)), (np.int64, (None, None))):
+        with pytest.raises(StoreError, match="is damaged: 'ids' must be"):
+            stored.find("ids", dtype, shape)
+    with pytest.raises(StoreError, match="there is no array 'codes'"):
+        stored.find("codes", np.int8, (2, 3))
 
 
 def test_a_new_save_replaces_the_old_and_leaves_nothing(tmp_path: Path) -> None:
-    save_small(tmp_path)
-    (tmp_path / f"ids-{'0' * 16}.npy").write_bytes(b"left by a killed save")
-    (tmp_path / f".manifest.json.{'0' * 16}.tmp").write_bytes(b"left by a killed save")
+    file = save_small(tmp_path / "saved")
+    (tmp_path / f".{file.name}.{'0' * 16}.tmp").write_bytes(b"left by a killed save")
+    (tmp_path / f".other{file.name}.{'0' * 16}.tmp").write_bytes(b"not ours")
     (tmp_path / "notes.npy").write_bytes(b"not ours")
-    old = load(tmp_path, "index")
-    save(tmp_path, "index", {"ids": np.array([9])}, {})
-    assert len(names(tmp_path)) == 3
-    assert {"manifest.json", "notes.npy"} < names(tmp_path)
-    np.testing.assert_array_equal(load(tmp_path, "index").arrays["ids"], [9])
+    old = load(file, "index")
+    save(tmp_path / "saved", "index", {"ids": np.array([9])}, {})
+    assert names(tmp_path) == {file.name, "notes.npy", f".other{file.name}.{'0' * 16}.tmp"}
+    np.testing.assert_array_equal(load(file, "index").arrays["ids"], [9])
     np.testing.assert_array_equal(old.arrays["ids"], ARRAYS["ids"])
+
+
+def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
+    file = save_small(tmp_path / "saved")
+    link = tmp_path / "link.safetensors"
+    link.symlink_to(file)
+    save(link, "index", {}, {"new": True})
+    assert link.is_symlink()
+    assert load(file, "index").params == load(link, "index").params == {"new": True}
 
 
 @pytest.mark.parametrize(
     ("arrays", "params", "error", "text"),
     [
-        ({"a b": np.zeros(1)}, {}, ValueError, "`arrays` must have names.*'a b'"),
-        ({"../a": np.zeros(1)}, {}, ValueError, r"`arrays` must have names.*'\.\./a'"),
-        ({"a": np.array([{}])}, {}, ValueError, "Object arrays"),
+        ({"a b": np.zeros(1)}, {}, ValueError, "`arrays` must be named by letters.*'a b'"),
+        ({"../a": np.zeros(1)}, {}, ValueError, r"`arrays` must be named by letters.*'\.\./a'"),
+        ({"a": np.array([{}])}, {}, ValueError, "`arrays` must be of numbers or text. Got object"),
         ({}, {"f": print}, TypeError, "JSON"),
     ],
 )
 def test_what_cannot_be_saved_leaves_the_old(
     tmp_path: Path, arrays: Any, params: Any, error: type[Exception], text: str
 ) -> None:
-    before = names(save_small(tmp_path))
+    file = save_small(tmp_path / "saved")
+    before = file.read_bytes()
     with pytest.raises(error, match=text):
-        save(tmp_path, "index", {"ids": np.zeros(2), **arrays}, params)
-    assert names(tmp_path) == before
-    assert load(tmp_path, "index").params == PARAMS
+        save(file, "index", {"ids": np.zeros(2), **arrays}, params)
+    assert names(tmp_path) == {file.name}
+    assert file.read_bytes() == before
 
 
 # ---------------------------------------------------------------- damage
@@ -93,90 +129,220 @@ def test_what_cannot_be_saved_leaves_the_old(
 @pytest.mark.slow
 def test_every_flipped_bit_is_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    files = sorted(save_small(tmp_path).iterdir())
-    for _ in range(200):
-        path = files[rng.integers(len(files))]
-        good = path.read_bytes()
+    file = save_small(tmp_path / "saved")
+    good = file.read_bytes()
+    for _ in range(300):
         bad = bytearray(good)
         bad[rng.integers(len(bad))] ^= 1 << int(rng.integers(8))
-        path.write_bytes(bad)
+        file.write_bytes(bad)
         with pytest.raises(StoreError):
-            load(tmp_path, "index")
-        path.write_bytes(good)
-    assert load(tmp_path, "index").params == PARAMS
+            load(file, "index")
+        with pytest.raises(StoreError):
+            load(file, "index", on_disk=("ids", "weights", "codes"))
+    file.write_bytes(good)
+    assert load(file, "index").params == PARAMS
 
 
 def test_every_truncation_and_addition_is_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    for path in sorted(save_small(tmp_path).iterdir()):
-        good = path.read_bytes()
-        cut = [good[: int(size)] for size in rng.integers(0, len(good), 10)]
-        for bad in [*cut, good[:-1], b"", good + b"\n"]:
-            path.write_bytes(bad)
-            with pytest.raises(StoreError):
-                load(tmp_path, "index")
-        path.unlink()
+    file = save_small(tmp_path / "saved")
+    good = file.read_bytes()
+    cut = [good[: int(size)] for size in rng.integers(0, len(good), 30)]
+    for bad in [*cut, good[:-1], b"", good + b"\n", good[:8]]:
+        file.write_bytes(bad)
         with pytest.raises(StoreError):
-            load(tmp_path, "index")
-        path.write_bytes(good)
-    assert load(tmp_path, "index").params == PARAMS
+            load(file, "index")
+    file.unlink()
+    with pytest.raises(StoreError, match=r"`path` must be a file that can be read. Got .*No such file"):
+        load(file, "index")
 
 
 def test_an_altered_array_is_named(tmp_path: Path) -> None:
-    path = next(save_small(tmp_path).glob("weights-*"))
-    path.write_bytes(path.read_bytes()[:-1] + b"\x00")
-    with pytest.raises(StoreError, match=r"weights-\w+.npy is damaged: its checksum differs"):
-        load(tmp_path, "index")
+    file = save_small(tmp_path / "saved")
+    data = file.read_bytes()
+    at = data.index(ARRAYS["weights"].tobytes())
+    file.write_bytes(data[:at] + b"\x01" + data[at + 1 :])
+    with pytest.raises(StoreError, match=r"saved.safetensors is damaged: the checksum of 'weights' differs"):
+        load(file, "index")
 
 
-def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+def split(path: Path) -> tuple[dict[str, Any], dict[str, Any], bytes]:
+    """Manifest and entries of a file, and its arrays."""
+    data = store.find(path).read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    return json.loads(header.pop("__metadata__")["wolfhound"]), header, data[end:]
+
+
+def join(path: Path, manifest: Any, entries: dict[str, Any], body: bytes) -> None:
+    """Write a file of these, with right checksums of the header, however wrong they are."""
+    told = {"wolfhound": json.dumps(manifest, sort_keys=True)}
+    told["seal"] = store._hash(json.dumps([entries, told], sort_keys=True).encode()).hexdigest()
+    text = json.dumps({**entries, "__metadata__": told}, sort_keys=True).encode()
+    store.find(path).write_bytes(len(text).to_bytes(8, "little") + text + body)
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Write a manifest again after a change, with a right checksum."""
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_bytes())
-    del manifest["checksum"]
+    manifest, entries, body = split(path)
     change(manifest)
-    path.write_bytes(seal(manifest))
+    join(path, manifest, entries, body)
 
 
 @pytest.mark.parametrize("version", [0, store.VERSION + 1, None])
 def test_other_format_versions_are_refused(tmp_path: Path, version: int | None) -> None:
-    rewrite(save_small(tmp_path), lambda manifest: manifest.update(version=version))
+    file = save_small(tmp_path / "saved")
+    rewrite(file, lambda manifest: manifest.update(version=version))
     with pytest.raises(StoreError, match=f"format version {store.VERSION}.*Got version {version}"):
-        load(tmp_path, "index")
+        load(file, "index")
+    with pytest.raises(StoreError, match=f"Got version {version}"):
+        store.describe(file)
 
 
 def test_other_formats_and_kinds_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"`folder` must hold a saved result. Got a index"):
-        load(save_small(tmp_path), "result")
-    rewrite(tmp_path, lambda manifest: manifest.update(format="other"))
+    file = save_small(tmp_path / "saved")
+    with pytest.raises(StoreError, match=r"`path` must hold a saved result. Got a index"):
+        load(file, "result")
+    rewrite(file, lambda manifest: manifest.update(format="other"))
     with pytest.raises(StoreError, match="Got another format"):
+        load(file, "index")
+    np.save(tmp_path / "rows.npy", ROWS)
+    os.replace(tmp_path / "rows.npy", file)
+    with pytest.raises(StoreError, match=r"`path` must be a file that wolfhound saved\. Got another format"):
+        load(file, "index")
+    with pytest.raises(StoreError, match=r"run.safetensors: No such file"):
         load(tmp_path, "index")
-    (tmp_path / "manifest.json").write_text("[1]")
+
+
+def test_what_a_file_holds_is_told_from_its_header_alone(tmp_path: Path) -> None:
+    file = save_small(tmp_path / "saved")
+    manifest, entries, body = split(file)
+    join(file, manifest, entries, bytes(len(body)))
+    assert store.describe(file) == ("index", PARAMS)
+
+
+# ---------------------------------------------------------------- forgery
+
+
+HEADERS = [b"[" * 100_000, b"9" * 100_000, b"NaN", b'{"a":' * 100_000, b"[1]", b"{}", b'{"__metadata__": 3}']
+
+
+@pytest.mark.parametrize("text", HEADERS)
+def test_headers_that_cannot_be_parsed_are_refused(tmp_path: Path, text: bytes) -> None:
+    file = tmp_path / "saved.safetensors"
+    file.write_bytes(len(text).to_bytes(8, "little") + text)
     with pytest.raises(StoreError, match="Got another format"):
-        load(tmp_path, "index")
-    with pytest.raises(StoreError, match=r"`folder` must hold manifest.json. Got .*absent"):
-        load(tmp_path / "absent", "index")
+        load(file, "index")
 
 
-def test_the_kind_is_told_from_the_manifest_alone(tmp_path: Path) -> None:
-    for path in save_small(tmp_path).glob("*.npy"):
-        path.unlink()
-    assert store.kind(tmp_path) == "index"
-    rewrite(tmp_path, lambda manifest: manifest.update(version=0))
-    with pytest.raises(StoreError, match="Got version 0"):
-        store.kind(tmp_path)
-    with pytest.raises(StoreError, match=r"`folder` must hold manifest.json"):
-        store.kind(tmp_path / "absent")
+WRONG: dict[str, list[Any]] = {
+    "kind": [None, 3, ["index"]],
+    "params": [None, 3, "x", [3]],
+    "checksums": [None, 3, [3], {}, {"ids": 3}],
+    "types": [
+        None,
+        [3],
+        {"ids": "<U1"},
+        {"kind": "<U4"},
+        {"kind": "|O8"},
+        {"absent": "<U1"},
+        {"kind": "V20"},
+    ],
+    "fingerprint": [None, 3, {"a": 3}, [3], [[1, 2, 3, 4]], [[10**30, 1, "a", "b"]], [[0, 1, "a", "b"]]],
+}
 
 
-def test_an_array_that_differs_from_its_entry_is_refused(tmp_path: Path) -> None:
-    rewrite(save_small(tmp_path), lambda manifest: manifest["arrays"]["ids"].update(shape=[1, 2]))
-    with pytest.raises(StoreError, match="is damaged: it holds int64 of shape"):
-        load(tmp_path, "index")
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key in WRONG for value in WRONG[key]])
+def test_entries_of_the_wrong_kind_are_refused(tmp_path: Path, key: str, value: Any) -> None:
+    file = save_small(tmp_path / "saved")
+    rewrite(file, lambda manifest: manifest.update({key: value}))
+    with pytest.raises(StoreError, match="is damaged: an entry is missing, or of the wrong kind or size"):
+        load(file, "index")
+
+
+@pytest.mark.parametrize("key", WRONG)
+def test_entries_that_are_missing_are_refused(tmp_path: Path, key: str) -> None:
+    file = save_small(tmp_path / "saved")
+    rewrite(file, lambda manifest: manifest.pop(key))
+    with pytest.raises(StoreError, match="is damaged: an entry is missing, or of the wrong kind or size"):
+        load(file, "index")
+
+
+CLAIMS: list[dict[str, Any]] = [
+    {"shape": [10**13]},
+    {"shape": [-1]},
+    {"shape": [10**30]},
+    {"shape": [1] * 99 + [2]},
+    {"shape": [2.0]},
+    {"shape": None},
+    {"dtype": "F4"},
+    {"dtype": "I32"},
+    {"dtype": ["I64"]},
+    {"data_offsets": [0, 10**13]},
+    {"data_offsets": [-8, 8]},
+    {"data_offsets": [8, 24]},
+    {"data_offsets": [0]},
+    {"data_offsets": "ab"},
+]
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=str)
+def test_arrays_that_claim_more_than_they_hold_are_refused(tmp_path: Path, claim: dict[str, Any]) -> None:
+    file = save_small(tmp_path / "saved")
+    manifest, entries, body = split(file)
+    entries["ids"].update(claim)
+    join(file, manifest, entries, body)
+    with pytest.raises(StoreError, match="is damaged: an entry is missing, or of the wrong kind or size"):
+        load(file, "index")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+def test_files_that_are_not_plain_are_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "saved.safetensors"
+    makers: dict[str, Callable[[], object]] = {
+        "device": lambda: path.symlink_to("/dev/zero"),
+        "pipe": lambda: os.mkfifo(path),
+        "folder": path.mkdir,
+    }
+    makers[kind]()
+    with pytest.raises(StoreError, match=path.name):
+        load(path, "index")
+    with pytest.raises(StoreError, match="`path` must be a new file, or one that holds a saved index"):
+        save(path, "index", {}, {})
+
+
+def test_arrays_are_asked_for_by_type_shape_and_range(tmp_path: Path) -> None:
+    stored = load(save_small(tmp_path / "saved"), "index")
+    np.testing.assert_array_equal(stored.array("ids", np.int64, (2,), low=1, high=3), [3, 1])
+    assert stored.array("none", np.float32, (0, None)).shape == (0, 3)
+    assert stored.array("kind", "U", (None,)).tolist() == ["start", "päss"]
+    asked: list[tuple[str, Any, tuple[int | None, ...], dict[str, float]]] = [
+        ("absent", np.int64, (2,), {}),
+        ("ids", np.int32, (2,), {}),
+        ("big", np.int32, (2,), {}),
+        ("ids", np.int64, (3,), {}),
+        ("ids", np.int64, (None, None), {}),
+        ("ids", np.int64, (2,), {"low": 2}),
+        ("ids", np.int64, (2,), {"high": 2}),
+    ]
+    for name, dtype, shape, options in asked:
+        with pytest.raises(StoreError, match=f"is damaged: .*'{name}'"):
+            stored.array(name, dtype, shape, **options)
+
+
+def test_whatever_a_wrong_value_leads_to_is_one_error(tmp_path: Path) -> None:
+    stored = load(save_small(tmp_path / "saved"), "index")
+    with pytest.raises(StoreError, match=r"is damaged: .*KeyError: 'absent'"), stored.reading():
+        stored.params["absent"]
+    with pytest.raises(KeyError), stored.reading(KeyError):
+        stored.params["absent"]
+
+
+# ---------------------------------------------------------------- of which atoms
 
 
 def test_other_atoms_are_refused_with_what_differs(tmp_path: Path) -> None:
-    stored = load(save_small(tmp_path), "index")
+    stored = load(save_small(tmp_path / "saved"), "index")
     check_fingerprint(stored, ArrayAtoms(ROWS))
     others = {
         "n = 3 instead of 4 in part 0": ArrayAtoms(ROWS[:3]),
@@ -192,34 +358,34 @@ def test_other_atoms_are_refused_with_what_differs(tmp_path: Path) -> None:
 
 
 def test_the_same_rows_in_other_parts_are_the_same_atoms(tmp_path: Path) -> None:
-    rows = np.random.default_rng(0).standard_normal((3000, 2))
+    rows, path = np.random.default_rng(0).standard_normal((3000, 2)), tmp_path / "saved"
     splits: list[Any] = [
         rows,
         ConcatAtoms([rows[:2], rows[2:]]),
         ConcatAtoms([rows[:1500], rows[1500:2000], rows[2000:]]),
     ]
     for saved in splits:
-        save(tmp_path, "index", {}, {}, fingerprint(as_atoms(saved)))
+        save(path, "index", {}, {}, fingerprint(as_atoms(saved)))
         for given in splits:
-            check_fingerprint(load(tmp_path, "index"), given)
+            check_fingerprint(load(path, "index"), given)
         other = np.concatenate([rows[1:], rows[:1]])
         for given in (other, ConcatAtoms([other[:7], other[7:]])):
             with pytest.raises(StoreError, match=r"Got other rows in part 0"):
-                check_fingerprint(load(tmp_path, "index"), given)
+                check_fingerprint(load(path, "index"), given)
     mixed = ConcatAtoms([rows[:2].astype(np.float32), rows[2:]])
     with pytest.raises(StoreError, match=r"Got other rows in part 0"):
-        check_fingerprint(load(tmp_path, "index"), mixed)
+        check_fingerprint(load(path, "index"), mixed)
     with pytest.raises(StoreError, match=r"Got 2,999 rows in 1 part\(s\) instead of 3,000 rows in 3"):
-        check_fingerprint(load(tmp_path, "index"), rows[1:])
+        check_fingerprint(load(path, "index"), rows[1:])
 
 
 def test_parts_of_two_types_are_the_rows_that_they_are_together(tmp_path: Path) -> None:
     rows = np.round(np.random.default_rng(0).standard_normal((3000, 2)), 1).astype(np.float32)
-    parts = ConcatAtoms([rows[:2000].astype(np.float64), rows[2000:]])
-    save(tmp_path, "index", {}, {}, fingerprint(as_atoms(rows.astype(np.float64))))
-    check_fingerprint(load(tmp_path, "index"), parts)
+    parts, path = ConcatAtoms([rows[:2000].astype(np.float64), rows[2000:]]), tmp_path / "saved"
+    save(path, "index", {}, {}, fingerprint(as_atoms(rows.astype(np.float64))))
+    check_fingerprint(load(path, "index"), parts)
     with pytest.raises(StoreError, match="dtype = float32 instead of float64"):
-        check_fingerprint(load(tmp_path, "index"), rows)
+        check_fingerprint(load(path, "index"), rows)
 
 
 # ---------------------------------------------------------------- failures while writing
@@ -237,31 +403,31 @@ def failing(call: Callable[..., Any], after: int) -> Callable[..., Any]:
     return wrapped
 
 
-@pytest.mark.parametrize("after", range(len(ARRAYS) + 2))
-@pytest.mark.parametrize("name", ["fsync", "write"])
+@pytest.mark.parametrize(
+    ("owner", "name", "after"),
+    [(os, "fsync", 0), *[(store.ArrayWriter, "write", after) for after in range(len(ARRAYS))]],
+)
 def test_a_full_disk_leaves_the_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, after: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, after: int
 ) -> None:
-    save(tmp_path, "index", {"ids": np.array([5])}, {"old": True})
-    before = names(tmp_path)
-    owner: Any = {"fsync": os, "write": _draft.Hashing}[name]
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+    save(tmp_path / "saved", "index", {"ids": np.array([5])}, {"old": True})
+    with monkeypatch.context() as patch, pytest.raises(OSError, match=r"No space left.*saved.safetensors"):
         patch.setattr(owner, name, failing(getattr(owner, name), after))
-        save_small(tmp_path)
-    assert names(tmp_path) == before
-    assert load(tmp_path, "index").params == {"old": True}
-    save_small(tmp_path)
-    assert load(tmp_path, "index").params == PARAMS
+        save_small(tmp_path / "saved")
+    assert names(tmp_path) == {"saved.safetensors"}
+    assert load(tmp_path / "saved", "index").params == {"old": True}
+    save_small(tmp_path / "saved")
+    assert load(tmp_path / "saved", "index").params == PARAMS
 
 
 def test_a_failure_after_the_new_is_in_place_leaves_the_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save(tmp_path, "index", {"ids": np.array([5])}, {"old": True})
+    save(tmp_path / "saved", "index", {"ids": np.array([5])}, {"old": True})
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
-        patch.setattr(os, "fsync", failing(os.fsync, len(ARRAYS) + 2))
-        save_small(tmp_path)
-    assert load(tmp_path, "index").params == PARAMS
+        patch.setattr(os, "fsync", failing(os.fsync, 1))
+        save_small(tmp_path / "saved")
+    assert load(tmp_path / "saved", "index").params == PARAMS
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -292,7 +458,7 @@ def kill_at(step: int) -> None:
         return wrapped
 
     places: tuple[tuple[Any, str], ...] = ((os, "open"), (os, "fsync"), (os, "replace"), (os, "unlink"))
-    for owner, name in (*places, (_draft.Hashing, "write")):
+    for owner, name in (*places, (store.ArrayWriter, "write")):
         setattr(owner, name, counted(getattr(owner, name)))
 
 
@@ -303,7 +469,7 @@ from tests.test_store import kill_at
 from wolfhound.store import load, save
 
 def write(k):
-    save(sys.argv[1], "index", {f"a{j}": np.full(20, k) for j in range(3)}, {"k": k})
+    save(sys.argv[1], "index", {f"a{j}": np.full(20, k) for j in range(8)}, {"k": k})
 
 write(0)
 for step in range(1000):
@@ -339,61 +505,54 @@ def run_script(script: str, *arguments: object) -> list[list[int]]:
 def test_a_save_that_is_killed_at_any_step_leaves_the_old_or_the_new(tmp_path: Path) -> None:
     *during, last = run_script(KILLER, tmp_path / "saved")
     killed, new, whole = zip(*during, strict=True)
-    assert len(during) > 12
+    assert len(during) > 10
     assert set(killed) == {1}
     assert set(whole) == {1}
     assert list(new) == sorted(new)
     assert set(new) == {0, 1}  # some kills were before the new one was in place, some after
     assert last == [0, 1, 1]
-    assert len(names(tmp_path / "saved")) == 4  # what the killed saves left is gone
+    assert names(tmp_path) == {"saved.safetensors"}  # what the killed saves left is gone
 
 
 def test_a_first_save_that_is_killed_does_not_stand_in_the_way(tmp_path: Path) -> None:
-    script = "import sys; from tests.test_store import *; kill_at(9); save_small(Path(sys.argv[1]))"
-    folder = tmp_path / "saved"
-    run = subprocess.run([sys.executable, "-c", script, folder], cwd=Path(__file__).parents[1], check=False)
+    script = "import sys; from tests.test_store import *; kill_at(5); save_small(Path(sys.argv[1]))"
+    command = [sys.executable, "-c", script, tmp_path / "saved"]
+    run = subprocess.run(command, cwd=Path(__file__).parents[1], check=False)
     assert run.returncode == -signal.SIGKILL
-    assert len(names(folder)) > 1
-    with pytest.raises(StoreError, match=r"`folder` must hold manifest.json"):
-        load(folder, "index")
-    save_small(folder)
-    assert len(names(folder)) == 1 + len(ARRAYS)
+    assert len(names(tmp_path)) == 1
+    with pytest.raises(StoreError, match=r"No such file"):
+        load(tmp_path / "saved", "index")
+    save_small(tmp_path / "saved")
+    assert names(tmp_path) == {"saved.safetensors"}
 
 
-# ---------------------------------------------------------------- others in the folder
-
-
-def test_files_of_others_are_never_deleted(tmp_path: Path) -> None:
-    save_small(tmp_path)
-    mine = {f"rows-{'0' * 16}.npy", "notes-0123456789abcdef.npy", ".manifest.json.swp"}
-    for name in mine:
-        (tmp_path / name).write_bytes(b"an input of somebody")
-    save_small(tmp_path)
-    assert names(tmp_path) > mine
+# ---------------------------------------------------------------- what is there already
 
 
 @pytest.mark.parametrize("other", ["index", "thesis", "rows"])
-def test_other_folders_are_not_written_to(tmp_path: Path, other: str) -> None:
+def test_other_files_are_not_written_over(tmp_path: Path, other: str) -> None:
+    path = tmp_path / "saved.safetensors"
     makers: dict[str, Callable[[], object]] = {
-        "index": lambda: save_small(tmp_path),
-        "thesis": lambda: (tmp_path / "thesis.tex").write_bytes(b"all of it"),
-        "rows": lambda: (tmp_path / f"rows-{'0' * 16}.npy").write_bytes(b"all of it"),
+        "index": lambda: save_small(path),
+        "thesis": lambda: path.write_bytes(b"all of it"),
+        "rows": lambda: np.save(tmp_path / "rows.npy", ROWS),
     }
     makers[other]()
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(StoreError, match=r"`folder` must be new or empty, or hold a saved result\. Got "):
-        save(tmp_path, "result", {"ids": np.array([1])}, {})
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-    with pytest.raises(StoreError, match=r"`folder` must be a folder\. Got a file"):
-        save(next(tmp_path.iterdir()), "result", {}, {})
+    before = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    given = tmp_path if other == "rows" else path
+    with pytest.raises(
+        StoreError, match=r"`path` must be a new file, or one that holds a saved result\. Got "
+    ):
+        save(given, "result", {"ids": np.array([1])}, {})
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize("folder", [None, "", 3, b"saved", "a\0b"])
-def test_what_is_no_path_is_refused(folder: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match=r"`folder` must be a path\. Got "):
-        save(folder, "index", {}, {})
-    with pytest.raises((TypeError, ValueError), match=r"`folder` must be a path\. Got "):
-        load(folder, "index")
+@pytest.mark.parametrize("path", [None, "", 3, b"saved", "a\0b"])
+def test_what_is_no_path_is_refused(path: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"`path` must be a path\. Got "):
+        save(path, "index", {}, {})
+    with pytest.raises((TypeError, ValueError), match=r"`path` must be a path\. Got "):
+        load(path, "index")
 
 
 WRITER = """
@@ -406,34 +565,34 @@ for k in range(int(sys.argv[2]), int(sys.argv[2]) + 60):
 
 
 @pytest.mark.slow
-def test_processes_that_save_at_the_same_time_leave_a_whole_folder(tmp_path: Path) -> None:
-    folder = save_small(tmp_path / "saved")
-    command = [sys.executable, "-c", WRITER, str(folder)]
+def test_processes_that_save_at_the_same_time_leave_a_whole_file(tmp_path: Path) -> None:
+    file = save_small(tmp_path / "saved")
+    command = [sys.executable, "-c", WRITER, str(file)]
     writers = [subprocess.Popen([*command, str(first)]) for first in (1000, 2000, 3000)]
     seen = []
     while any(writer.poll() is None for writer in writers):
-        stored = load(folder, "index")
+        stored = load(file, "index")
         seen.append(stored.params.get("k"))
         arrays = stored.arrays if seen[-1] else {}
         assert all((array == seen[-1]).all() for array in arrays.values())
     assert [writer.returncode for writer in writers] == [0, 0, 0]
-    assert load(folder, "index").params["k"] in (1059, 2059, 3059)
-    assert len(names(folder)) == 5
+    assert load(file, "index").params["k"] in (1059, 2059, 3059)
+    assert names(tmp_path) == {file.name}
     assert len(set(seen)) > 2  # it was read while it was written
 
 
-def test_without_locks_saves_at_the_same_time_stay_whole(
+def test_without_locks_what_others_write_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    save_small(tmp_path)
-    (tmp_path / f".manifest.json.{'0' * 16}.tmp").touch()  # another save is under way
-    (tmp_path / f"ids-{'0' * 16}.npy").touch()
+    file = save_small(tmp_path / "saved")
+    aside = tmp_path / f".{file.name}.{'0' * 16}.tmp"  # another save is under way
+    aside.touch()
     monkeypatch.setattr("fcntl.flock", none)
-    save(tmp_path, "index", {}, {})
-    assert names(tmp_path) == {"manifest.json", f".manifest.json.{'0' * 16}.tmp", f"ids-{'0' * 16}.npy"}
+    save(file, "index", {}, {})
+    assert names(tmp_path) == {file.name, aside.name}
 
 
 @pytest.mark.parametrize(
@@ -462,30 +621,35 @@ def test_a_folder_that_takes_no_file_is_named_by_the_file_that_was_wanted(tmp_pa
 # ---------------------------------------------------------------- block by block
 
 
-def test_blocks_make_the_array_that_was_promised(tmp_path: Path) -> None:
-    with compose(tmp_path / "whole", "index") as draft:
-        with draft.open("rows", np.float32, (3, 2)) as out:
-            for row in range(3):
-                out.write(np.full((1, 2), row))
+def test_blocks_make_the_arrays_that_were_promised(tmp_path: Path) -> None:
+    layout = {"rows": (np.float32, (3, 2)), "ids": (np.int64, (3,))}
+    with compose(tmp_path / "whole", "index", layout) as draft:
+        rows, ids = draft.open("rows"), draft.open("ids")
+        for row in range(3):
+            rows.write(np.full((1, 2), row))
+            ids.write(np.array([row]))
         draft.params = {"k": 1}
     stored = load(tmp_path / "whole", "index")
     np.testing.assert_array_equal(stored.arrays["rows"], [[0, 0], [1, 1], [2, 2]])
+    np.testing.assert_array_equal(stored.arrays["ids"], [0, 1, 2])
     assert (stored.arrays["rows"].dtype.name, stored.params) == ("float32", {"k": 1})
+    assert load_file(tmp_path / "whole.safetensors")["ids"].tolist() == [0, 1, 2]
 
 
-def test_too_few_blocks_leave_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrong", ["too few", "none", "too many settings"])
+def test_what_was_not_promised_leaves_nothing(tmp_path: Path, wrong: str) -> None:
     with (
-        pytest.raises(ValueError, match=r"`rows` must be 6 values\. Got 2"),
-        compose(tmp_path / "part", "index") as draft,
-        draft.open("rows", np.float32, (3, 2)) as out,
+        pytest.raises(ValueError, match=r"`rows` must be 24 bytes\. Got [08]\.|`params` must be of"),
+        compose(tmp_path / "part", "index", {"rows": (np.float32, (3, 2))}) as draft,
     ):
-        out.write(np.zeros((1, 2)))
+        many = {"too few": 1, "none": 0, "too many settings": 3}[wrong]
+        draft.open("rows").write(np.zeros((many, 2)))
+        draft.params = {"text": "x" * 100_000}
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_array_may_be_begun_again(tmp_path: Path) -> None:
-    with compose(tmp_path, "index") as draft:
+    with compose(tmp_path / "saved", "index", {"ids": (np.int64, (1,))}) as draft:
         for value in (1, 2):
-            with draft.open("ids", np.int64, (1,)) as out:
-                out.write(np.array([value]))
-    assert load(tmp_path, "index").arrays["ids"].tolist() == [2]
+            draft.open("ids").write(np.array([value]))
+    assert load(tmp_path / "saved", "index").arrays["ids"].tolist() == [2]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 
@@ -132,15 +133,18 @@ def test_parts_must_have_their_columns_in_one_order(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- writing
 
 
-def written(path: str, ending: str) -> Path:
-    """Write three rows of a file."""
+def written(path: str, ending: str, ids: Any = IDS) -> Path:
+    """Write three rows of a file, or others."""
     out = Path(path).parent / f"out.{ending}"
-    write_rows(out, open_table(path), IDS, WEIGHTS)
+    write_rows(out, open_table(path), np.array(ids), WEIGHTS if ids is IDS else np.ones(len(ids)))
     return out
 
 
-def test_parquet_to_parquet_keeps_types(parquet: str, table: pa.Table) -> None:
-    found = pq.read_table(written(parquet, "parquet"))
+@pytest.mark.parametrize(
+    ("ending", "read"), [("parquet", pq.read_table), ("arrow", pf.read_table), ("feather", pf.read_table)]
+)
+def test_files_of_arrow_keep_types(parquet: str, table: pa.Table, ending: str, read: Any) -> None:
+    found = read(written(parquet, ending))
     assert found.schema.types == [*table.schema.types, pa.int64(), pa.float64()]
     expected = table.take(pa.array(IDS)).append_column("id", pa.array(IDS))
     assert found.to_pylist() == expected.append_column("weight", pa.array(WEIGHTS)).to_pylist()
@@ -287,6 +291,16 @@ def test_nulls_of_a_column_of_text(tmp_path: Path) -> None:
     assert table.texts == ("note",)
     assert read_texts(table, "note", "None") == ["None", "a"]
     assert read_column(table, "on")[0].tolist() == [True, False]
+
+
+def test_rows_of_a_feather_file_are_written_and_read(tmp_path: Path) -> None:
+    rows = np.arange(12.0).reshape(6, 2)
+    np.save(tmp_path / "rows.npy", rows)
+    path = written(str(tmp_path / "rows.npy"), "feather", ids=[5, 1])
+    found = encode(path)
+    np.testing.assert_array_equal(found.take(np.arange(2)), rows[[5, 1]])
+    again = written(str(path), "csv", ids=[1])
+    assert again.read_text() == "column 1,column 2,id,weight,herd_id,herd_weight\n2.0,3.0,1,1.0,1,1.0\n"
 
 
 def test_a_file_that_is_not_parquet(tmp_path: Path) -> None:

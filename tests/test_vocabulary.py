@@ -18,11 +18,6 @@ EXEMPT = {"theory", "paper"}
 """Modules and packages that keep the letters of the paper that they cite."""
 
 
-def of_a_file(function: str) -> bool:
-    """Whether it writes or reads one file, which is a path."""
-    return function.startswith(("machine.", "plot."))
-
-
 def adds(function: str) -> bool:
     """Whether it adds rows to atoms that there are."""
     return function.endswith((".append", ".append_rows"))
@@ -45,11 +40,7 @@ WORDS = (
     Word("timeout", "max_seconds"),
     Word("directory", "folder"),
     Word("dir", "folder"),
-    Word(
-        "path",
-        "folder",
-        lambda function, kind: function.endswith((".save", ".load")) and not of_a_file(function),
-    ),
+    Word("folder", "path", lambda function, kind: function.endswith((".save", ".load"))),
     Word("rows", "atoms", lambda function, kind: "AtomsLike" in kind and not adds(function)),
     Word("X", "atoms", lambda function, kind: "AtomsLike" in kind),
     Word("on_step", "callback"),

@@ -1,4 +1,4 @@
-"""Checkpoints: what a run needs to go on after a pass, in one folder, whole or not there.
+"""Checkpoints: what a run needs to go on after a pass, in one file, whole or not there.
 
 Nothing that is read from one is believed to be proved. A run that goes on evaluates f at
 the weights that were kept, and proves its lower bound again, in the first pass that it
@@ -26,7 +26,7 @@ from wolfhound.core import Atoms, AtomsLike, Ids, Method, Objective, Start, Stat
 from wolfhound.identity import identify, is_known
 from wolfhound.result import CODEC as RESULT
 from wolfhound.result import Result, TraceRow
-from wolfhound.validate import LARGEST, path, require
+from wolfhound.validate import LARGEST, require
 
 KIND = "checkpoint"
 
@@ -79,9 +79,9 @@ class Checkpoint(Result):
         )
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Checkpoint:
+    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> Checkpoint:
         """Read a checkpoint, as `Result.load` reads a result: what was proved is not proved again."""
-        return CODEC.load(folder, atoms)
+        return CODEC.load(path, atoms)
 
     def restart(self, atoms: Atoms, cold: Start) -> Start:
         """Return where the run goes on; rows are read again."""
@@ -167,12 +167,11 @@ CODEC = Codec(
         "settings": Json(dict, _read_settings),
     },
     _check,
-    packed=True,
 )
 """How checkpoints are saved."""
 
 
-# ---------------------------------------------------------------- the folder of a run
+# ---------------------------------------------------------------- the file of a run
 
 
 class Seen(Protocol):
@@ -195,12 +194,12 @@ R = TypeVar("R", bound=Seen)
 
 
 class Keeper:
-    """Opens the folder of one run, says where it goes on, and writes it after every pass.
+    """Opens the file of one run, says where it goes on, and writes it after every pass.
 
     Parameters
     ----------
-    folder
-        New or empty, or of a run of the same atoms and settings. None: nothing is kept.
+    file
+        New, or of a run of the same atoms and settings. None: nothing is kept.
     source
         Fingerprint of the atoms.
 
@@ -212,8 +211,9 @@ class Keeper:
         That the run took so far.
     """
 
-    def __init__(self, folder: str | PathLike[str] | None, source: Fingerprint) -> None:
-        self._folder = None if folder is None else path(folder, "checkpoint")
+    def __init__(self, file: str | PathLike[str] | None, source: Fingerprint) -> None:
+        self._given = file
+        self._file = None if file is None else store.place(file, "checkpoint")
         self._source = source
         self._settings: dict[str, str] = {}
         self._start: Callable[[Start], Start] = lambda begun: begun
@@ -224,19 +224,20 @@ class Keeper:
         self.steps, self.seconds = 0, 0.0
 
     def open(self, objective: Objective, method: Method, options: Mapping[str, Any], atoms: Atoms) -> Keeper:
-        """Read how far the run is; StoreError, which says what differs, if the folder is of another.
+        """Read how far the run is; StoreError, which says what differs, if the file is of another.
 
         Of the seed among the options, only a run that is kept asks for the generator.
         """
-        if self._folder is None:
+        if self._file is None:
             return self
         exclude = np.unique(options["exclude"])
         known = {**options, "exclude": exclude, "seed": options["seed"].generator}
         self._settings = describe_run(objective, method, known)
         with self._naming():
-            if not (self._folder / store.MANIFEST).exists():
-                return self  # whatever else is there is refused by the first save
-            found = Checkpoint.load(self._folder)
+            store.check_free(str(self._given), KIND)  # before anything is solved
+            if not self._file.exists():
+                return self
+            found = Checkpoint.load(self._file)
         self._compare(found, exclude)
         self._best = found.evaluate(objective, atoms)
         self._start = functools.partial(found.restart, atoms)
@@ -245,8 +246,8 @@ class Keeper:
         # Of a function only the name is known: such a run goes on, and proves its bound again.
         self.ended = found.result(self._best) if found.success and is_known(objective) else None
         if self.ended is None:
-            with self._naming():  # lest a folder that can no longer be written costs a pass
-                CODEC.save(found, self._folder)
+            with self._naming():  # lest a file that can no longer be written costs a pass
+                CODEC.save(found, self._file)
         return self
 
     def restart(self, begun: Start) -> Start:
@@ -257,16 +258,16 @@ class Keeper:
         """What a driver calls between states; `finish` makes a result of what it has seen."""
 
         def write_due(run: R) -> None:
-            # At the start, lest a folder that cannot be written costs a pass.
+            # At the start, lest a file that cannot be written costs a pass.
             if self._passes < 0.0 or run.last.passes >= self._passes + 1.0:
                 self._write(finish(self._join(run)), run.last)
 
-        return None if self._folder is None else write_due
+        return None if self._file is None else write_due
 
     def end(self, run: R, finish: Callable[[R], Result]) -> Result:
-        """Return the result; keep it, unless it has won nothing since the folder was written."""
+        """Return the result; keep it, unless it has won nothing since the file was written."""
         result = finish(self._join(run))
-        if self._folder is not None and (result.success or run.last.passes > self._passes):
+        if self._file is not None and (result.success or run.last.passes > self._passes):
             self._write(result, run.last)
         return result
 
@@ -280,32 +281,32 @@ class Keeper:
         if len(last.ids) == 0:
             return  # the origin need not lie in the hull
         with self._naming():
-            CODEC.save(Checkpoint.of(result, last, self._settings), str(self._folder))
+            CODEC.save(Checkpoint.of(result, last, self._settings), str(self._file))
         self._passes = last.passes
 
     def _compare(self, found: Checkpoint, exclude: Ids) -> None:
         rule = "`checkpoint` must be new, or hold a run of the same atoms, objective, method and options."
         if found.fingerprint != self._source:
-            raise store.StoreError(f"{rule} Got other atoms in {self._folder}.")
+            raise store.StoreError(f"{rule} Got other atoms in {self._file}.")
         for name, value in self._settings.items():
             there = found.settings.get(name, "")
             if there != value:
                 got = f"{name} = {there}" if name in ("rtol", "atol") else f"another {name}"
-                raise store.StoreError(f"{rule} Got {got} in {self._folder}.")
+                raise store.StoreError(f"{rule} Got {got} in {self._file}.")
         if np.isin(np.concatenate([found.ids, found.active_ids, found.pool_ids]), exclude).any():
-            raise store.StoreError(f"{self._folder} is damaged: it uses atoms that are excluded.")
+            raise store.StoreError(f"{self._file} is damaged: it uses atoms that are excluded.")
 
     @contextlib.contextmanager
     def _naming(self) -> Iterator[None]:
-        """Call the folder what the caller calls it."""
+        """Call the file what the caller calls it."""
         try:
             yield
         except store.StoreError as error:
-            raise store.StoreError(str(error).replace("`folder`", "`checkpoint`", 1)) from None
+            raise store.StoreError(str(error).replace("`path`", "`checkpoint`", 1)) from None
         except OSError as error:
-            rule = "`checkpoint` must be a folder that can be written."
+            rule = "`checkpoint` must be a file that can be written."
             why = error.strerror or error
-            raise OSError(f"{rule} Got {self._folder}: {why}. What it held before is still there.") from None
+            raise OSError(f"{rule} Got {self._file}: {why}. What it held before is still there.") from None
 
 
 def describe_run(objective: Objective, method: Method, options: Mapping[str, Any]) -> dict[str, str]:

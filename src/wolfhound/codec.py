@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, final
 
@@ -30,7 +30,6 @@ WEIGHTS = 1e-6
 """What rounding may add to the sum of saved weights, and much more."""
 
 _NUMBERS = "numbers"  # the array of all single floats: JSON has no inf and nan
-_LAYOUT = "layout"
 
 
 class Scalar(enum.Enum):
@@ -90,7 +89,7 @@ class Columns(NamedTuple):
 
 
 class Json(NamedTuple):
-    """A field that describes itself in JSON values; an optional one may be missing in old folders."""
+    """A field that describes itself in JSON values; an optional one may be missing."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -108,26 +107,22 @@ class Codec(Generic[Saved]):
     Parameters
     ----------
     kind
-        What a folder is said to hold.
+        What a file is said to hold.
     make
         The class; it has `fingerprint` besides the fields.
     fields
         All other fields that are saved.
     check
         Raises ValueError for a record that no run can have given.
-    packed
-        Whether arrays of one dtype share a file: for what is written again and again, as
-        each file takes a flush of the disk.
     """
 
     kind: str
     make: Callable[..., Saved]
     fields: Mapping[str, Field]
     check: Callable[[Saved], None]
-    packed: bool = False
 
-    def save(self, record: Saved, folder: str | PathLike[str]) -> None:
-        """Write to a folder that must be new, empty, or hold a record of this kind."""
+    def save(self, record: Saved, path: str | PathLike[str]) -> None:
+        """Write to a file that must be new, or hold a record of this kind."""
         arrays = {_NUMBERS: np.array([getattr(record, name) for name in self._numbers()])}
         params: dict[str, Any] = {}
         for name, field in self.fields.items():
@@ -145,20 +140,16 @@ class Codec(Generic[Saved]):
                     params[name] = None if value is None else list(value)
                 case Scalar.COUNT | Scalar.TEXT:
                     params[name] = value
-        if self.packed:
-            arrays, params[_LAYOUT] = _pack(arrays)
         # Where atoms can no longer be read, what was found in them is not to be lost.
         source = tuple(part.settle() for part in getattr(record, "fingerprint"))  # noqa: B009
-        store.save(folder, self.kind, arrays, params, source)
+        store.save(path, self.kind, arrays, params, source)
 
-    def load(self, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Saved:
+    def load(self, path: str | PathLike[str], atoms: AtomsLike | None = None) -> Saved:
         """Read what `save` wrote; StoreError if it is damaged or, where given, of other atoms."""
-        stored = store.load(folder, self.kind)
+        stored = store.load(path, self.kind)
         if atoms is not None:
             store.check_fingerprint(stored, atoms)
         with stored.reading():
-            if self.packed:
-                stored = _unpack(stored)
             record = self.make(**self._read(stored), fingerprint=stored.fingerprint)
             self.check(record)
         return record
@@ -192,27 +183,6 @@ class Codec(Generic[Saved]):
                 case Scalar.STATUS:
                     found[name] = Status[stored.params[name]]
         return found
-
-
-def _pack(arrays: Mapping[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], list[list[Any]]]:
-    """Join the arrays of each dtype; also return name, file and shape of every one, in order."""
-    parts: dict[str, list[NDArray[Any]]] = {}
-    layout: list[list[Any]] = []
-    for name, array in arrays.items():
-        file = f"packed_{array.dtype.str[1:]}"
-        parts.setdefault(file, []).append(array.ravel())
-        layout.append([name, file, list(array.shape)])
-    return {file: np.concatenate(each) for file, each in parts.items()}, layout
-
-
-def _unpack(stored: store.Stored) -> store.Stored:
-    """Undo `_pack`."""
-    arrays, used = {}, dict.fromkeys(stored.arrays, 0)
-    for name, file, shape in stored.params[_LAYOUT]:
-        size = math.prod(count(length, "length") for length in shape)
-        begin, used[file] = used[file], used[file] + size
-        arrays[name] = np.asarray(stored.arrays[file])[begin : used[file]].reshape(shape)
-    return replace(stored, arrays=arrays)
 
 
 def check_weights(weights: NDArray[np.float64]) -> None:

@@ -81,6 +81,14 @@ def inner_fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
     return _compile(function, numba.njit(fastmath=_REASSOCIATE, forceinline=True, **_PLAIN, **_LEAN))
 
 
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Write a function into its callers, never compile it by itself: for what two kernels share.
+
+    Each level of calls is optimised anew with all that lies below it; this is none.
+    """
+    return _compile(function, numba.njit(inline="always", error_model="numpy", **_LEAN))
+
+
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     """Turn a function that returns (signature, code generator) into LLVM instructions."""
     emitted: Callable[..., Any] = extending.intrinsic(function)

@@ -22,23 +22,23 @@ KINDS = {
     "agent": "wolfhound.policy.deep.agent:Agent",
     "index": "wolfhound.oracles.indexes:load_index",
 }
-"""Where what a folder holds is read: a function of the folder and the atoms, or a class with such a `load`.
+"""Where what a file holds is read: a function of the file and the atoms, or a class with such a `load`.
 
-Loading runs nothing that a folder names: this table alone says what is imported.
+Loading runs nothing that a file names: this table alone says what is imported.
 """
 
 
-def load(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Any:
+def load(path: str | PathLike[str], atoms: AtomsLike | None = None) -> Any:
     """Read whatever was saved: results, a herd, a design, a mixture, a policy, an agent or an index.
 
     What was proved in a run is read, not proved again: checksums tell damage, but
-    whoever can write the folder can write what he likes. To prove it, solve again.
+    whoever can write the file can write what he likes. To prove it, solve again.
     What an index proves is checked against its atoms.
 
     Parameters
     ----------
-    folder
-        Where it was saved.
+    path
+        Where it was saved; the ending .safetensors is added. A folder is the `out` of a run.
     atoms : (n, d) array, atoms, table, path, or a list of these
         An index and an agent need theirs. For others: if given, they must be the
         atoms of the run. All of them are read once, and compared by a digest of every row
@@ -47,12 +47,12 @@ def load(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Any:
     Returns
     -------
     Result, ManyResult, HerdResult, Design, MixtureFit, TabularResult, Agent or an index
-        By what the folder holds.
+        By what the file holds.
 
     Raises
     ------
     StoreError
-        If the folder is damaged, was made from other atoms, or is of another format.
+        If the file is damaged, was made from other atoms, or is of another format.
 
     Examples
     --------
@@ -60,12 +60,12 @@ def load(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Any:
     >>> import wolfhound as wh
     >>> run = wh.minimize(wh.SquaredDistance([0.2, 0.3]), [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run.save(folder)
-    ...     wh.load(folder).value == run.value
+    ...     run.save(f"{folder}/run")
+    ...     wh.load(f"{folder}/run").value == run.value
     True
     """
-    kind = store.kind(folder)
+    kind, _ = store.describe(path)
     if kind not in KINDS:
-        raise store.StoreError(f"`folder` must hold one of {', '.join(KINDS)}. Got a {kind} in {folder}.")
+        raise store.StoreError(f"`path` must hold one of {', '.join(KINDS)}. Got a {kind} in {path}.")
     found = pkgutil.resolve_name(KINDS[kind])
-    return getattr(found, "load", found)(folder, atoms)
+    return getattr(found, "load", found)(path, atoms)

@@ -268,20 +268,20 @@ class Result(HasSummary):
         names = {} if self.names is None else {"name": list(self.names)}
         return make_frame({"id": self.ids, **names, "weight": self.weights})
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write to a folder that `wolfhound.load` reads; it must be new, empty, or hold a result."""
-        CODEC.save(self, folder)
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to a file that `wolfhound.load` reads; it must be new, or hold a result."""
+        CODEC.save(self, path)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Result:
+    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> Result:
         """Read a result that `save` wrote.
 
         What was proved in the run is read, not proved again: checksums tell damage, but
-        whoever can write the folder can write what he likes. To prove it, solve again.
+        whoever can write the file can write what he likes. To prove it, solve again.
 
         Parameters
         ----------
-        folder
+        path
             Where it was saved.
         atoms
             Atoms, an array or a path. If given, must be the atoms of the run, else
@@ -290,9 +290,9 @@ class Result(HasSummary):
         Raises
         ------
         StoreError
-            If the folder is damaged, or holds what no run can have given.
+            If the file is damaged, or holds what no run can have given.
         """
-        return CODEC.load(folder, atoms)
+        return CODEC.load(path, atoms)
 
     @property
     def _word(self) -> str:

@@ -43,7 +43,7 @@ from wolfhound.core import (
     Vector,
 )
 from wolfhound.display import read_gap, show_progress
-from wolfhound.methods._begin import find_scale, try_starts
+from wolfhound.methods._begin import POOL, find_scale, try_starts
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan
 from wolfhound.progress import Cut, on_progress
@@ -53,9 +53,6 @@ from wolfhound.stopwatch import time_solving
 from wolfhound.threads import one_blas_thread
 
 P = TypeVar("P", bound=Progress)
-
-POOL = 1300
-"""Least number of random atoms read before the first step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +272,7 @@ def minimize(
     callback
         Called with every `State`; returning True stops.
     checkpoint : path, optional
-        A folder that is written after every pass. The same call with the same folder goes on
+        A file that is written after every pass. The same call with the same file goes on
         from there, or returns the result of a run that has ended; `max_steps` and
         `max_passes` count the whole run, `max_seconds` this call. Other atoms, another
         objective, method or option is refused; for that all atoms are read once, and hashed.

@@ -1,235 +1,499 @@
-"""Saving: one folder holds arrays and a manifest, complete or not there at all.
+"""Saving: one file per object, complete or not there at all.
 
-Array files get fresh names and are flushed to disk; replacing `manifest.json`
-is the one moment at which a new save takes the place of the old. Of several
-processes that save, the last one wins; who reads gets an old save or a new one,
-whole. Knows nothing of what is saved.
+A file is one of the format safetensors: a header in JSON, then the arrays one after the other; nothing
+in it can run. Our part of the header, the manifest, says what was saved, by what settings and of which
+atoms, and has a checksum of every array. The header has one of itself. A save is written aside and
+renamed: who reads gets an old save or a new one, whole. Knows nothing of what is saved.
 
-Checksums tell damage, not forgery: whoever can write a folder can write its
-checksums too. So nothing that is read is trusted to be of the right kind, and
-what a loaded object proves must be checked against its atoms, by its own `load`.
+Checksums tell damage, not forgery: whoever can write a file can write its checksums too. So nothing
+that is read is trusted to be of the right kind, and what a loaded object proves must be checked
+against its atoms, by its own `load`.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import hashlib
+import io
 import json
+import math
 import os
 import re
-import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._draft import ArrayWriter, Draft, file_name, open_flushing
-from wolfhound._manifest import (
-    ARRAY_FILE,
-    FORMAT,
-    MANIFEST,
-    VERSION,
-    Stored,
-    StoreError,
-    is_part,
-    read_array,
-    read_manifest,
-)
+from wolfhound._npy import Header
 from wolfhound._prints import DIGITS
+from wolfhound.atomic import open_atomically
 from wolfhound.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
 from wolfhound.core import Atoms, AtomsLike
 from wolfhound.validate import path as checked_path
+from wolfhound.validate import require
 
-__all__ = ["FORMAT", "MANIFEST", "VERSION", "ArrayWriter", "Draft", "StoreError", "Stored", "is_part"]
-__all__ += [
-    "are_same",
-    "check_fingerprint",
-    "check_free",
-    "compose",
-    "kind",
-    "load",
-    "save",
-    "write_atomically",
-]
+FORMAT = "wolfhound"
+VERSION = 1
+ENDING = ".safetensors"
+RUN_FILE = f"run{ENDING}"
+"""What a folder that grows says of itself: see `wolfhound.many.stream`."""
 
-_MARK = re.compile(rf"\.{re.escape(MANIFEST)}\.([0-9a-f]{{16}})\.tmp")
-"""While such a file is there, arrays of this number belong to a save that is under way or was cut off."""
+PathLike: TypeAlias = str | os.PathLike[str]
+
+_DTYPES = {
+    **{"BOOL": "|b1", "U8": "|u1", "I8": "|i1", "U16": "<u2", "I16": "<i2", "F16": "<f2"},
+    **{"U32": "<u4", "I32": "<i4", "F32": "<f4", "U64": "<u8", "I64": "<i8", "F64": "<f8"},
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_RAW = "UScMmiufb"  # kinds of types that safetensors has no name for, such as text: saved as bytes
+_TYPE = re.compile(rf"[<>|][{_RAW}]\d{{1,9}}(\[\d{{0,9}}[a-zA-Z]+\])?")
+_LONGEST = 100_000_000  # bytes of a header, as safetensors has it
+_SPARE = 1 << 14  # bytes of a header for settings that are known only when all arrays are written
+_CHUNK = 1 << 22
+
+
+class StoreError(ValueError):
+    """A file cannot be read back as what was saved."""
+
+
+class Entry(NamedTuple):
+    """Where an array lies in its file, from the end of the header on, and what it is."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    begin: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def place(path: PathLike, name: str = "path") -> Path:
+    """Return the file of a path: one without the ending .safetensors gets it."""
+    given = checked_path(path, name)
+    if given.name in ("", ".."):
+        raise StoreError(f"`{name}` must be a file. Got a folder, {given}.")
+    return given if given.name.endswith(ENDING) else given.with_name(given.name + ENDING)
+
+
+# ---------------------------------------------------------------- writing
 
 
 def save(
-    folder: str | os.PathLike[str],
+    path: PathLike,
     kind: str,
     arrays: Mapping[str, NDArray[Any]],
     params: Mapping[str, Any],
     fingerprint: Fingerprint = (),
 ) -> None:
-    """Write a folder; at every moment it holds the old save or the new one.
-
-    Files that are not of a save of ours are never touched.
-
-    Parameters
-    ----------
-    folder
-        Made if it is not there; else it must be empty or hold what may be replaced.
-    kind
-        What is saved; `load` must ask for the same.
-    arrays
-        Any dtypes but object; names of letters, digits and underscores.
-    params
-        JSON values.
-    fingerprint
-        Of the atoms it was made from.
-
-    Raises
-    ------
-    StoreError
-        If the folder holds something else; nothing is written then.
+    """Write arrays and JSON values to a new file, or over a save of the same kind; else StoreError.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(folder, "demo", {"ids": np.array([3, 1])}, {"c": 0.5})
-    ...     load(folder, "demo").arrays["ids"]
+    ...     save(f"{folder}/demo", "demo", {"ids": np.array([3, 1])}, {"c": 0.5})
+    ...     load(f"{folder}/demo", "demo").arrays["ids"]
     array([3, 1])
     """
-    # Before any file is written: what cannot be saved must not cost more than an error.
-    json.dumps(dict(params))
-    for name in arrays:
-        file_name(name, "")
-    with compose(folder, kind) as draft:
-        for name, array in arrays.items():
-            draft.add(name, np.asarray(array))
-        draft.params, draft.fingerprint = params, fingerprint
+    known = {name: np.asarray(array) for name, array in arrays.items()}
+    layout = {name: (array.dtype, array.shape) for name, array in known.items()}
+    with compose(path, kind, layout, fingerprint, params=params) as draft:
+        for name, array in known.items():
+            draft.open(name).write(array)
 
 
 @contextlib.contextmanager
-def compose(folder: str | os.PathLike[str], kind: str) -> Iterator[Draft]:
-    """Write a folder as `save` does, arrays block by block; if that raises, nothing is left of it.
+def compose(
+    path: PathLike,
+    kind: str,
+    layout: Mapping[str, tuple[Any, tuple[int, ...]]],
+    fingerprint: Fingerprint = (),
+    *,
+    params: Mapping[str, Any] | None = None,
+) -> Iterator[Draft]:
+    """Write a file as `save` does, arrays of this layout block by block; if that raises, nothing is left.
 
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with compose(folder, "demo") as draft, draft.open("ids", np.int64, (2,)) as out:
-    ...         out.write(np.array([3]))
-    ...         out.write(np.array([1]))
-    ...     load(folder, "demo").arrays["ids"]
-    array([3, 1])
+    Without `params`, they are those of the draft when the block ends.
     """
-    root, token = checked_path(folder, "folder"), secrets.token_hex(8)
-    fresh = not root.exists()
-    if not fresh:
-        _check_folder(root)
-    root.mkdir(parents=True, exist_ok=True)
-    draft = Draft(root, token)
+    # What cannot be saved must not cost more than an error.
+    plan = _Plan(kind, layout, fingerprint)
+    room = len(plan.header(params or {})) + (_SPARE if params is None else 0)
+    room += -room % 8
+    check_free(path, kind)
+    target = Path(os.path.realpath(place(path)))  # a link stays, what it points to is replaced
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with open_atomically(target) as stream:
+        draft = Draft(stream, plan, 8 + room)
+        yield draft
+        text = plan.header(draft.params if params is None else params, draft.checksums())
+        require(len(text) <= room, "params", f"of {room} bytes at most with the header", len(text))
+        stream.seek(0)
+        stream.write(room.to_bytes(8, "little") + text.ljust(room))
+
+
+class _Plan:
+    """What a file is going to hold. Arrays of larger numbers lie before others, so that all are aligned."""
+
+    def __init__(
+        self, kind: str, layout: Mapping[str, tuple[Any, tuple[int, ...]]], fingerprint: Fingerprint
+    ) -> None:
+        self._body: dict[str, Any] = {"format": FORMAT, "version": VERSION, "kind": kind}
+        self._body["fingerprint"] = [list(part) for part in fingerprint]
+        self.types = {name: np.dtype(dtype) for name, (dtype, _) in layout.items()}
+        self.entries: dict[str, Entry] = {}
+        end = 0
+        sizes = {name: dtype.itemsize if dtype.str in _NAMES else 1 for name, dtype in self.types.items()}
+        for name, dtype in sorted(self.types.items(), key=lambda item: -sizes[item[0]]):
+            good = re.fullmatch(r"[A-Za-z0-9_]+", name) is not None
+            require(good, "arrays", "named by letters, digits and underscores", repr(name))
+            require(dtype.kind in _RAW and dtype.itemsize > 0, "arrays", "of numbers or text", dtype)
+            shape = layout[name][1]
+            entry = Entry(dtype, shape, end)
+            if dtype.str not in _NAMES:  # its bytes
+                entry = Entry(np.dtype(np.uint8), (*shape, dtype.itemsize), end)
+            self.entries[name], end = entry, end + entry.nbytes
+
+    def header(self, params: Mapping[str, Any], checksums: Mapping[str, str] | None = None) -> bytes:
+        """Text of the header; without checksums, one that is as long."""
+        sums = dict.fromkeys(self.entries, "0" * 64) if checksums is None else checksums
+        types = {name: dtype.str for name, dtype in self.types.items() if dtype.str not in _NAMES}
+        return _seal(self._body | {"params": dict(params), "checksums": sums, "types": types}, self.entries)
+
+
+def _seal(manifest: Mapping[str, Any], entries: Mapping[str, Entry]) -> bytes:
+    """Text of a header with its own checksum, always the same for the same content."""
+    arrays = {
+        name: {
+            "dtype": _NAMES[entry.dtype.str],
+            "shape": list(entry.shape),
+            "data_offsets": [entry.begin, entry.begin + entry.nbytes],
+        }
+        for name, entry in entries.items()
+    }
+    told = {FORMAT: json.dumps(manifest, sort_keys=True)}
+    told["seal"] = _hash(json.dumps([arrays, told], sort_keys=True).encode()).hexdigest()
+    return json.dumps({**arrays, "__metadata__": told}, sort_keys=True).encode()
+
+
+def _hash(data: bytes | memoryview = b"") -> hashlib.blake2b:
+    return hashlib.blake2b(data, digest_size=32)
+
+
+class Draft:
+    """A save under way; `params` are JSON values."""
+
+    def __init__(self, stream: BinaryIO, plan: _Plan, start: int) -> None:
+        self._stream, self._plan, self._start = stream, plan, start
+        self._writers: dict[str, ArrayWriter] = {}
+        self.params: Mapping[str, Any] = {}
+
+    def open(self, name: str) -> ArrayWriter:
+        """Begin an array, or begin it again."""
+        begin = self._start + self._plan.entries[name].begin
+        self._writers[name] = ArrayWriter(self._stream, self._plan.types[name], begin)
+        return self._writers[name]
+
+    def checksums(self) -> dict[str, str]:
+        """Those of all arrays, each of which must be whole."""
+        for name, entry in self._plan.entries.items():
+            size = self._writers[name].size if name in self._writers else 0
+            require(size == entry.nbytes, name, f"{entry.nbytes} bytes", size)
+        return {name: writer.hash.hexdigest() for name, writer in self._writers.items()}
+
+
+class ArrayWriter:
+    """An array of a `Draft` that grows, in C order; several may grow at the same time."""
+
+    def __init__(self, stream: BinaryIO, dtype: np.dtype[Any], begin: int) -> None:
+        self._stream, self._dtype, self._at = stream, dtype, begin
+        self.hash, self.size = _hash(), 0
+
+    def write(self, block: NDArray[Any]) -> None:
+        """Write the next values."""
+        data = np.ascontiguousarray(block, self._dtype).reshape(-1).view(np.uint8).data
+        self._stream.seek(self._at + self.size)
+        self._stream.write(data)
+        self.hash.update(data)
+        self.size += len(data)
+
+
+def check_free(path: PathLike, kind: str) -> None:
+    """Raise StoreError if `save` would refuse the place, which is left as it is."""
+    given = checked_path(path, "path")
+    rule = f"`path` must be a new file, or one that holds a saved {kind}."
+    if given.is_dir():
+        raise StoreError(f"{rule} Got a folder, {given}.")
+    target = place(given)
+    if not os.path.lexists(target):
+        return
     try:
-        with _lock(root) as alone:
-            old = _replaceable(root, kind)
-            try:
-                _mark(root, token)
-                yield draft
-                _flush_folder(root)
-                for each in old:
-                    _mark(root, each)
-                write_atomically(root / MANIFEST, lambda stream: stream.write(draft.seal(kind)))
-            finally:
-                # The old arrays, or the new ones if it failed; and those of saves that were killed.
-                _tidy(root, _find_marks(root) if alone else {token, *old})
-    except BaseException as error:
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(root)  # writing to a full disk names no file
-        if fresh:
-            with contextlib.suppress(OSError):  # somebody else's files stay
-                root.rmdir()
-        raise
+        found, _ = describe(target)
+    except StoreError as error:
+        raise StoreError(f"{rule} Got {target}: {error}") from None
+    if found != kind:
+        raise StoreError(f"{rule} Got a {found} in {target}.")
 
 
-def load(
-    folder: str | os.PathLike[str], kind: str, *, on_disk: Collection[str] = (), check: bool = True
-) -> Stored:
-    """Read a folder that `save` wrote; by default every byte is checked.
+# ---------------------------------------------------------------- reading
 
-    Parameters
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stored:
+    """What a file holds.
+
+    Attributes
     ----------
-    folder
-        Where it was saved.
-    kind
-        What is expected there.
-    on_disk
-        Names of arrays that are not loaded but mapped, to say where they are: who reads a map of
-        a file that has shrunk is killed.
-    check
-        Whether checksums are compared: all bytes are read.
-
-    Raises
-    ------
-    StoreError
-        If anything is missing, altered, of another kind or format version.
+    path : Path
+        Where it was read from.
+    arrays : dict
+        Arrays by name, in memory.
+    on_disk : dict
+        Where those lie that were not loaded.
+    params : dict
+        The JSON values that were saved.
+    fingerprint : Fingerprint
+        Of the atoms it was made from, () if of none.
     """
-    root = checked_path(folder, "folder")
-    while True:
-        manifest = read_manifest(root)
-        if manifest["kind"] != kind:
-            raise StoreError(f"`folder` must hold a saved {kind}. Got a {manifest['kind']} in {root}.")
+
+    path: Path
+    arrays: Mapping[str, NDArray[Any]]
+    on_disk: Mapping[str, Header]
+    params: Mapping[str, Any]
+    fingerprint: Fingerprint
+
+    @property
+    def shape(self) -> tuple[int, int | None]:
+        """n and d of the atoms it was made from; any, if it is not known which."""
+        widths = {part.d for part in self.fingerprint}
+        if len(widths) > 1:
+            raise self.wrong("parts of the atoms have other dimensions")
+        return sum(part.n for part in self.fingerprint) or 2**62, next(iter(widths), None)
+
+    def array(
+        self,
+        name: str,
+        dtype: Any,
+        shape: tuple[int | None, ...],
+        *,
+        low: float = -math.inf,
+        high: float = math.inf,
+    ) -> NDArray[Any]:
+        """Return an array that compiled loops may read; StoreError if it is another.
+
+        `dtype` is one, or several; "U" is text of any length. A length that is None is any. With `low`
+        or `high`, numbers are not nan either.
+        """
+        if name not in self.arrays:
+            raise self.wrong(f"there is no array {name!r}")
+        out = self.arrays[name]
+        self._check(name, Header(out.shape, out.dtype, False, 0), dtype, shape)
+        bounded = low > -math.inf or high < math.inf
+        if bounded and out.size and not (out.min() >= low and out.max() <= high):
+            raise self.wrong(f"{name!r} must lie in [{low:g}, {high:g}]")
+        return out
+
+    def find(self, name: str, dtype: Any, shape: tuple[int | None, ...]) -> Header:
+        """Return where an array lies that was not loaded; StoreError if it is another."""
+        if name not in self.on_disk:
+            raise self.wrong(f"there is no array {name!r}")
+        self._check(name, self.on_disk[name], dtype, shape)
+        return self.on_disk[name]
+
+    def _check(self, name: str, found: Header, dtype: Any, shape: tuple[int | None, ...]) -> None:
+        kinds = dtype if isinstance(dtype, tuple) else (dtype,)
+        kind = found.dtype.kind == dtype if dtype == "U" else found.dtype in kinds
+        fits = len(shape) == len(found.shape) and all(
+            size in (None, got) for size, got in zip(shape, found.shape, strict=True)
+        )
+        if not (kind and fits):
+            wanted = ", ".join("any" if size is None else str(size) for size in shape)
+            got = f"got {found.dtype} of shape {found.shape}"
+            raise self.wrong(f"{name!r} must be {np.dtype(kinds[0])} of shape ({wanted}), {got}")
+
+    def wrong(self, what: str) -> StoreError:
+        """Return the error that says why this cannot have been saved."""
+        return StoreError(f"{self.path} is damaged: {what}.")
+
+    @contextlib.contextmanager
+    def reading(self, *passed: type[Exception]) -> Iterator[None]:
+        """Turn whatever a value of the wrong kind leads to into a StoreError, but for what is passed on."""
         try:
-            arrays = {
-                name: read_array(root, entry, name in on_disk, check)
-                for name, entry in manifest["arrays"].items()
-            }
-        except StoreError:
-            if manifest == read_manifest(root):
+            yield
+        except Exception as error:
+            if isinstance(error, (StoreError, OSError, *passed)):
                 raise
-            continue  # another save took its place, and its arrays away
-        prints = tuple(PartPrint(*part) for part in manifest["fingerprint"])
-        return Stored(folder=root, arrays=arrays, params=manifest["params"], fingerprint=prints)
+            text = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise self.wrong(f"it cannot have been saved as it is ({text})") from None
 
 
-def check_free(folder: str | os.PathLike[str], kind: str) -> None:
-    """Raise StoreError if `save` would refuse the folder, which is left as it is."""
-    root = checked_path(folder, "folder")
-    if root.exists():
-        _check_folder(root)
-        _replaceable(root, kind)
+def load(path: PathLike, kind: str, *, on_disk: Collection[str] = (), check: bool = True) -> Stored:
+    """Read a file that `save` wrote; StoreError if it is damaged, or of another kind or version.
 
-
-def _check_folder(root: Path) -> None:
-    if not root.is_dir():
-        raise StoreError(f"`folder` must be a folder. Got a file, {root}.")
-
-
-def kind(folder: str | os.PathLike[str]) -> str:
-    """What a folder holds, as `load` must be asked for it; reads the manifest only.
-
-    Raises
-    ------
-    StoreError
-        If the manifest is missing, altered or of another format version.
+    The arrays named by `on_disk` are not loaded; without `check` checksums are not compared.
     """
-    return str(read_manifest(checked_path(folder, "folder"))["kind"])
+    target = find(path)
+    with _open_plain(target) as file:
+        manifest, entries, start = _read_header(file, target)
+        if manifest["kind"] != kind:
+            raise StoreError(f"`path` must hold a saved {kind}. Got a {manifest['kind']} in {target}.")
+        arrays, places = {}, {}
+        for name, entry in entries.items():
+            file.seek(start + entry.begin)
+            wanted = manifest["checksums"][name]
+            if name not in on_disk:
+                arrays[name] = _read_array(file, entry, manifest["types"].get(name))
+                found = _hash(arrays[name].reshape(-1).view(np.uint8).data) if check else None
+            else:
+                places[name] = Header(entry.shape, entry.dtype, False, start + entry.begin)
+                found = _hash_file(file, entry.nbytes) if check else None
+            if found is not None and found.hexdigest() != wanted:
+                raise StoreError(f"{target} is damaged: the checksum of {name!r} differs.")
+    prints = tuple(PartPrint(*part) for part in manifest["fingerprint"])
+    return Stored(path=target, arrays=arrays, on_disk=places, params=manifest["params"], fingerprint=prints)
+
+
+def find(path: PathLike) -> Path:
+    """Return the file that a path stands for: of a folder that grows, what says which run it is."""
+    given = checked_path(path, "path")
+    return given / RUN_FILE if given.is_dir() else place(given)
+
+
+def describe(path: PathLike) -> tuple[str, Mapping[str, Any]]:
+    """Return what a file holds, as `load` must be asked for it, and its settings; reads the header only."""
+    target = find(path)
+    with _open_plain(target) as file:
+        manifest = _read_header(file, target)[0]
+    return manifest["kind"], manifest["params"]
+
+
+@contextlib.contextmanager
+def _open_plain(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a plain file: no pipe, which would be waited for, and no device, which has no end."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise StoreError(f"`path` must be a file. Got {path}, which is none.")
+            yield file
+    except OSError as error:
+        raise StoreError(f"`path` must be a file that can be read. Got {path}: {error.strerror}.") from None
+
+
+def _read_header(file: io.BufferedReader, path: Path) -> tuple[dict[str, Any], dict[str, Entry], int]:
+    """Return the manifest, the arrays and where they begin, all of the right kind, else raise StoreError."""
+    rule, size = "`path` must be a file that wolfhound saved.", os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(8), "little")
+    if not 2 <= length <= min(size - 8, _LONGEST):
+        raise StoreError(f"{rule} Got another format, or a part, in {path}.")
+    text = file.read(length).rstrip(b" ")
+    try:
+        header = json.loads(text)
+        told = header.pop("__metadata__")
+        manifest = json.loads(told[FORMAT])
+        if manifest.get("format") != FORMAT:
+            raise KeyError
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        raise StoreError(f"{rule} Got another format in {path}.") from None
+    if manifest.get("version") != VERSION:
+        raise StoreError(
+            f"`path` must be of format version {VERSION}, which this wolfhound reads."
+            f" Got version {manifest.get('version')} in {path}: save it again."
+        )
+    entries = _read_entries(header, size - 8 - length)
+    if entries is None or not _is_well_formed(manifest, entries):
+        raise StoreError(f"{path} is damaged: an entry is missing, or of the wrong kind or size.")
+    # Written in one canonical way, so any changed byte shows, even one that JSON ignores.
+    if _seal(manifest, entries) != text:
+        raise StoreError(f"{path} is damaged: the checksum of its header differs.")
+    return manifest, entries, 8 + length
+
+
+def _read_entries(header: Mapping[str, Any], size: int) -> dict[str, Entry] | None:
+    """Return the arrays if they fill the file, one after the other; else None."""
+    entries, end = {}, 0
+    try:
+        for name, said in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+            shape, (begin, after) = tuple(said["shape"]), said["data_offsets"]
+            entry = Entry(np.dtype(_DTYPES[said["dtype"]]), shape, begin)
+            whole = all(type(number) is int and 0 <= number < 2**62 for number in (*shape, begin, after))
+            if not whole or len(shape) > 32 or begin != end or after != begin + entry.nbytes:
+                return None
+            entries[name], end = entry, after
+    except (KeyError, TypeError, ValueError):
+        return None
+    return entries if end == size else None
+
+
+def _is_well_formed(manifest: Mapping[str, Any], entries: Mapping[str, Entry]) -> bool:
+    kinds = {"kind": str, "params": dict, "checksums": dict, "types": dict, "fingerprint": list}
+    if not all(isinstance(manifest.get(name), each) for name, each in kinds.items()):
+        return False
+    sums, types = manifest["checksums"], manifest["types"]
+    return (
+        sums.keys() == entries.keys()
+        and types.keys() <= entries.keys()
+        and all(_is_raw(said, entries[name]) for name, said in types.items())
+        and all(map(is_part, manifest["fingerprint"]))
+    )
+
+
+def _is_raw(said: Any, entry: Entry) -> bool:
+    """Whether the bytes of an array can be of a type that safetensors has no name for."""
+    if not isinstance(said, str) or not _TYPE.fullmatch(said):
+        return False
+    try:
+        dtype = np.dtype(said)
+    except (TypeError, ValueError):
+        return False
+    return entry.dtype == np.uint8 and 0 < dtype.itemsize == (entry.shape or (0,))[-1]
+
+
+def is_part(part: Any) -> bool:
+    """Whether a list of JSON values is a `PartPrint` of a fingerprint."""
+    return (
+        isinstance(part, list)
+        and [type(value) for value in part] == [int, int, str, str]
+        and 0 < min(part[:2]) <= max(part[:2]) < 2**62
+    )
+
+
+def _read_array(file: io.BufferedReader, entry: Entry, said: str | None) -> NDArray[Any]:
+    """Read an array whose bytes are known to be there."""
+    out = np.empty(entry.shape, entry.dtype)
+    if file.readinto(out.reshape(-1).view(np.uint8).data) != entry.nbytes:
+        raise StoreError(f"{file.name} has shrunk while it was read.")
+    return out if said is None else out.view(np.dtype(said)).reshape(entry.shape[:-1])
+
+
+def _hash_file(file: io.BufferedReader, size: int) -> hashlib.blake2b:
+    found = _hash()
+    while size > 0:
+        data = file.read(min(size, _CHUNK))
+        if not data:
+            raise StoreError(f"{file.name} has shrunk while it was read.")
+        found.update(data)
+        size -= len(data)
+    return found
+
+
+# ---------------------------------------------------------------- of which atoms
 
 
 def check_fingerprint(stored: Stored, atoms: AtomsLike, *, content: bool = True) -> None:
     """Raise StoreError, saying what differs, if it was made from other atoms; reads all of them once.
 
-    In how many arrays and files the same rows are does not matter.
-
-    Parameters
-    ----------
-    stored
-        What was read.
-    atoms
-        Atoms, an array, a table, a path, or a list of these.
-    content
-        Whether all rows are compared, by their digest; False: their number and type only, where
-        what was stored is proved against the rows.
+    In how many arrays and files the same rows are does not matter. Without `content` only their
+    number and type are compared: where what was stored is yet to be proved against the rows.
     """
     saved = stored.fingerprint
     given = _print_like(as_atoms(atoms), saved)
-    rule = f"`atoms` must be the atoms that {stored.folder} was made from."
+    rule = f"`atoms` must be the atoms that {stored.path} was made from."
     if len(given) != len(saved):
         sizes = [
             f"{sum(part.n for part in parts):,} rows in {len(parts)} part(s)" for parts in (given, saved)
@@ -253,7 +517,7 @@ def _check_known(stored: Stored) -> None:
     if lengths - {DIGITS}:
         why = "they could not be read when it was saved" if lengths == {0} else "it knows only some rows"
         rest = "Load it without `atoms`, or make it again"
-        raise StoreError(f"{stored.folder} cannot tell which atoms it was made from: {why}. {rest}.")
+        raise StoreError(f"{stored.path} cannot tell which atoms it was made from: {why}. {rest}.")
 
 
 def are_same(atoms: Atoms, others: Atoms) -> bool:
@@ -276,104 +540,3 @@ def _sum_up(prints: Fingerprint) -> tuple[int, int, str] | tuple[()]:
     dims = {part.d for part in prints}
     wide = "float64" if any(part.dtype == "float64" for part in prints) else "float32"
     return (sum(part.n for part in prints), dims.pop(), wide) if len(dims) == 1 else ()
-
-
-def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
-    """Write a file aside, flush it to disk, then put it in place of the old.
-
-    If writing fails, also for want of space, the old file stays as it was.
-
-    Parameters
-    ----------
-    path
-        The file to write or replace.
-    write
-        Called with the open file.
-    """
-    target = Path(path)
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with open_flushing(aside) as stream:
-            write(stream)
-        os.replace(aside, target)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        if error.errno is None or error.filename not in {None, str(aside)}:
-            raise
-        raise OSError(error.errno, error.strerror, str(target)) from None  # a full disk names no file
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
-    _flush_folder(target.parent)
-
-
-# ---------------------------------------------------------------- writing
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[bool]:
-    """Keep other saves out; False if the file system has no locks.
-
-    Without one, saves at the same time leave arrays behind that nobody needs, no more.
-    """
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        held = False
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            held = True
-        yield held
-    finally:
-        os.close(descriptor)
-
-
-def _mark(root: Path, token: str) -> None:
-    (root / f".{MANIFEST}.{token}.tmp").touch()
-
-
-def _find_marks(root: Path) -> set[str]:
-    """Numbers of the saves that are under way, were cut off, or are being replaced."""
-    return {found[1] for path in root.iterdir() if (found := _MARK.fullmatch(path.name))}
-
-
-def _replaceable(root: Path, kind: str) -> set[str]:
-    """Numbers of the arrays that a save may replace; StoreError if it may not."""
-    rule = f"`folder` must be new or empty, or hold a saved {kind}."
-    marked = _find_marks(root)
-    for path in root.iterdir():
-        found = _MARK.fullmatch(path.name) or ARRAY_FILE.fullmatch(path.name)
-        if not (found and found[1] in marked):
-            break
-    else:
-        return set()
-    try:
-        manifest = read_manifest(root)
-    except StoreError as error:
-        raise StoreError(f"{rule} Got {root}: {error}") from None
-    if manifest["kind"] != kind:
-        raise StoreError(f"{rule} Got a {manifest['kind']} in {root}.")
-    return {ARRAY_FILE.fullmatch(entry["file"])[1] for entry in manifest["arrays"].values()}  # type: ignore[index]
-
-
-def _tidy(root: Path, tokens: set[str]) -> None:
-    """Remove the arrays of these numbers that the manifest does not name, then their marks."""
-    kept: set[str] = set()
-    if (root / MANIFEST).exists():
-        try:
-            kept = {entry["file"] for entry in read_manifest(root)["arrays"].values()}
-        except StoreError:  # what it names is not known: remove nothing
-            return
-    for path in list(root.iterdir()):
-        found = ARRAY_FILE.fullmatch(path.name)
-        if found and found[1] in tokens and path.name not in kept:
-            path.unlink(missing_ok=True)
-    for token in tokens:
-        (root / f".{MANIFEST}.{token}.tmp").unlink(missing_ok=True)

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound._arrow import ARROW, Kind, find_kind, import_arrow
+from wolfhound.atomic import write_atomically
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Vector
 from wolfhound.progress import report_rows
-from wolfhound.store import write_atomically
 from wolfhound.tables import ROW, ArrayTable, FileTable
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]

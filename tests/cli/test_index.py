@@ -66,7 +66,7 @@ def test_json_of_a_build(run: Run) -> None:
     document = json.loads(ran.out)
     assert document["kind"] == "int8"
     assert document["bytes"] == Int8Scan.load("made", ROWS).nbytes
-    assert document["folder"] == "made"
+    assert document["path"] == "made"
 
 
 def test_the_ratio_sets_the_budget_of_clusters(run: Run) -> None:
@@ -95,25 +95,24 @@ def _result(folder: Path) -> None:
     wh.minimize(wh.SquaredDistance(np.ones(6)), ROWS).save(folder)
 
 
-def _other_files(folder: Path) -> None:
-    folder.mkdir()
-    (folder / "thesis.txt").write_text("all of it")
+def _folder(path: Path) -> None:
+    path.mkdir()
 
 
-def _file(folder: Path) -> None:
-    folder.write_text("all of it")
+def _file(path: Path) -> None:
+    path.with_suffix(".safetensors").write_text("all of it")
 
 
 @pytest.mark.parametrize(
     ("make", "got"),
-    [(_result, "Got a result in made"), (_other_files, "Got made"), (_file, "Got a file, made")],
+    [(_result, "Got a result in made"), (_folder, "Got a folder, made"), (_file, "Got made.safetensors: ")],
 )
 def test_nothing_but_an_index_is_written_over(run: Run, make: Callable[[Path], None], got: str) -> None:
     make(Path("made"))
     before = sorted(Path().rglob("*"))
     ran = run("index", "build", "atoms.npy", "-o", "made")
     assert (ran.code, ran.out) == (2, "")
-    assert "`--out` must be a new or empty folder, or one that holds an index." in ran.err
+    assert "`--out` must be a new file, or one that holds an index." in ran.err
     assert got in ran.err
     assert sorted(Path().rglob("*")) == before
 
@@ -171,7 +170,7 @@ def test_info_needs_no_atoms(run: Run) -> None:
     ran = run("index", "info", "made")
     assert (ran.code, ran.err) == (0, "")
     said = words(ran.out)
-    assert said.startswith("kind clusters, ClusterIndex format wolfhound store 1 size ")
+    assert said.startswith("kind clusters, ClusterIndex format wolfhound 1 size ")
     digest = store.load("made", "index").fingerprint[0].digest
     assert f"atoms 3,000 x 6 float32, fingerprint {digest}" in said
     assert "codes.n 3000" in said
@@ -181,7 +180,7 @@ def test_json_of_info(run: Run) -> None:
     run("index", "build", "atoms.npy", "-o", "made", "--kind", "lsh")
     document = json.loads(run("index", "info", "made", "--json").out)
     assert document["kind"] == "lsh"
-    assert document["format"] == "wolfhound store 1"
+    assert document["format"] == "wolfhound 1"
     assert document["bytes"] > 3000 * 6 / 4
     assert document["params"]["budget"] > 0
     assert document["atoms"][0]["n"] == 3000
@@ -191,14 +190,13 @@ def test_info_of_something_else(run: Run) -> None:
     _result(Path("made"))
     ran = run("index", "info", "made")
     assert (ran.code, ran.out) == (2, "")
-    assert "`FOLDER` must hold an index. Got a result in made." in ran.err
+    assert "`INDEX` must hold an index. Got a result in made.safetensors." in ran.err
     np.save("atoms.npy", ROWS)
     assert run("index", "check", "made", "atoms.npy").code == 2
     assert run("index", "info", "missing").code == 2
 
 
-def _flip(folder: Path) -> None:
-    path = next(folder.glob("codes_blocks-*.npy"))
+def _flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-9] ^= 1
     path.write_bytes(data)
@@ -206,10 +204,10 @@ def _flip(folder: Path) -> None:
 
 def test_info_of_a_damaged_index(run: Run) -> None:
     run("index", "build", "atoms.npy", "-o", "made")
-    _flip(Path("made"))
+    _flip(Path("made.safetensors"))
     ran = run("index", "info", "made")
     assert (ran.code, ran.out) == (2, "")
-    assert "is damaged: its checksum differs" in ran.err
+    assert "is damaged: the checksum of" in ran.err
 
 
 # ---------------------------------------------------------------- check
@@ -243,15 +241,15 @@ def test_an_approximate_index_is_measured(run: Run) -> None:
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
 def test_a_damaged_index_fails_the_check(run: Run, as_json: list[str]) -> None:
     run("index", "build", "atoms.npy", "-o", "made")
-    _flip(Path("made"))
+    _flip(Path("made.safetensors"))
     ran = run("index", "check", "made", "atoms.npy", *as_json)
     assert (ran.code, ran.err) == (1, "")
-    assert "is damaged: its checksum differs" in ran.out
+    assert "is damaged: the checksum of" in ran.out
 
 
 def test_json_of_a_failed_check(run: Run) -> None:
     run("index", "build", "atoms.npy", "-o", "made")
-    _flip(Path("made"))
+    _flip(Path("made.safetensors"))
     document = json.loads(run("index", "check", "made", "atoms.npy", "--json").out)
     assert document["passed"] is False
     assert len(document["faults"]) == 1
@@ -263,7 +261,10 @@ def test_other_atoms_fail_the_check(run: Run) -> None:
     np.save("others.npy", ROWS + 1)
     ran = run("index", "check", "made", "others.npy")
     assert ran.code == 1
-    assert "WRONG `atoms` must be the atoms that made was made from. Got a row 0 that is not" in ran.out
+    assert (
+        "WRONG `atoms` must be the atoms that made.safetensors was made from. Got a row 0 that is not"
+        in ran.out
+    )
 
 
 @pytest.mark.parametrize(

@@ -54,15 +54,13 @@ def test_another_file_may_be_replaced(run: Run) -> None:
     assert Path("old.csv").read_text() != "old"
 
 
-def test_a_folder_that_is_read_from_is_not_saved_to(run: Run) -> None:
+def test_a_file_that_is_read_is_not_saved_to(run: Run) -> None:
     wh.minimize(wh.SquaredDistance(np.ones(5)), np.load("atoms.npy")).save("run")
-    before = sorted(os.listdir("run"))
-    inside = next(name for name in before if name.startswith("weights") or name.endswith(".npy"))
-    ran = run(
-        "solve", "atoms.npy", "--objective", "squared-distance", "--target", f"run/{inside}", "--save", "run"
-    )
+    before = Path("run.safetensors").read_bytes()
+    solve = "solve", "atoms.npy", "--objective", "squared-distance", "--target", "run.safetensors::x"
+    ran = run(*solve, "--save", "run")
     assert (ran.code, ran.err) == (2, "error: `--save` must not be what --target reads. Got run.\n")
-    assert sorted(os.listdir("run")) == before
+    assert Path("run.safetensors").read_bytes() == before
 
 
 @pytest.mark.slow
@@ -71,9 +69,9 @@ def test_a_result_may_be_replaced_by_a_result_only(run: Run) -> None:
     assert run(*solve, "run").code == run(*solve, "run").code == 0
     assert run("index", "build", "atoms.npy", "--kind", "int8", "-o", "codes").code == 0
     ran = run(*solve, "codes")
-    rule = "`--save` must be a new or empty folder, or one that holds a result."
-    assert (ran.code, ran.err) == (2, f"error: {rule} Got a index in codes.\n")
-    assert store.kind("codes") == "index"
+    rule = "`--save` must be a new file, or one that holds a result."
+    assert (ran.code, ran.err) == (2, f"error: {rule} Got a index in codes.safetensors.\n")
+    assert store.describe("codes")[0] == "index"
 
 
 @pytest.mark.parametrize(
@@ -106,18 +104,37 @@ def test_files_that_cannot_be_written(here: Path, path: str, message: str) -> No
         ("names.txt/run", "must be a folder that can be written. Got names.txt/run: Not a directory"),
         ("/proc/run", "must be a folder that can be written. Got /proc/run: "),
         ("n" * 300, "File name too long"),
-        (".", "or one that holds a result"),
+        (".", "or one that holds a run of many targets"),
     ],
 )
 def test_folders_that_cannot_be_written(path: str, message: str) -> None:
     before = sorted(os.listdir())
     with pytest.raises((ValueError, OSError), match=message):
-        places.check_folder(Path(path), "--save", "a result", ["result"])
+        places.check_run(Path(path), "--save")
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("names.txt/run", "must be a file that can be written. Got names.txt/run: Not a directory"),
+        ("/proc/run", "must be a file that can be written. Got /proc/run: "),
+        ("n" * 300, "File name too long"),
+        (".", "must be a new file, or one that holds a result. Got a folder"),
+        ("old", "must be a new file, or one that holds a result. Got old.safetensors: "),
+    ],
+)
+def test_saves_that_cannot_be_written(path: str, message: str) -> None:
+    Path("old.safetensors").write_text("mine")
+    before = sorted(os.listdir())
+    with pytest.raises((ValueError, OSError), match=message):
+        places.check_saved(Path(path), "--save", "a result", "result")
     assert sorted(os.listdir()) == before
 
 
 def test_checks_leave_nothing_behind() -> None:
     before = sorted(os.listdir())
     places.check_file(Path("new.csv"), "--out", [".csv"])
-    places.check_folder(Path("new/folder"), "--save", "a result", ["result"])
+    places.check_saved(Path("new/file"), "--save", "a result", "result")
+    places.check_run(Path("new/folder"), "--save")
     assert sorted(os.listdir()) == before

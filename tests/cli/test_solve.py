@@ -230,7 +230,7 @@ def test_another_run_is_refused_by_its_checkpoint(run: Run, folder: Path) -> Non
     ran = run(*POINT, "--checkpoint", "kept", "--seed", "1")
     assert ran.code == 2
     assert "error: `--checkpoint` must be new, or hold a run of the same atoms, " in ran.err
-    assert "Got another seed in kept." in ran.err
+    assert "Got another seed in kept.safetensors." in ran.err
 
 
 def test_a_checkpoint_elsewhere_is_refused_before_any_work(run: Run, folder: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_checkpoint_elsewhere_is_refused_before_any_work(run: Run, folder: Pat
     (folder / "notes" / "todo.txt").write_text("mine")
     ran = run(*POINT, "--checkpoint", "notes")
     assert ran.code == 2
-    assert "`--checkpoint` must be a new or empty folder, or one that holds a checkpoint." in ran.err
+    assert "`--checkpoint` must be a new file, or one that holds a checkpoint." in ran.err
     assert [path.name for path in (folder / "notes").iterdir()] == ["todo.txt"]
 
 

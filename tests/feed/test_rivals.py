@@ -66,8 +66,8 @@ def test_the_same_seed_gives_the_same_weights(rule: Rule) -> None:
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_every_rule_comes_back_from_a_file(rule: Rule, tmp_path: Path) -> None:
     agent = Agent(Bandit(), corners(), rule=rule, settings=QUICK)
-    agent.save(tmp_path)
-    loaded = Agent.load(tmp_path, corners())
+    agent.save(tmp_path / "saved")
+    loaded = Agent.load(tmp_path / "saved", corners())
     assert loaded.rule == rule
     obs = observations(5).numpy()
     assert np.array_equal(loaded.predict(obs)[0], agent.predict(obs)[0])

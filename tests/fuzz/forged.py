@@ -1,8 +1,8 @@
-"""Forged and damaged folders: refused with a clear error, or harmless, never false.
+"""Forged and damaged files: refused with a clear error, or harmless, never false.
 
-A folder that was saved is changed at random: bytes of a file, a whole array with its
-checksum made right again, entries of the manifest, names that lead elsewhere. Then it
-is loaded, and what loads is used: ids are in range, a score is that of its atom, a
+A file that was saved is changed at random: its bytes, a whole array with its checksum
+made right again, entries of the header. Then it is loaded, and what loads is used: ids are in
+range, a score is that of its atom, a
 finite bound is above all scores, and ``lower`` is below the minimum.
 """
 
@@ -45,7 +45,7 @@ from wolfhound.result import Result
 from wolfhound.store import StoreError
 
 BATCH = 50
-"""Folders that are judged together; a death costs the rest of them."""
+"""Files that are judged together; a death costs the rest of them."""
 
 CLEAR = (ValueError, TypeError, FloatingPointError)
 """What may be raised where something loaded is used; loading raises StoreError."""
@@ -60,7 +60,7 @@ class Template(NamedTuple):
     """Something that was saved, and how it is read and used."""
 
     name: str
-    files: dict[str, bytes]
+    data: bytes
     load: Callable[[Path], Any]
     use: Callable[[Any], list[str]]
 
@@ -71,7 +71,7 @@ class Template(NamedTuple):
 def _index(oracle: Any, rows: NDArray[Any], **options: Any) -> tuple[Any, ...]:
     return (
         oracle.build(rows, **options),
-        lambda folder: oracle.load(folder, rows),
+        lambda path: oracle.load(path, rows),
         lambda index: use_index(index, rows),
     )
 
@@ -83,14 +83,14 @@ def _edited(oracle: Any, rows: NDArray[Any], **options: Any) -> tuple[Any, ...]:
 class _Unfinished:
     """A run that was cut short, and can go on."""
 
-    def save(self, folder: Path) -> None:
-        _go_on(folder, max_passes=6)
+    def save(self, path: Path) -> None:
+        _go_on(path, max_passes=6)
 
 
-def _go_on(folder: Path, **limits: Any) -> Result:
-    """Solve by many short passes, from what the folder holds."""
+def _go_on(path: Path, **limits: Any) -> Result:
+    """Solve by many short passes, from what the file holds."""
     method = FrankWolfe(Pairwise(), Adaptive())
-    return minimize(SquaredDistance(TARGET), ROWS, method=method, checkpoint=folder, exclude=[39], **limits)
+    return minimize(SquaredDistance(TARGET), ROWS, method=method, checkpoint=path, exclude=[39], **limits)
 
 
 def _policy() -> ACMDP:
@@ -109,20 +109,20 @@ def templates() -> tuple[Template, ...]:
     makers: dict[str, Callable[[], tuple[Any, ...]]] = {
         "result": lambda: (
             minimize(SquaredDistance(TARGET), ROWS, names=[f"atom {i}" for i in range(40)]),
-            lambda folder: load(folder, atoms=ROWS),
+            lambda path: load(path, atoms=ROWS),
             use_result,
         ),
         "checkpoint": lambda: (_Unfinished(), _go_on, use_run),
-        "herd": lambda: (herd(ROWS, 6), lambda folder: HerdResult.load(folder, ROWS), use_result),
+        "herd": lambda: (herd(ROWS, 6), lambda path: HerdResult.load(path, ROWS), use_result),
         "policy": lambda: (
             fwpo(_policy(), max_steps=4),
-            lambda folder: TabularResult.load(folder, atoms=ROWS),
+            lambda path: TabularResult.load(path, atoms=ROWS),
             use_result,
         ),
         "mixture": lambda: (npmle(ROWS[:, 0], Normal(0.5)), load, use_mixture),
         "design": lambda: (
             design(ROWS, model=LinearModel(), given=ROWS[:2], runs=9),
-            lambda folder: load(folder, atoms=ROWS),
+            lambda path: load(path, atoms=ROWS),
             use_design,
         ),
         "int8": lambda: _index(Int8Scan, ROWS),
@@ -142,8 +142,8 @@ def templates() -> tuple[Template, ...]:
 def _template(name: str, saved: Any, read: Any, use: Any) -> Template:
     with tempfile.TemporaryDirectory() as folder:
         saved.save(Path(folder) / "saved")
-        files = {path.name: path.read_bytes() for path in (Path(folder) / "saved").iterdir()}
-    return Template(name, files, read, use)
+        data = (Path(folder) / "saved.safetensors").read_bytes()
+    return Template(name, data, read, use)
 
 
 # ---------------------------------------------------------------- how it is used
@@ -194,7 +194,7 @@ def use_result(result: Any) -> list[str]:
 
 
 def use_run(result: Result) -> list[str]:
-    """As a result, of whose proof nothing comes from the folder."""
+    """As a result, of whose proof nothing comes from the file."""
     wrong = use_result(result)
     known = least(ROWS[:39].tobytes(), ROWS.dtype.str)
     if not result.lower <= known * (1.0 + 1e-9):
@@ -243,19 +243,20 @@ def judge(seed: int, batch: int) -> Iterator[str | Findings]:
     rng = np.random.default_rng([seed, batch])
     for case in range(BATCH):
         template = templates()[int(rng.integers(len(templates())))]
-        files = dict(template.files)
-        label = f"{seed}/{batch}/{case}, {template.name}: {forgery.change(files, rng)}"
         with tempfile.TemporaryDirectory() as folder:
-            label += forgery.write(Path(folder) / "forged", files, rng)
+            path = Path(folder) / "forged.safetensors"
+            path.write_bytes(template.data)
+            label = f"{seed}/{batch}/{case}, {template.name}: {forgery.change(path, rng)}"
+            label += forgery.misplace(path, rng)
             yield label
-            _judge_one(template, Path(folder) / "forged", label, found)
+            _judge_one(template, path, label, found)
     yield found
 
 
-def _judge_one(template: Template, folder: Path, label: str, found: Findings) -> None:
-    found.counts["folders"] += 1
+def _judge_one(template: Template, path: Path, label: str, found: Findings) -> None:
+    found.counts["files"] += 1
     try:
-        loaded = template.load(folder)
+        loaded = template.load(path)
     except StoreError as error:
         found.counts["refused"] += 1
         if "\n" in str(error):
@@ -276,16 +277,16 @@ def _judge_one(template: Template, folder: Path, label: str, found: Findings) ->
 
 
 def run(cases: int, seed: int = 0, *, limit: float = 600.0, workers: int = 2) -> Findings:
-    """Judge at least so many folders in processes of their own.
+    """Judge at least so many files in processes of their own.
 
     Parameters
     ----------
     cases
-        Folders.
+        Files.
     seed
         Of all that is random.
     limit
-        CPU seconds that a folder may take.
+        CPU seconds that a file may take.
     workers
         Processes.
     """

@@ -1,14 +1,12 @@
-"""Ways to change a saved folder: damage, and forgery with the right checksums."""
+"""Ways to change a saved file: damage, and forgery with the right checksums."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import copy
-import hashlib
-import io
-import json
 import math
 import os
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,49 +15,50 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._manifest import seal
-
-Forged = dict[str, bytes]
-"""Files of a folder."""
+from tests.test_store import join, split
+from wolfhound import store
 
 Rng = np.random.Generator
 
 
-def change(files: Forged, rng: Rng) -> str:
-    """Change the files of a folder; return what was done."""
-    attacks = (damage, *[forge_array] * 4, swap, forge_manifest, forge_manifest)
-    attack = replace_manifest if rng.random() < 0.03 else attacks[int(rng.integers(len(attacks)))]
-    return attack(files, rng)
+def change(path: Path, rng: Rng) -> str:
+    """Change a saved file; return what was done."""
+    attacks = (damage, *[forge_array] * 4, swap, forge_header, forge_header)
+    attack = replace_header if rng.random() < 0.03 else attacks[int(rng.integers(len(attacks)))]
+    return attack(path, rng)
 
 
-def damage(files: Forged, rng: Rng) -> str:
+def damage(path: Path, rng: Rng) -> str:
     """Change the bytes of a file, or take it away."""
-    name = _pick(sorted(files), rng)
-    data = files[name]
+    data = path.read_bytes()
     at = int(rng.integers(max(1, len(data))))
     how = _pick(["flip", "cut", "add", "gone", "empty", "zeros"], rng)
     flipped = bytearray(data)
     flipped[at] ^= 1 << int(rng.integers(8))
     made = {"flip": bytes(flipped), "cut": data[:at], "add": data + data[: at + 1], "empty": b""}
     made |= {"zeros": data[:at] + bytes(len(data) - at), "gone": b""}
-    files[name] = made[how]
+    path.write_bytes(made[how])
     if how == "gone":
-        del files[name]
-    return f"{how} {name.split('-')[0]}"
+        path.unlink()
+    return how
 
 
-def forge_array(files: Forged, rng: Rng) -> str:
+def forge_array(path: Path, rng: Rng) -> str:
     """Replace an array by another, with the right checksum."""
-    manifest = _manifest(files)
-    names = [name for name in sorted(manifest["arrays"]) if name != "index"]
-    name = _pick(names, rng)
-    file = manifest["arrays"][name]["file"]
-    old = np.load(io.BytesIO(files[file]))
+    kind = store.describe(path)[0]
+    stored = store.load(path, kind)
+    name = _pick(sorted(stored.arrays), rng)
     how = _pick(sorted(CHANGES), rng)
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-        new = np.asarray(CHANGES[how](old, rng))
-    _put(files, manifest, name, new)
+        new = np.asarray(CHANGES[how](stored.arrays[name], rng))
+    _save_again(path, kind, stored, {**stored.arrays, name: new})
     return f"{how} {name}"
+
+
+def _save_again(path: Path, kind: str, stored: store.Stored, arrays: dict[str, NDArray[Any]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store.save(f"{folder}/new", kind, arrays, stored.params, stored.fingerprint)
+        os.replace(f"{folder}/new{store.ENDING}", path)
 
 
 def _anywhere(value: Callable[[NDArray[Any]], Any]) -> Callable[[NDArray[Any], Rng], NDArray[Any]]:
@@ -122,7 +121,6 @@ CHANGES: dict[str, Callable[[NDArray[Any], Rng], Any]] = {
     "swapped bytes": lambda array, rng: array.astype(array.dtype.newbyteorder(">")),
     "text": lambda array, rng: np.full(array.shape, "x"),
     "complex": lambda array, rng: _cast(array, np.complex64),
-    "table": lambda array, rng: np.zeros(array.shape, [("a", "f4")]),
 }
 """Ways to change an array: its values, its shape, its type."""
 
@@ -131,15 +129,12 @@ def _cast(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
     return array.astype(dtype) if array.dtype.kind in "iufb" else array
 
 
-def swap(files: Forged, rng: Rng) -> str:
+def swap(path: Path, rng: Rng) -> str:
     """Let two arrays take each other's place."""
-    manifest = _manifest(files)
-    one, two = (_pick(sorted(manifest["arrays"]), rng) for _ in range(2))
-    if "index" in (one, two):
-        return "swap nothing"
-    arrays = manifest["arrays"]
-    arrays[one], arrays[two] = arrays[two], arrays[one]
-    _seal(files, manifest)
+    kind = store.describe(path)[0]
+    stored = store.load(path, kind)
+    one, two = (_pick(sorted(stored.arrays), rng) for _ in range(2))
+    _save_again(path, kind, stored, {**stored.arrays, one: stored.arrays[two], two: stored.arrays[one]})
     return f"swap {one} and {two}"
 
 
@@ -168,10 +163,11 @@ JUNK: tuple[Any, ...] = (
 """What may stand where another value belongs."""
 
 
-def forge_manifest(files: Forged, rng: Rng) -> str:
-    """Change, drop or add an entry of the manifest, with the right checksum."""
-    manifest = _manifest(files)
-    holders = [place for place in _holders(manifest, "") if place[1]]
+def forge_header(path: Path, rng: Rng) -> str:
+    """Change, drop or add an entry of the header, with the right checksum."""
+    manifest, entries, body = split(path)
+    header = {"manifest": manifest, "entries": entries}
+    holders = [place for place in _holders(header, "") if place[1] and place[0]]
     where, holder = holders[int(rng.integers(len(holders)))]
     keys = sorted(holder) if isinstance(holder, dict) else list(range(len(holder)))
     key = keys[int(rng.integers(len(keys)))]
@@ -185,7 +181,7 @@ def forge_manifest(files: Forged, rng: Rng) -> str:
         holder["later"] = junk
     else:
         holder[key] = copy.deepcopy(holder[keys[int(rng.integers(len(keys)))]])
-    _seal(files, manifest)
+    join(path, manifest, entries, body)
     return f"{how} {where}/{key}"
 
 
@@ -197,81 +193,44 @@ def _holders(value: Any, where: str) -> Iterator[tuple[str, Any]]:
             yield from _holders(part, f"{where}/{key}")
 
 
-def replace_manifest(files: Forged, rng: Rng) -> str:
-    """Put another text in place of the manifest."""
+def replace_header(path: Path, rng: Rng) -> str:
+    """Put another text in place of the header."""
+    manifest, entries, body = split(path)
     texts = {
         "deep list": b"[" * 100_000,
         "deep dict": b'{"a":' * 100_000,
-        "balanced": b"[" * 900 + b"]" * 900,
-        "digits": b'{"format": "wolfhound store", "version": ' + b"9" * 10_000 + b"}",
+        "balanced": b"",
+        "digits": b'{"__metadata__": {"wolfhound": ' + b"9" * 10_000 + b"}}",
         "nan": b"NaN",
         "bytes": rng.bytes(300),
-        "utf-16": files["manifest.json"].decode().encode("utf-16"),
-        "twice": files["manifest.json"] * 2,
+        "utf-16": str(manifest).encode("utf-16"),
+        "long": b"{}" + b" " * 10_000,
     }
     how = _pick(sorted(texts), rng)
-    files["manifest.json"] = texts[how]
     if how == "balanced":
-        manifest = _manifest(dict(files) | {"manifest.json": b'{"checksum": 1}'})
         nest: Any = []
         for _ in range(int(rng.integers(100, 900))):
             nest = [nest]
-        _seal(files, manifest | {"params": nest})
+        join(path, manifest | {"params": nest}, entries, body)
+    else:
+        size = len(texts[how]) if how != "bytes" else int(rng.integers(2**63))
+        path.write_bytes(size.to_bytes(8, "little") + texts[how] + body)
     return how
-
-
-def _manifest(files: Forged) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads(files["manifest.json"])
-    del manifest["checksum"]
-    return manifest
-
-
-def _seal(files: Forged, manifest: dict[str, Any]) -> None:
-    files["manifest.json"] = seal(manifest)
-
-
-def _seal_again(text: str) -> bytes:
-    try:
-        manifest = json.loads(text)
-        manifest.pop("checksum", None)
-        return seal(manifest)
-    except (ValueError, AttributeError, RecursionError):  # it was damaged before
-        return text.encode()
-
-
-def _put(files: Forged, manifest: dict[str, Any], name: str, array: NDArray[Any]) -> None:
-    """Write an array, and say so in the manifest."""
-    stream = io.BytesIO()
-    np.lib.format.write_array(stream, array, allow_pickle=False)
-    entry, data = manifest["arrays"][name], stream.getvalue()
-    files[entry["file"]] = data
-    entry |= {"dtype": array.dtype.str, "shape": list(array.shape), "bytes": len(data)}
-    entry["checksum"] = hashlib.blake2b(data, digest_size=32).hexdigest()
-    _seal(files, manifest)
 
 
 def _pick(values: list[str], rng: Rng) -> str:
     return values[int(rng.integers(len(values)))]
 
 
-def write(folder: Path, files: Forged, rng: Rng) -> str:
-    """Write the files; now and then one that is no plain file, or lies elsewhere."""
-    folder.mkdir()
-    for name, data in files.items():
-        (folder / name).write_bytes(data)
-    how = _pick(["plain"] * 30 + ["link", "pipe", "folder", "outside"], rng)
-    path = folder / _pick(sorted(files), rng)
-    if how == "outside" and path.suffix == ".npy" and "manifest.json" in files:
-        os.replace(path, folder.parent / "outside.npy")
-        text = files["manifest.json"].decode(errors="replace").replace(path.name, "../outside.npy")
-        (folder / "manifest.json").write_bytes(_seal_again(text))
-    elif how == "link":
-        path.unlink()
+def misplace(path: Path, rng: Rng) -> str:
+    """Put now and then something there that is no plain file."""
+    how = _pick(["plain"] * 30 + ["link", "pipe", "folder"], rng)
+    if how != "plain":
+        path.unlink(missing_ok=True)
+    if how == "link":
         path.symlink_to("/dev/zero")
     elif how == "pipe":
-        path.unlink()
         os.mkfifo(path)
     elif how == "folder":
-        path.unlink()
         path.mkdir()
-    return "" if how == "plain" else f", {how} {path.name.split('-')[0]}"
+    return "" if how == "plain" else f", {how}"

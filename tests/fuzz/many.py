@@ -1,8 +1,4 @@
-"""Many hostile targets in one call of `minimize_many`, each judged exactly; then some of them alone.
-
-The same truths as for `problems`; alone, `minimize` goes its default way, which over few
-atoms is one compiled solve.
-"""
+"""Many hostile targets in one call of `minimize_many`, each judged exactly, by the truths of `problems`."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -15,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tests.fuzz import cells, exact, hostile
-from tests.fuzz.problems import RTOLS, UNDERFLOW, Call, draw_rows, refuse, solve
+from tests.fuzz import exact, hostile
+from tests.fuzz.problems import RTOLS, UNDERFLOW, draw_rows, refuse
 from tests.fuzz.supervise import Findings
 from wolfhound import ManyResult, Scan, Status, minimize_many
 from wolfhound.core import Atoms, Hits
@@ -27,9 +23,6 @@ ROUNDS = 6
 
 TARGETS = 8
 """Most targets of a call."""
-
-ALONE = 6
-"""Problems that are solved alone, of each kind."""
 
 
 DEPENDENT = 1e-9
@@ -43,7 +36,7 @@ OFFSETS = (0.0, 0.0, 1e4, 1e6, 1e8)
 
 
 def judge(seed: int, batch: int) -> Iterator[str | Findings]:
-    """Solve targets over one set of atoms, together and alone; then over nearly dependent ones."""
+    """Solve targets over one set of atoms, then over nearly dependent ones."""
     rng = np.random.default_rng([seed, batch, 3])
     with tempfile.TemporaryDirectory() as folder:
         rows = draw_rows(rng, batch, Path(folder))
@@ -51,9 +44,6 @@ def judge(seed: int, batch: int) -> Iterator[str | Findings]:
         for turn in range(ROUNDS):
             yield f"{label}, many {turn}"
             solve_many(found, f"{label}, many {turn}", rng, rows)
-        for call in draw_alone(rng, rows, label):
-            yield call.label
-            solve(found, call, rows.values)
         for turn in range(ROUNDS):
             dependent = draw_dependent(rng, large=batch % 4 == 3 and turn == 0)
             name = f"{seed}/{batch} {dependent.name}, many {turn}"
@@ -79,28 +69,6 @@ def draw_dependent(rng: np.random.Generator, *, large: bool) -> hostile.Rows:
     units = ", mixed units" if mixed else ""
     name = f"rank {rank} + {noise:.0e} + {offset:.0e}{units}, {n} x {d} {dtype.__name__}"
     return hostile.Rows(name, values, values)
-
-
-def draw_alone(rng: np.random.Generator, rows: hostile.Rows, label: str) -> Iterator[Call]:
-    """Draw problems for the default method."""
-    oracle = Scan(rows.given)
-    for turn in range(ALONE):
-        for kind in (cells.squared_distance, cells.least_squares):
-            try:
-                problem = kind(rng, rows.values)
-            except ValueError:  # a target or a design that is refused
-                continue
-            yield Call(
-                label=f"{label}, {problem.name}, alone {turn}",
-                cell=f"alone: {problem.name}",
-                problem=problem,
-                method=None,
-                oracle=oracle,
-                rtol=float(rng.choice(RTOLS)),
-                steps=np.inf,
-                banned=hostile.draw_banned(rng, rows.values),
-                seed=int(rng.integers(1 << 31)),
-            )
 
 
 class Passed(NamedTuple):

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.fuzz.supervise import Findings
-from wolfhound import SquaredDistance, design, herd, load, minimize, minimize_many
+from wolfhound import SquaredDistance, design, herd, load, minimize, minimize_many, store
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
@@ -143,11 +143,9 @@ def check_bounds(oracle: Any, rows: Rows, rng: np.random.Generator) -> list[str]
 
 def ask_shrunk(oracle: Any, folder: Path, rows: Rows, rng: np.random.Generator) -> list[str]:
     """Cut the files of an index off and ask it; return what is wrong with its answer or error."""
-    files = sorted(folder.glob("*.npy"))
-    for file in files:
-        os.truncate(file, int(rng.integers(file.stat().st_size)))
+    file = store.place(folder)
+    os.truncate(file, int(rng.integers(file.stat().st_size)))
     try:
         return check_bounds(oracle, rows, rng)
     except OSError as error:
-        named = any(file.name in str(error) for file in files)
-        return [] if named else [f"an error that names no file: {error}"]
+        return [] if file.name in str(error) else [f"an error that names no file: {error}"]

@@ -1,4 +1,4 @@
-"""A few hundred forged folders; `benchmarks/claim_sound.py` judges more."""
+"""A few hundred forged files; `benchmarks/claim_sound.py` judges more."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -9,9 +9,9 @@ from tests.fuzz import forged
 
 
 @pytest.mark.slow
-def test_forged_folders_are_refused_or_harmless() -> None:
+def test_forged_files_are_refused_or_harmless() -> None:
     found = forged.run(300, seed=1)
     assert found.violations == []
-    assert found.counts["folders"] == 300
+    assert found.counts["files"] == 300
     assert found.counts["refused"] > 100
     assert found.counts["loaded"] > 30

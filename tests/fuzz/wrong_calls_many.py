@@ -120,9 +120,9 @@ def _results() -> Iterator[Wrong]:
     yield Wrong("many result, x before", lambda: RESULT.x(-5), ("`i`", "[0, 4)", "-5"))
     yield Wrong("many result, few atoms", lambda: RESULT.to_dense(1), ("`n`", ">"))
     yield Wrong("many result, half an atom", lambda: RESULT.to_dense(40.5), ("`n`", "integer"))
-    yield Wrong("many result, save a number", lambda: RESULT.save(5), ("`folder`", "5"))
-    yield Wrong("many result, save a file", lambda: RESULT.save(HERE), ("`folder`",))
-    yield Wrong("many result, load nothing", lambda: wh.ManyResult.load("none"), ("`folder`", "none"))
+    yield Wrong("many result, save a number", lambda: RESULT.save(5), ("`path`", "5"))
+    yield Wrong("many result, save to a folder", lambda: RESULT.save("/"), ("`path`",))
+    yield Wrong("many result, load nothing", lambda: wh.ManyResult.load("none"), ("`path`", "none"))
 
 
 CALLS = [*_wrong(), *_results()]

@@ -179,12 +179,12 @@ FILES = [
     Wrong("index build huge.npy -o new --kind clusters", "ATOMS"),
     Wrong("index info atoms.npy", "atoms.npy"),
     Wrong("index info no", "no"),
-    Wrong("index info kept", "manifest"),
+    Wrong("index info kept", "No such file"),
     Wrong("index check kept no.npy", "no.npy"),
     Wrong("index query kept no.npy atoms.npy", "no.npy"),
     Wrong("index query no atoms.npy atoms.npy", "no"),
-    Wrong("index append kept atoms.npy no.npy", "manifest"),
-    Wrong("index remove kept atoms.npy --ids 1", "manifest"),
+    Wrong("index append kept atoms.npy no.npy", "No such file"),
+    Wrong("index remove kept atoms.npy --ids 1", "No such file"),
     Wrong("index remove kept atoms.npy --ids x", "--ids"),
 ]
 

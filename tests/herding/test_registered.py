@@ -37,8 +37,8 @@ def test_a_kernel_of_ones_own_is_saved_loaded_and_extended(tmp_path: Path) -> No
     short, long = (herd(ROWS, m, kernel=Rational(2.0)) for m in (10, 18))
     assert short.gain > 1.0
     assert short.mmd == pytest.approx(mmd(ROWS[short.ids], ROWS, short.kernel), abs=1e-9)  # type: ignore[arg-type]
-    short.save(tmp_path)
-    loaded = wolfhound.load(tmp_path, ROWS)
+    short.save(tmp_path / "saved")
+    loaded = wolfhound.load(tmp_path / "saved", ROWS)
     assert loaded.kernel == short.kernel
     assert loaded.kernel.length == pytest.approx(np.std(ROWS))
     np.testing.assert_array_equal(loaded.extend(18, atoms=ROWS).ids, long.ids)
@@ -58,10 +58,10 @@ def test_a_kernel_need_not_be_registered_to_herd(options: dict[str, object]) -> 
 
 def test_a_kernel_that_is_no_longer_known_is_named(tmp_path: Path) -> None:
     KERNELS.add(Rational)
-    herd(ROWS, 5, kernel=Rational()).save(tmp_path)
+    herd(ROWS, 5, kernel=Rational()).save(tmp_path / "saved")
     del KERNELS._things["rational"]
     with pytest.raises(store.StoreError, match=r"one of gaussian, laplace, linear, stein. Got 'rational'"):
-        HerdResult.load(tmp_path)
+        HerdResult.load(tmp_path / "saved")
 
 
 def test_herd_is_the_function_whatever_was_imported() -> None:

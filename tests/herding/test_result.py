@@ -138,8 +138,8 @@ def test_plot_of_other_rows(result: HerdResult) -> None:
 )
 def test_save_and_load(kernel: Kernel, tmp_path: Path) -> None:
     saved = herd(with_scores(ROWS, -ROWS), 9, kernel=kernel, exclude=[7])
-    saved.save(tmp_path)
-    loaded = HerdResult.load(tmp_path)
+    saved.save(tmp_path / "saved")
+    loaded = HerdResult.load(tmp_path / "saved")
     assert repr(loaded) == repr(saved)
     assert loaded.kernel == kernel
     for name in ("ids", "weights"):
@@ -153,22 +153,22 @@ def test_save_and_load(kernel: Kernel, tmp_path: Path) -> None:
 
 def test_labels_are_kept(tmp_path: Path) -> None:
     saved = herd(ROWS, 9, by=LABELS)
-    saved.save(tmp_path)
-    np.testing.assert_array_equal(np.asarray(HerdResult.load(tmp_path).labels), LABELS[saved.ids])
+    saved.save(tmp_path / "saved")
+    np.testing.assert_array_equal(np.asarray(HerdResult.load(tmp_path / "saved").labels), LABELS[saved.ids])
 
 
 def test_load_checks_the_rows(result: HerdResult, tmp_path: Path) -> None:
-    result.save(tmp_path)
-    HerdResult.load(tmp_path, atoms=ArrayAtoms(ROWS))
-    HerdResult.load(tmp_path, atoms=ROWS)
+    result.save(tmp_path / "saved")
+    HerdResult.load(tmp_path / "saved", atoms=ArrayAtoms(ROWS))
+    HerdResult.load(tmp_path / "saved", atoms=ROWS)
     with pytest.raises(store.StoreError, match="other rows"):
-        HerdResult.load(tmp_path, atoms=ArrayAtoms(ROWS + 1.0))
+        HerdResult.load(tmp_path / "saved", atoms=ArrayAtoms(ROWS + 1.0))
 
 
 def test_load_refuses_another_kind(tmp_path: Path) -> None:
-    store.save(tmp_path, "result", {}, {})
+    store.save(tmp_path / "saved", "result", {}, {})
     with pytest.raises(store.StoreError, match="must hold a saved herd"):
-        HerdResult.load(tmp_path)
+        HerdResult.load(tmp_path / "saved")
 
 
 FORGED: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
@@ -187,13 +187,13 @@ FORGED: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
 
 @pytest.mark.parametrize("how", FORGED)
 def test_what_no_run_can_have_given_is_refused(how: str, result: HerdResult, tmp_path: Path) -> None:
-    result.save(tmp_path)
-    stored = store.load(tmp_path, "herd")
+    result.save(tmp_path / "saved")
+    stored = store.load(tmp_path / "saved", "herd")
     arrays, params = dict(stored.arrays), dict(stored.params)
     FORGED[how](arrays, params)
-    store.save(tmp_path, "herd", arrays, params, stored.fingerprint)
+    store.save(tmp_path / "saved", "herd", arrays, params, stored.fingerprint)
     with pytest.raises(store.StoreError, match="is damaged: "):
-        HerdResult.load(tmp_path)
+        HerdResult.load(tmp_path / "saved")
 
 
 # ---------------------------------------------------------------- going on
@@ -221,9 +221,9 @@ def test_extend_equals_one_longer_run(options: dict[str, Any], tmp_path: Path) -
     assert extended.mmd == long.mmd
     assert extended.scored == long.scored
     np.testing.assert_array_equal(short.extend(16).extend(20).ids, long.ids)
-    short.save(tmp_path)
+    short.save(tmp_path / "saved")
     again = {name: options[name] for name in ("target", "by", "row_weights") if name in options}
-    loaded = HerdResult.load(tmp_path).extend(20, atoms=ROWS, **again)
+    loaded = HerdResult.load(tmp_path / "saved").extend(20, atoms=ROWS, **again)
     np.testing.assert_array_equal(loaded.ids, long.ids)
     assert loaded.mmd == long.mmd
 
@@ -288,8 +288,8 @@ def test_extend_to_an_impossible_size(m: int) -> None:
     "saved", [herd(ROWS, 6, kernel=Doubled()), herd_in_features(ROWS, 6, np.sin)], ids=["kernel", "features"]
 )
 def test_what_a_file_cannot_hold_cannot_go_on_from_it(saved: HerdResult, tmp_path: Path) -> None:
-    saved.save(tmp_path)
-    loaded = HerdResult.load(tmp_path)
+    saved.save(tmp_path / "saved")
+    loaded = HerdResult.load(tmp_path / "saved")
     assert loaded.space == saved.space
     assert loaded.kernel is None
     with pytest.raises(ValueError, match="cannot go on: call herd with its ids as `start`"):

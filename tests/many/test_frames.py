@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import wolfhound as wh
-from tests.many.test_small import normal
+from tests.many.test_gram_solver import normal
 
 FRAME = pd.DataFrame(normal(60, 4), columns=list("abcd"))
 FRAME.loc[0, "a"] = np.nan

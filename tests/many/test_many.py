@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 import wolfhound as wh
 from tests.many.judge import check_proofs
-from tests.many.test_small import normal
+from tests.many.test_gram_solver import normal
 from wolfhound.core import Status
 from wolfhound.many import run as runs
 from wolfhound.many.result import ManyResult
@@ -139,8 +138,10 @@ def test_skip_solves_the_others(targets: Any, bad: int) -> None:
     assert np.isnan(result.x(bad)).all()
     assert result.success  # as asked
     assert f"{len(good):,} of {len(targets):,} targets are proved" in repr(result)
-    assert np.array_equal(result.value[good], alone.value)
-    assert np.array_equal(result.weights, alone.weights)
+    # Products of other sizes may add in another order.
+    np.testing.assert_allclose(result.value[good], alone.value, rtol=1e-12, atol=1e-24)
+    np.testing.assert_array_equal(result.ids, alone.ids)
+    np.testing.assert_allclose(result.weights, alone.weights, rtol=1e-9)
 
 
 def test_skip_targets_without_atoms() -> None:
@@ -278,11 +279,8 @@ def test_a_stream_can_be_read_while_it_grows_and_goes_on(tmp_path: Path) -> None
 def test_a_group_that_was_cut_off_is_solved_again(tmp_path: Path) -> None:
     targets, out = normal(600, 5), tmp_path / "out"
     whole = wh.minimize_many(targets, ATOMS, out=out)
-    (out / "targets-0000000256" / "manifest.json").unlink()
-    shutil.rmtree(out / "targets-0000000512")
-    (out / "targets-0000000512").mkdir()
-    for left in (out / "targets-0000000256").iterdir():
-        left.unlink()
+    for start in (256, 512):
+        (out / f"targets-{start:010d}.safetensors").unlink()
     assert set(wh.load(out).status[256:]) == {Status.INTERRUPTED}
     assert same(wh.minimize_many(targets, ATOMS, out=out), whole)
 
@@ -337,8 +335,8 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_stream_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
     wh.minimize_many(TARGETS, ATOMS, out=out)
-    (array,) = (out / "targets-0000000000").glob("value-*.npy")
-    array.write_bytes(array.read_bytes()[:-1] + b"\x01")
+    (group,) = out.glob("targets-*")
+    group.write_bytes(group.read_bytes()[:-1] + b"\x09")
     with pytest.raises(StoreError, match="damaged"):
         wh.load(out)
     with pytest.raises(StoreError, match="damaged"):

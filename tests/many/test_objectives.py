@@ -1,4 +1,4 @@
-"""Lists of objectives: the same bounds as `minimize` proves, one question per pass for all."""
+"""Lists of objectives: the same bounds as `minimize` proves."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import wolfhound as wh
-from tests.many.test_asked import Watched
+from tests.many.test_gram_solver import normal
 from tests.many.test_many import same
-from tests.many.test_small import normal
+from tests.many.test_oracle_solver import Watched
 from wolfhound.core import Objective, Status
 
 ATOMS = normal(300, 5)
@@ -57,15 +57,6 @@ def test_goals_are_those_of_minimize(name: str) -> None:
     np.testing.assert_allclose(result.goal, [wh.minimize(f, ATOMS).goal for f in LISTS[name]], rtol=1e-6)
 
 
-def test_passes_are_shared() -> None:
-    watched = Watched(wh.Scan(ATOMS))
-    result = wh.minimize_many(LISTS["logistic"], watched)
-    assert watched.asked[0] == 3
-    assert len(watched.asked) == result.passes.max()
-    assert watched.asked == sorted(watched.asked, reverse=True)
-    assert same(result, wh.minimize_many(LISTS["logistic"], Watched(wh.Scan(ATOMS))))
-
-
 def test_a_list_may_be_bounded_and_limited() -> None:
     squares = LISTS["shared design"]
     few = wh.minimize_many(squares, ATOMS, max_atoms=2, at_most_one=True)
@@ -86,10 +77,10 @@ def test_negative_values_are_saved(tmp_path: Path) -> None:
 def test_lists_that_are_cut_short() -> None:
     late = wh.minimize_many(LISTS["logistic"] * 12, ATOMS, max_seconds=0.0, rtol=1e-12)
     assert set(late.status) == {Status.MAX_SECONDS}
-    assert np.isfinite(late.value[:32]).all()
-    assert np.isinf(late.value[32:]).all()
+    assert np.isfinite(late.value[0])
+    assert np.isinf(late.value[1:]).all()
     stopped = wh.minimize_many(LISTS["logistic"] * 12, ATOMS, callback=lambda state: True)
-    assert set(stopped.status[32:]) == {Status.STOPPED}
+    assert set(stopped.status[1:]) == {Status.STOPPED}
     lost = wh.minimize_many(LISTS["logistic"], Watched(wh.Scan(ATOMS), lives=0))
     assert set(lost.status) == {Status.LOST}
 

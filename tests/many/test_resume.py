@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import wolfhound as wh
+from tests.many.test_gram_solver import normal
 from tests.many.test_many import ATOMS, same, small_groups
-from tests.many.test_small import normal
 from wolfhound import store
 from wolfhound.core import Status
 from wolfhound.many.run import ManyState
@@ -31,7 +31,7 @@ from tests.many.test_resume import TARGETS
 from wolfhound import store
 from wolfhound.many import run
 run.GROUPED = 256
-owner = store.Draft if sys.argv[2] == "add" else store
+owner = store.ArrayWriter if sys.argv[2] == "write" else store
 calls, real = [], getattr(owner, sys.argv[2])
 
 def hang(*args, **options):
@@ -50,8 +50,8 @@ wh.minimize_many(TARGETS, ATOMS, out=sys.argv[1])
 @pytest.mark.usefixtures("small_groups")
 @pytest.mark.parametrize(
     ("where", "call", "there"),
-    [("add", 12, 256), ("write_atomically", 1, 0), ("_tidy", 4, 768)],
-    ids=["an array", "the run's manifest", "tidying"],
+    [("write", 12, 256), ("open_atomically", 1, 0), ("open_atomically", 4, 512)],
+    ids=["an array", "what is run", "a file"],
 )
 def test_a_killed_run_goes_on(where: str, call: int, there: int, tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path / "out"), where, str(call)]
@@ -68,7 +68,7 @@ def test_a_killed_run_goes_on(where: str, call: int, there: int, tmp_path: Path)
 
 @pytest.mark.usefixtures("small_groups")
 def test_a_full_disk_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = store.Draft.add, []
+    real, calls = store.ArrayWriter.write, []
 
     def fail(*args: Any) -> Any:
         calls.append(args)
@@ -76,14 +76,14 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(*args)
 
-    monkeypatch.setattr(store.Draft, "add", fail)
+    monkeypatch.setattr(store.ArrayWriter, "write", fail)
     with pytest.raises(OSError, match="`out` must be writable, with room: No space left") as told:
         wh.minimize_many(TARGETS, ATOMS, out=tmp_path / "out")
     assert told.value.errno == errno.ENOSPC
     part = wh.load(tmp_path / "out")
     assert set(part.status[:256]) == {Status.GAP_REACHED}
     assert set(part.status[256:]) == {Status.INTERRUPTED}
-    assert not (tmp_path / "out" / "targets-0000000256").exists()
+    assert not (tmp_path / "out" / "targets-0000000256.safetensors").exists()
     assert same(wh.minimize_many(TARGETS, ATOMS, out=tmp_path / "out"), wh.minimize_many(TARGETS, ATOMS))
 
 
@@ -91,7 +91,7 @@ def test_a_folder_that_goes_away_is_missed(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     def remove(state: ManyState) -> None:
-        (out / "manifest.json").unlink(missing_ok=True)
+        (out / store.RUN_FILE).unlink(missing_ok=True)
 
     with pytest.raises(FileNotFoundError, match="`out` must stay where it is"):
         wh.minimize_many(normal(40_000, 5), ATOMS, out=out, callback=remove)
@@ -121,7 +121,7 @@ def test_answers_on_disk_are_not_in_memory(tmp_path: Path) -> None:
     result = wh.minimize_many(TARGETS, ATOMS, out=tmp_path / "out")
     for column in (result.ids, result.weights, result.value, result.indptr):
         assert isinstance(column.base, np.memmap)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir())[0] == "manifest.json"
+    assert sorted(path.name for path in (tmp_path / "out").iterdir())[0] == "run.safetensors"
     (tmp_path / "out").chmod(0o500)
     assert same(wh.load(tmp_path / "out"), result)
     (tmp_path / "out").chmod(0o700)

@@ -26,9 +26,9 @@ from wolfhound import (
 )
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import INNER, Atoms, Hits, Ids, Ints, Matrix, Method, Objective, State, Vector
+from wolfhound.methods._begin import POOL
 from wolfhound.methods._pool import AtomPool
 from wolfhound.methods.fully_corrective import COVERED
-from wolfhound.solve import POOL
 
 
 def independent_gap(objective: Objective, result: Result, rows: Matrix) -> float:

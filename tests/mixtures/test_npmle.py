@@ -245,10 +245,10 @@ def test_save_and_load(name: str, tmp_path: Path) -> None:
 
 def test_two_parameters_are_saved_too(tmp_path: Path) -> None:
     fit = wh.npmle([0.0, 1.0, 3.0], wh.NormalMeanScale(0.5))
-    fit.save(tmp_path)
-    np.testing.assert_array_equal(wh.load(tmp_path).support, fit.support)
+    fit.save(tmp_path / "saved")
+    np.testing.assert_array_equal(wh.load(tmp_path / "saved").support, fit.support)
     with pytest.raises(StoreError, match="mixture"):
-        wh.Result.load(tmp_path)
+        wh.Result.load(tmp_path / "saved")
 
 
 @pytest.mark.slow

@@ -143,13 +143,13 @@ def test_rows_in_files_stay_there_and_answers_are_the_same(name: str, tmp_path: 
 @every_index
 def test_what_was_loaded_can_be_edited(name: str, tmp_path: Path) -> None:
     rows = draw(100, 0)
-    BUILD[name](rows).save(tmp_path)
-    loaded = load(tmp_path, rows)
+    BUILD[name](rows).save(tmp_path / "saved")
+    loaded = load(tmp_path / "saved", rows)
     edited = loaded.append(draw(20, 1)).remove(np.arange(15))
     expected = BUILD[name](rows).append(draw(20, 1)).remove(np.arange(15))
     _same(edited.query(QUERIES), expected.query(QUERIES))
-    edited.save(tmp_path)  # over the files that the old one has mapped
-    _same(load(tmp_path, expected.atoms).query(QUERIES), expected.query(QUERIES))
+    edited.save(tmp_path / "saved")  # over the files that the old one has mapped
+    _same(load(tmp_path / "saved", expected.atoms).query(QUERIES), expected.query(QUERIES))
     _same(loaded.query(QUERIES), BUILD[name](rows).query(QUERIES))
 
 
@@ -227,8 +227,8 @@ def test_settings_outlast_edits(tmp_path: Path) -> None:
     index = ClusterIndex.build(draw(200, 0), clusters=5, budget=77, seed=3).append(draw(300, 1))
     assert (index._clusters.buckets, index.budget, index._origin.seed) == (5, 77, 3)
     hashed = LshIndex.build(draw(200, 0), axes=2, bucket=8.0, copies=2, seed=4)
-    hashed.save(tmp_path)
-    hashed = load(tmp_path, draw(200, 0)).append(draw(300, 1))
+    hashed.save(tmp_path / "saved")
+    hashed = load(tmp_path / "saved", draw(200, 0)).append(draw(300, 1))
     fresh = LshIndex.build(hashed.atoms, axes=2, bucket=8.0, copies=2, seed=4)
     _same(hashed.query(QUERIES), fresh.query(QUERIES))
     assert hashed._origin == fresh._origin

@@ -69,7 +69,7 @@ def test_what_cannot_be_saved_has_no_loader() -> None:
 )
 def test_an_index_that_is_not_known_is_refused(params: dict[str, Any], got: str, tmp_path: Path) -> None:
     store.save(tmp_path / "made", "index", {}, params)
-    with pytest.raises(store.StoreError, match=f"`folder` must hold one of the indexes int8, .* Got {got}"):
+    with pytest.raises(store.StoreError, match=f"`path` must hold one of the indexes int8, .* Got {got}"):
         wh.load(tmp_path / "made", ROWS)
 
 

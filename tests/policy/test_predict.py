@@ -62,8 +62,8 @@ def test_what_was_asked_before_does_not_change_a_decision(rule: Rule, tmp_path: 
         agent.decide(observations(200, 10 + seed))
         agent.predict(observations(200, seed), deterministic=False)
     assert np.array_equal(agent.predict(obs)[0], first)
-    agent.save(tmp_path)
-    assert np.array_equal(Agent.load(tmp_path, poorly_indexed()).predict(obs)[0], first)
+    agent.save(tmp_path / "saved")
+    assert np.array_equal(Agent.load(tmp_path / "saved", poorly_indexed()).predict(obs)[0], first)
 
 
 @pytest.mark.slow
@@ -101,8 +101,8 @@ def test_draws_go_on_after_a_load(tmp_path: Path) -> None:
     agent = trained(FrankWolfeRule(), poorly_indexed(), execution=Draw())
     obs = observations(30, 0)
     agent.predict(obs)
-    agent.save(tmp_path)
-    loaded = Agent.load(tmp_path, poorly_indexed())
+    agent.save(tmp_path / "saved")
+    loaded = Agent.load(tmp_path / "saved", poorly_indexed())
     assert np.array_equal(loaded.predict(obs)[0], agent.predict(obs)[0])
 
 

@@ -59,8 +59,8 @@ def test_a_rule_from_outside_conforms_once_it_is_added(tmp_path: Path) -> None:
     RULES.add(Cautious)
     check_rule(rule)
     agent = Agent(Bandit(), corners(), rule=rule, settings=QUICK).learn(64)
-    agent.save(tmp_path)
-    loaded = wolfhound.load(tmp_path, corners().atoms)
+    agent.save(tmp_path / "saved")
+    loaded = wolfhound.load(tmp_path / "saved", corners().atoms)
     assert loaded.rule == rule
     obs = observations(5).numpy()
     np.testing.assert_array_equal(loaded.predict(obs)[0], agent.predict(obs)[0])
@@ -71,8 +71,8 @@ def test_an_execution_from_outside_is_saved(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"add its class by `EXECUTIONS\.add`"):
         Agent(Bandit(), corners(), rule=FrankWolfeRule(), execution=execution)
     EXECUTIONS.add(Shrunk)
-    Agent(Bandit(), corners(), rule=FrankWolfeRule(), execution=execution).save(tmp_path)
-    assert Agent.load(tmp_path, corners()).execution == execution
+    Agent(Bandit(), corners(), rule=FrankWolfeRule(), execution=execution).save(tmp_path / "saved")
+    assert Agent.load(tmp_path / "saved", corners()).execution == execution
 
 
 def test_what_is_no_json_is_refused_before_training() -> None:

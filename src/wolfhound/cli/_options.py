@@ -85,14 +85,14 @@ MaxMemory = Annotated[
 ]
 Seed = Annotated[int, option("Seed of the random atoms that are read first.", min=0)]
 Checkpoint = Annotated[
-    Path | None, output("Kept after every pass: the same command goes on from there.", metavar="FOLDER")
+    Path | None, output("Kept after every pass: the same command goes on from there.", metavar="FILE")
 ]
 Top = Annotated[int, output("Atoms to print, by weight.", min=0)]
 Out = Annotated[Path | None, file_output("Write all weights: .csv, .json, .npy or .parquet.", "-o", "--out")]
 Summary = Annotated[
     Path | None, file_output("Write value, lower, gap, status per target: .csv, .json, .npy or .parquet.")
 ]
-Save = Annotated[Path | None, output("Save the result, for wolfhound.load.", metavar="FOLDER")]
+Save = Annotated[Path | None, output("Save the result, for wolfhound.load.", metavar="FILE")]
 Plot = Annotated[Path | None, file_output("Draw the convergence: .png, .svg or .pdf.", "--plot")]
 Report = Annotated[
     Path | None, file_output("Write a page that shows it all, for a browser: .html.", "--report")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from wolfhound import plot
+from wolfhound import plot, store
 from wolfhound.checkpoint import KIND, Checkpoint
 from wolfhound.cli import _places as places
 from wolfhound.cli._console import TYPED, write
@@ -23,7 +23,6 @@ from wolfhound.core import Status
 from wolfhound.markup import PLAIN, Atom, Bar, Grid, Summary
 from wolfhound.markup import pick as pick  # noqa: PLC0414
 from wolfhound.result import Result
-from wolfhound.store import MANIFEST
 from wolfhound.text import passes_text as passes_text  # noqa: PLC0414
 from wolfhound.text import seconds_text as seconds_text  # noqa: PLC0414
 from wolfhound.writers import TABLES, as_json, write_file
@@ -120,14 +119,14 @@ def print_plain(text: str) -> None:
     stdout().print(text, markup=False, soft_wrap=True)
 
 
-def check_checkpoint(folder: Path | None) -> str:
-    """Refuse a folder that cannot serve as --checkpoint; return what to say of a run that goes on."""
-    places.check_folder(folder, "--checkpoint", "a checkpoint", (KIND,))
-    if folder is None or not (folder / MANIFEST).exists():
+def check_checkpoint(path: Path | None) -> str:
+    """Refuse a file that cannot serve as --checkpoint; return what to say of a run that goes on."""
+    places.check_saved(path, "--checkpoint", "a checkpoint", KIND)
+    if path is None or not store.place(path).exists():
         return ""
-    found = Checkpoint.load(folder)
+    found = Checkpoint.load(path)
     if found.success:
-        notify(f"the run in {folder} has ended")
+        notify(f"the run in {path} has ended")
         return ""
     run = f"{found.objective} by {found.method}, gap {found.gap:.3g}, goal {found.goal:.3g}"
     return f"resumed after pass {found.passes:.3g} of {run}"
@@ -184,7 +183,7 @@ def print_json(value: object) -> None:
 
 
 class Outputs(NamedTuple):
-    """Where a command writes a table, a folder, a picture and a page; None: not at all."""
+    """Where a command writes a table, the result, a picture and a page; None: not at all."""
 
     out: Path | None = None
     save: Path | None = None
@@ -192,25 +191,25 @@ class Outputs(NamedTuple):
     page: Path | None = None
 
     def check(self, what: str = "", kind: str = "") -> Outputs:
-        """Refuse what could not be written; `what`, of this kind, may be replaced in the folder."""
+        """Refuse what could not be written; `what`, of this kind, may be replaced."""
         check_path(self.out, "--out", TABLES)
         check_path(self.picture, "--plot", PICTURES)
         check_page(self.page)
-        places.check_folder(self.save, "--save", what, [kind])
+        places.check_saved(self.save, "--save", what, kind)
         return self
 
     def write(
         self,
         table: Callable[[Path], None],
-        folder: Callable[[Path], object] | None = None,
+        save: Callable[[Path], object] | None = None,
         *,
         figure: Callable[[], Figure],
     ) -> None:
         """Write what was asked for, by these."""
         if self.out is not None:
             table(self.out)
-        if self.save is not None and folder is not None:
-            folder(self.save)
+        if self.save is not None and save is not None:
+            save(self.save)
         if self.picture is not None:
             write_picture(self.picture, figure())
 

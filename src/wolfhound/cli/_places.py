@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wolfhound import store
+from wolfhound.many.result import RUN
 from wolfhound.tables import find_files, split_paths
 from wolfhound.validate import require
 
@@ -27,8 +28,8 @@ def spell(param: Any) -> str:
 def check_reads(ctx: Any) -> None:
     """Refuse to write where the command reads, or twice to one place.
 
-    Outputs are the options that are paths; texts may be files to read, and arguments that are
-    paths are saved folders: edited in place by some commands, but nothing else is put into them.
+    Outputs are the options that are paths; texts may be files to read. Arguments that are paths are
+    saved indexes, which some commands edit in place, and none writes over otherwise.
 
     Parameters
     ----------
@@ -40,8 +41,8 @@ def check_reads(ctx: Any) -> None:
     outputs = [(spell(param), value) for param, value in options if isinstance(value, Path)]
     for i, (option, path) in enumerate(outputs):
         for param, value in given:
-            is_folder = param.param_type_name == "argument" and isinstance(value, Path)
-            if any(_same(path, file) for file in _files(value)) or (is_folder and _is_inside(path, value)):
+            saved = path.parent / f"{path.name}{store.ENDING}"
+            if any(_same(path, file) or _same(saved, file) for file in _files(value)):
                 raise ValueError(f"`{option}` must not be what {spell(param)} reads. Got {path}.")
         for other, taken in outputs[:i]:
             if os.path.realpath(taken) == os.path.realpath(path):
@@ -65,7 +66,7 @@ def _files(value: Any) -> Iterator[str]:
 
 def _same(output: Path, file: str) -> bool:
     """Whether writing to a path, a file or a folder, may change a file."""
-    if output.exists() and os.path.samefile(output, file):  # links, hard ones too
+    if os.path.exists(output) and os.path.samefile(output, file):  # links, hard ones too
         return True
     within = Path(os.path.realpath(file)).is_relative_to(os.path.realpath(output))
     return within or (Path(file).suffix == ".zarr" and _is_inside(output, file))  # files that are folders
@@ -109,29 +110,37 @@ def check_file(path: Path | None, option: str, endings: Collection[str]) -> None
         aside.unlink()
 
 
-def check_folder(path: Path | None, option: str, what: str, kinds: Collection[str]) -> None:
-    """Refuse a folder that could not be written, or that holds anything but `what`.
-
-    Parameters
-    ----------
-    path
-        The folder. None: nothing to check.
-    option
-        What the user calls it.
-    what, kinds
-        What may be replaced in it: in words, and as `store.kind` has it.
-    """
+def check_saved(path: Path | None, option: str, what: str, kind: str) -> None:
+    """Refuse a file of a save that could not be written, or that holds anything but `what`, of this kind."""
     if path is None:
         return
-    rule = f"`{option}` must be a new or empty folder, or one that holds {what}."
+    try:
+        store.check_free(path, kind)
+    except store.StoreError as error:
+        rule = f"`{option}` must be a new file, or one that holds {what}."
+        raise ValueError(f"{rule} Got {str(error).partition(' Got ')[2] or error}") from None
+    probe = store.place(path)
+    while not probe.parent.exists():
+        probe = probe.parent
+    aside = probe.with_name(f".{probe.name}.{secrets.token_hex(8)}.tmp")
+    with _refuse(option, "a file", path):
+        aside.touch(exist_ok=False)
+        aside.unlink()
+
+
+def check_run(path: Path | None, option: str) -> None:
+    """Refuse a folder that could not take a run of many targets."""
+    if path is None:
+        return
+    rule = f"`{option}` must be a new or empty folder, or one that holds a run of many targets."
     if os.path.lexists(path) and not path.is_dir():
         raise ValueError(f"{rule} Got a file, {path}.")
     if path.is_dir() and any(path.iterdir()):
         try:
-            found = store.kind(path)
+            found, _ = store.describe(path)
         except store.StoreError as error:
             raise ValueError(f"{rule} Got {path}: {error}") from None
-        if found not in kinds:
+        if found != RUN:
             raise ValueError(f"{rule} Got a {found} in {path}.")
     probe = path / secrets.token_hex(8) if path.is_dir() else path
     while not probe.parent.exists():

@@ -23,7 +23,9 @@ NEEDED = re.compile(r"(?P<name>[\w.-]+)[^;]*;.*extra == .(?!all|dev|docs)(?P<ext
 def doctor(
     as_json: Annotated[bool, Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
-    """Say what is installed and how it is set up, for reports of bugs. Nothing is sent anywhere.
+    """Say what is installed and how it is set up, for reports of bugs.
+
+    Nothing is sent anywhere.
 
     Examples
     --------

@@ -22,10 +22,9 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._explain_many import explain_many
 from wolfhound.cli._options import option
-from wolfhound.cli._places import check_folder
+from wolfhound.cli._places import check_run
 from wolfhound.cli.solve import weigh_oracles
 from wolfhound.core import Status, Vector
-from wolfhound.many.result import RUN
 from wolfhound.result import Result
 from wolfhound.text import passes_text, seconds_text
 from wolfhound.validate import number, require
@@ -106,7 +105,7 @@ def explain(
     """
     outputs = output.Outputs(out, None, picture, page).check()
     output.check_path(summary, "--summary", TABLES)
-    check_folder(save, "--save", "a run of many targets", [RUN])
+    check_run(save, "--save")
     if (targets is None) == (not target):
         raise ValueError("`--target` or `--targets` must be given, and not both.")
     rows = opt.read_table(atoms, names, missing=missing, numeric_only=numeric_only)
@@ -148,11 +147,11 @@ def explain(
     raise Exit(output.exit_code(*(explanation.result for explanation in done)))
 
 
-def _check_checkpoint(folder: Path | None, targets: int) -> str:
-    """As for solve, of one target: a folder keeps one run."""
-    one = folder is None or targets == 1
+def _check_checkpoint(path: Path | None, targets: int) -> str:
+    """As for solve, of one target: a file keeps one run."""
+    one = path is None or targets == 1
     require(one, "--checkpoint", "given with one target", f"{targets} targets")
-    return output.check_checkpoint(folder)
+    return output.check_checkpoint(path)
 
 
 def find_atom(text: str, names: Sequence[str] | None, n: int) -> int:

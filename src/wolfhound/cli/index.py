@@ -41,7 +41,7 @@ _AUTO = "auto"
 _SAMPLE = 1024
 """Atoms whose combinations are the queries of a check."""
 
-Folder = Annotated[Path, Argument(metavar="FOLDER", help="Where the index was saved.")]
+Saved = Annotated[Path, Argument(metavar="INDEX", help="Where the index was saved.")]
 
 
 # ---------------------------------------------------------------- build
@@ -50,7 +50,7 @@ Folder = Annotated[Path, Argument(metavar="FOLDER", help="Where the index was sa
 @app.command(cls=Command)
 def build(
     atoms: opt.AtomsFile,
-    out: Annotated[Path, option("Where to save the index.", "-o", "--out", metavar="FOLDER")],
+    out: Annotated[Path, option("Where to save the index.", "-o", "--out", metavar="FILE")],
     kind: Annotated[
         str, option("auto, int8, clusters, ...; a wrong name lists all that are known.", metavar="NAME")
     ] = _AUTO,
@@ -87,7 +87,7 @@ def build(
 
     wolfhound index build "part-*.npy" -o codes --kind int8-file
     """
-    places.check_folder(out, "--out", "an index", [SAVED_AS])
+    places.check_saved(out, "--out", "an index", SAVED_AS)
     if kind != _AUTO:
         _check_kind(kind, queries, ratio)
     rows, wish = opt.open_atoms(atoms), 1.0 if ratio is None else ratio
@@ -114,7 +114,7 @@ def build(
     if not chosen.build_in:
         index.save(out)
     seconds = time_solving(begin)
-    built = {"kind": chosen.name, "bytes": index.nbytes, "seconds": seconds, "folder": str(out)}
+    built = {"kind": chosen.name, "bytes": index.nbytes, "seconds": seconds, "path": str(out)}
     text = f"{chosen.title}, {bytes_text(index.nbytes)}, {seconds_text(seconds)}: {out}"
     output.show(as_json, lambda: built, lambda: output.print_plain(text))
 
@@ -148,15 +148,15 @@ def _check_ratio(choice: Choice, name: str, ratio: float) -> None:
 
 
 @app.command(cls=Command)
-def info(folder: Folder, as_json: opt.Json = False) -> None:
+def info(path: Saved, as_json: opt.Json = False) -> None:
     """Say what a saved index is, and of which atoms; its checksums are verified.
 
     Examples
     --------
     wolfhound index info codes
     """
-    kind = find_saved(folder)
-    stored = store.load(folder, SAVED_AS)
+    kind = find_saved(path)
+    stored = store.load(path, SAVED_AS)
     nbytes = sum(array.nbytes for array in stored.arrays.values())
     made_from = [dict(zip(("n", "d", "dtype", "digest"), part, strict=True)) for part in stored.fingerprint]
     if as_json:
@@ -205,7 +205,7 @@ class Checked(NamedTuple):
 
 @app.command(cls=Command)
 def check(
-    folder: Folder,
+    path: Saved,
     atoms: opt.AtomsFile,
     queries: Annotated[int, option("Random queries to ask.", min=1)] = 100,
     seed: Annotated[int, option("Seed of the queries.", min=0)] = 0,
@@ -222,7 +222,7 @@ def check(
     """
     rows = opt.open_atoms(atoms)
     try:
-        kind, index = find_saved(folder), load_index(folder, rows)
+        kind, index = find_saved(path), load_index(path, rows)
     except store.StoreError as error:
         wrong = f"[bold red]WRONG[/] {output.plain(str(error))}"
         refusal = {"passed": False, "faults": [str(error)]}

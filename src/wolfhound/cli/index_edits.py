@@ -35,14 +35,14 @@ _TOGETHER = 1024
 _SHOWN = 10
 """Queries that are printed."""
 
-Folder = Annotated[Path, Argument(metavar="FOLDER", help="Where the index was saved.")]
+Saved = Annotated[Path, Argument(metavar="INDEX", help="Where the index was saved.")]
 OutFolder = Annotated[
     Path | None,
     option(
-        "Where to save the index; FOLDER itself, whole or not at all, if not given.",
+        "Where to save the index; INDEX itself, whole or not at all, if not given.",
         "-o",
         "--out",
-        metavar="FOLDER",
+        metavar="FILE",
     ),
 ]
 WriteAtoms = Annotated[
@@ -54,7 +54,7 @@ WriteAtoms = Annotated[
 
 
 def query(
-    folder: Folder,
+    path: Saved,
     atoms: opt.AtomsFile,
     queries: Annotated[
         str, Argument(metavar="QUERIES", help="Directions to maximise, one per row; files as for ATOMS.")
@@ -84,7 +84,7 @@ def query(
     asked = opt.open_atoms(queries)
     d = rows.shape[1]
     require(asked.shape[1] == d, "QUERIES", f"rows of {d} numbers, as the atoms", asked.shape[1])
-    kind, index = find_saved(folder), load_index(folder, rows)
+    kind, index = find_saved(path), load_index(path, rows)
     begin = time.perf_counter()
     hits = _ask(index, asked, k)
     seconds = time_solving(begin)
@@ -158,7 +158,7 @@ def _print_hits(hits: Hits, document: dict[str, Any]) -> None:
 
 
 def append(
-    folder: Folder,
+    path: Saved,
     atoms: opt.AtomsFile,
     rows: Annotated[str, Argument(metavar="ROWS", help="Rows to add behind the atoms; files as for ATOMS.")],
     out: OutFolder = None,
@@ -179,8 +179,8 @@ def append(
 
     wolfhound index append codes atoms.npy new.npy -o codes2 --write-atoms all.npy
     """
-    target = _check_targets(folder, out, write)
-    index, added = _open(folder, opt.open_atoms(atoms)), opt.open_atoms(rows)
+    target = _check_targets(path, out, write)
+    index, added = _open(path, opt.open_atoms(atoms)), opt.open_atoms(rows)
     check_files(atoms, rows, "ROWS")
     edit = _apply("adding rows", lambda: index.append(added))
     where = f"{atoms},{rows}" if write is None else str(write)
@@ -199,7 +199,7 @@ def _opens(where: str, atoms: Atoms) -> bool:
 
 
 def remove(
-    folder: Folder,
+    path: Saved,
     atoms: opt.AtomsFile,
     ids: Annotated[
         list[str] | None, option("Ids to remove, such as 3,17; may be repeated.", metavar="IDS")
@@ -219,29 +219,29 @@ def remove(
 
     wolfhound index remove codes atoms.npy --ids-file gone.txt -o codes2 --write-atoms kept.npy
     """
-    target = _check_targets(folder, out, write)
+    target = _check_targets(path, out, write)
     given = opt.split(ids or []) if ids_file is None else [*opt.split(ids or []), *read_names(ids_file)]
     gone = opt.parse_ids(given, "--ids", "ids of atoms, such as 3,17")
     require(bool(gone), "--ids", "at least one id, here or in --ids-file", "none")
-    index = _open(folder, opt.open_atoms(atoms))
+    index = _open(path, opt.open_atoms(atoms))
     edit = _apply("removing rows", lambda: index.remove(np.array(gone)))
     _save(edit, target, write)
     left = f"{atoms} without the rows that were removed" if write is None else str(write)
     _tell(edit, index, target, left, as_json=as_json)
 
 
-def _check_targets(folder: Path, out: Path | None, write: Path | None) -> Path:
+def _check_targets(path: Path, out: Path | None, write: Path | None) -> Path:
     """Refuse places that cannot be written; return where the index goes."""
-    places.check_folder(out, "--out", "an index", [SAVED_AS])
+    places.check_saved(out, "--out", "an index", SAVED_AS)
     places.check_file(write, "--write-atoms", [".npy"])
-    return folder if out is None else out
+    return path if out is None else out
 
 
-def _open(folder: Path, atoms: Atoms) -> Any:
+def _open(path: Path, atoms: Atoms) -> Any:
     """Load an index that can be edited."""
-    index = load_index(folder, atoms)
+    index = load_index(path, atoms)
     rule = "an index that can be edited, int8, clusters or lsh; build others again"
-    require(hasattr(index, "append"), "FOLDER", rule, find_saved(folder).name)
+    require(hasattr(index, "append"), "INDEX", rule, find_saved(path).name)
     return index
 
 
@@ -271,7 +271,7 @@ def _tell(edit: _Edit, before: Any, target: Path, where: str, *, as_json: bool) 
     kind, n, old = find_saved(target), edit.index.atoms.shape[0], before.atoms.shape[0]
     size, seconds = edit.index.nbytes, edit.seconds
     document = {"kind": kind.name, "atoms": n, "before": old, "bytes": size, "seconds": seconds}
-    document |= {"folder": str(target), "atoms_file": where}
+    document |= {"path": str(target), "atoms_file": where}
     text = f"{kind.title}, {old:,} -> {n:,} atoms, {bytes_text(size)}, {seconds_text(seconds)}: {target}"
     told = f"{text}\nIts atoms are now {where}."
     output.show(as_json, lambda: document, lambda: output.print_plain(told))

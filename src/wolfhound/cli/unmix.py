@@ -17,8 +17,8 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._named import check_files
 from wolfhound.cli._options import option
-from wolfhound.cli._places import check_folder
-from wolfhound.many.result import RUN, ManyResult
+from wolfhound.cli._places import check_run
+from wolfhound.many.result import ManyResult
 from wolfhound.writers import TABLES, npy_bytes, write_file, write_table
 
 
@@ -66,7 +66,7 @@ def unmix(
     """
     outputs = output.Outputs(out, None, picture, page).check()
     output.check_path(summary, "--summary", TABLES)
-    check_folder(save, "--save", "a run of many targets", [RUN])
+    check_run(save, "--save")
     if not cube.endswith(".npy"):
         check_files(library, cube, "CUBE")
     pixels = many.read_points(cube)

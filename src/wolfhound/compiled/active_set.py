@@ -12,31 +12,30 @@ nothing, as the free weights sum to a constant, but makes the factor exist where
 
 and all free atoms have the price (Gw + ridge w - c)_i = mu = s - alpha total_F there.
 
-Minor cycle (`descend`, Wolfe 1976): step towards that minimum; at the first weight that reaches a
+Minor cycle (Wolfe 1976): step towards that minimum; at the first weight that reaches a
 bound stop, let its atom leave, go on. Neither move needs G: the column of G that an atom j at its
 cap pulls by is L L[j]', so u changes by a multiple of L[j]' - alpha v.
 Major cycle: an atom at zero of price below mu, or at its cap of price above, becomes free.
 
 An atom that depends on the free ones (pivot below `DEPENDENT` of its diagonal) is exchanged: f is
 nearly linear along the move that gives it weight and takes the same mixture away from the others, so
-the move goes to the first bound, whose atom leaves, or to the minimum if that comes first (`admit`).
+the move goes to the first bound, whose atom leaves, or to the minimum if that comes first.
 
 Two kinds of callers share these kernels. `corral.Corral` serves those whose prices come from outside:
-a pool of atoms, a Newton model. `enter` and `walk` are compiled loops over Gram rows, one target after
-the other, with prices in the type of the rows that they are given.
+a pool of atoms, a Newton model. `walk` is a compiled loop over Gram rows, one target after the other, with
+prices in the type of the rows that it is given, then in float64; it knows no caps.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ints, Vector
-from wolfhound.jit import fast_kernel, lean_fast_kernel, lean_kernel
-from wolfhound.rounding import UNIT
+from wolfhound.jit import fast_kernel, inlined, lean_fast_kernel, lean_kernel
 
 DEPENDENT = 1e-10
 """A pivot below this share of its diagonal: dependent."""
@@ -53,12 +52,12 @@ ZERO = 1e-14
 U, V, ROW, AIM, WEIGHT, CAP, LINEAR, COSINE, SINE = range(9)
 """Lines of (9, capacity) numbers per free atom; ROW and AIM are to work on, LINEAR is c."""
 
-FREE, GONE, STEPS, SPARES = range(4)
-"""Of (4,) counts: free atoms, those that left since the caller looked, atoms that joined, spare rows."""
+FREE, GONE, STEPS, SPARES, ATOMS = range(5)
+"""Of (5,) counts: free atoms, those that left since the caller looked, atoms that joined; in the compiled
+loop spare rows, and all atoms."""
 
-ALPHA, TOTAL, RIDGE, MU, FLOOR, CAPPED = range(6)
-"""Of (6,) numbers: alpha, sum of the free weights, ridge, price of the free atoms, what counts as zero,
-and 1 if any atom has a cap (in the compiled loop only)."""
+ALPHA, TOTAL, RIDGE, MU, FLOOR = range(5)
+"""Of (5,) numbers: alpha, sum of the free weights, ridge, price of the free atoms, what counts as zero."""
 
 
 # ---------------------------------------------------------------- the factor
@@ -96,56 +95,6 @@ def backward(factor: Vector, k: int, x: Vector) -> None:
 
 
 @lean_fast_kernel
-def delete_row(factor: Vector, lines: Vector, k: int, at: int) -> None:
-    """Remove a row of the factor by Givens rotations, four rows at a time, and turn U, V and ROW with it."""
-    cosines, sines = lines[COSINE], lines[SINE]
-    t = at
-    while t < k - 1:
-        m = min(4, k - 1 - t)
-        for a in range(m):
-            for i in range(at):
-                factor[t + a, i] = factor[t + a + 1, i]
-        x0 = factor[t + 1, at]
-        x1, x2, x3 = x0, x0, x0
-        first = at
-        if m == 4:  # independent chains
-            r0, r1, r2, r3, r4 = factor[t], factor[t + 1], factor[t + 2], factor[t + 3], factor[t + 4]
-            x1, x2, x3 = r2[at], r3[at], r4[at]
-            for i in range(at, t):
-                c = cosines[i]
-                s = sines[i]
-                y0, y1, y2, y3 = r1[i + 1], r2[i + 1], r3[i + 1], r4[i + 1]
-                r0[i] = c * x0 + s * y0
-                r1[i] = c * x1 + s * y1
-                r2[i] = c * x2 + s * y2
-                r3[i] = c * x3 + s * y3
-                x0, x1 = c * y0 - s * x0, c * y1 - s * x1
-                x2, x3 = c * y2 - s * x2, c * y3 - s * x3
-            first = t
-        for a in range(m):
-            p = t + a
-            x = x0
-            if m == 4:
-                x = x0 if a == 0 else (x1 if a == 1 else (x2 if a == 2 else x3))
-            else:
-                x = factor[p + 1, at]
-            for i in range(first, p):
-                y = factor[p + 1, i + 1]
-                factor[p, i] = cosines[i] * x + sines[i] * y
-                x = cosines[i] * y - sines[i] * x
-            y = factor[p + 1, p + 1]
-            r = np.sqrt(x * x + y * y)
-            cosines[p], sines[p], factor[p, p] = x / r, y / r, r
-        t += m
-    for line in range(3):
-        x = lines[line, at]
-        for i in range(at, k - 1):
-            y = lines[line, i + 1]
-            lines[line, i] = cosines[i] * x + sines[i] * y
-            x = cosines[i] * y - sines[i] * x
-
-
-@lean_fast_kernel
 def append(
     factor: Vector, lines: Vector, sizes: Ints, numbers: Vector, pivot: float, linear: float, released: float
 ) -> None:
@@ -160,9 +109,10 @@ def append(
         pull = released * numbers[ALPHA]
         for j in range(k):
             u[j] += released * row[j] - pull * v[j]
-    a, b = linear, 1.0
     for j in range(k):
         new[j] = row[j]
+    a, b = linear, 1.0
+    for j in range(k):  # on its own: a sum beside a store depends on where arrays lie
         a -= row[j] * u[j]
         b -= row[j] * v[j]
     new[k] = np.sqrt(pivot)
@@ -170,7 +120,7 @@ def append(
     sizes[FREE] = k + 1
 
 
-@lean_kernel
+@lean_fast_kernel
 def drop(
     factor: Vector,
     lines: Vector,
@@ -181,22 +131,63 @@ def drop(
     at: int,
     capped: bool,
 ) -> None:
-    """Let a free atom leave, for zero or for its cap; note its label, and where it went, in (2, c) `gone`."""
-    k, u, v = sizes[FREE], lines[U], lines[V]
+    """Let a free atom leave, for zero or for its cap; note its label, and where it went, in (2, c) `gone`.
+
+    Its row leaves the factor by Givens rotations, which turn U, V and ROW, too.
+    """
+    k, u, v, cosines, sines = sizes[FREE], lines[U], lines[V], lines[COSINE], lines[SINE]
     if capped:
-        cap, row = lines[CAP, at], factor[at]
+        cap, own = lines[CAP, at], factor[at]
         for j in range(k):
             u[j] += cap * numbers[ALPHA] * v[j]
         for j in range(at + 1):
-            u[j] -= cap * row[j]
+            u[j] -= cap * own[j]
         numbers[TOTAL] -= cap
     gone[0, sizes[GONE]], gone[1, sizes[GONE]] = labels[at], 1 if capped else 0
     sizes[GONE] += 1
-    delete_row(factor, lines, k, at)
+    t = at
+    while t < k - 1:
+        m = min(4, k - 1 - t)
+        for a in range(m):
+            for i in range(at):
+                factor[t + a, i] = factor[t + a + 1, i]
+        done, x0, x1, x2, x3 = at, 0.0, 0.0, 0.0, 0.0
+        if m == 4:  # four rows at a time, up to where they differ: independent chains
+            r0, r1, r2, r3, r4 = factor[t], factor[t + 1], factor[t + 2], factor[t + 3], factor[t + 4]
+            x0, x1, x2, x3, done = r1[at], r2[at], r3[at], r4[at], t
+            for i in range(at, t):
+                c = cosines[i]
+                s = sines[i]
+                y0, y1, y2, y3 = r1[i + 1], r2[i + 1], r3[i + 1], r4[i + 1]
+                r0[i] = c * x0 + s * y0
+                r1[i] = c * x1 + s * y1
+                r2[i] = c * x2 + s * y2
+                r3[i] = c * x3 + s * y3
+                x0, x1 = c * y0 - s * x0, c * y1 - s * x1
+                x2, x3 = c * y2 - s * x2, c * y3 - s * x3
+        for a in range(m):
+            p = t + a
+            x = factor[p + 1, at] if m < 4 else (x0 if a == 0 else (x1 if a == 1 else (x2 if a == 2 else x3)))
+            for i in range(done, p):
+                y = factor[p + 1, i + 1]
+                factor[p, i] = cosines[i] * x + sines[i] * y
+                x = cosines[i] * y - sines[i] * x
+            y = factor[p + 1, p + 1]
+            r = np.sqrt(x * x + y * y)
+            cosines[p], sines[p], factor[p, p] = x / r, y / r, r
+        t += m
+    for line in range(3):
+        turned = lines[line]
+        x = turned[at]
+        for i in range(at, k - 1):
+            y = turned[i + 1]
+            turned[i] = cosines[i] * x + sines[i] * y
+            x = cosines[i] * y - sines[i] * x
+    for line in range(WEIGHT, LINEAR + 1):
+        for j in range(at, k - 1):
+            lines[line, j] = lines[line, j + 1]
     for j in range(at, k - 1):
         labels[j] = labels[j + 1]
-        for line in range(WEIGHT, LINEAR + 1):
-            lines[line, j] = lines[line, j + 1]
     sizes[FREE] = k - 1
 
 
@@ -250,7 +241,8 @@ def absorb(
     row = lines[ROW]
     for i in range(len(names)):
         k = sizes[FREE]
-        copy(row, rows[i])
+        for j in range(first):
+            row[j] = rows[i, j]
         for a in range(count):
             row[first + a] = gram[i, kept[a]] + numbers[ALPHA]
         forward(factor, first, k, row)
@@ -275,54 +267,7 @@ def absorb(
 
 
 @lean_kernel
-def descend(factor: Vector, lines: Vector, labels: Ints, gone: Ints, sizes: Ints, numbers: Vector) -> bool:
-    """Go to the minimum over the bounds of the free atoms; whether any weight moved.
-
-    Atoms that reach a bound leave. Sets the price of those that stay.
-    """
-    u, v, y, weights, caps = lines[U], lines[V], lines[AIM], lines[WEIGHT], lines[CAP]
-    summed, floor, moved = numbers[ALPHA] > 0.0, numbers[FLOOR], False
-    while sizes[FREE] > 0:
-        k = sizes[FREE]
-        shift = 0.0
-        if summed:
-            vv, uv = 0.0, 0.0
-            for i in range(k):
-                vv += v[i] * v[i]
-                uv += u[i] * v[i]
-            shift = (numbers[TOTAL] - uv) / vv
-        for i in range(k):
-            y[i] = u[i] + shift * v[i]
-        backward(factor, k, y)
-        if summed and k == 1:
-            y[0] = numbers[TOTAL]
-        reach, block, total = 1.0, -1, 0.0
-        for i in range(k):
-            total += y[i]
-            if y[i] <= floor or y[i] > caps[i] * (1.0 + ZERO):
-                bound = 0.0 if y[i] <= floor else caps[i]
-                ratio = abs(weights[i] - bound) / max(abs(weights[i] - y[i]), 1e-300)
-                if block < 0 or ratio < reach:
-                    reach, block = min(ratio, 1.0), i
-        if not np.isfinite(total):
-            return False
-        if block < 0:
-            for i in range(k):
-                weights[i] = min(y[i], caps[i])
-            numbers[MU] = shift - numbers[ALPHA] * numbers[TOTAL]
-            return True
-        moved = moved or reach > 0.0
-        for i in range(k):
-            weights[i] += reach * (y[i] - weights[i])
-        for i in range(k - 1, -1, -1):
-            low, high = y[i] <= floor, y[i] > caps[i] * (1.0 + ZERO)
-            if i == block or (low and weights[i] <= 0.0) or (high and weights[i] >= caps[i]):
-                drop(factor, lines, labels, gone, sizes, numbers, i, high and not low)
-    return moved
-
-
-@lean_kernel
-def admit(
+def advance(
     factor: Vector,
     lines: Vector,
     labels: Ints,
@@ -336,79 +281,120 @@ def admit(
     bound: float,
     sign: int,
 ) -> int:
-    """Free one atom, by exchange if it depends on the free ones.
+    """Free one atom, by exchange if it depends on the free ones; or, with label -1, descend.
 
     lines[ROW] holds its Gram entries with the free atoms. `square` is G_jj, `linear` its c less the
     pull of the other atoms at their cap, `gain` by how much its price is on the wrong side of mu
     (inf: it is exchanged in any case), `bound` its cap, `sign` -1 if it comes from there.
 
+    A descent goes to the minimum over the bounds of the free atoms. Atoms that reach a bound leave. It
+    sets the price of those that stay. (One kernel for both moves: each that calls others is compiled anew
+    with all of them.)
+
     Returns
     -------
     how
         1: it is free; 2: it went from one bound to the other; 0: it gains nothing, nothing has changed.
+        Of a descent, whether any weight moved.
     """
-    k, row, alpha = sizes[FREE], lines[ROW], numbers[ALPHA]
-    weights, caps, share = lines[WEIGHT], lines[CAP], lines[AIM]
-    whole = square + numbers[RIDGE] + alpha
-    for i in range(k):
-        row[i] += alpha
-    forward(factor, 0, k, row)
-    pivot, weight = whole, 0.0
-    for i in range(k):
-        pivot -= row[i] * row[i]
-    if k == len(labels) or gain == np.inf or not pivot > DEPENDENT * whole:
+    weights, caps, y, alpha = lines[WEIGHT], lines[CAP], lines[AIM], numbers[ALPHA]
+    k = sizes[FREE]
+    if label >= 0:
+        row, whole = lines[ROW], square + numbers[RIDGE] + alpha
         for i in range(k):
-            share[i] = sign * row[i]
-        backward(factor, k, share)
-        weight, where, capped = np.inf, -1, False
+            row[i] += alpha
+        forward(factor, 0, k, row)
+        pivot, weight = whole, 0.0
         for i in range(k):
-            if share[i] > VANISHING and weights[i] < weight * share[i]:
-                weight, where, capped = weights[i] / share[i], i, False
-            if share[i] < -VANISHING and caps[i] - weights[i] < -weight * share[i]:
-                weight, where, capped = (weights[i] - caps[i]) / share[i], i, True
-        if pivot > 0.0 and gain < weight * pivot and k < len(labels):
-            weight, where = gain / pivot, -1
-        if bound < np.inf and bound <= weight:
-            weight, where = bound, -2
-        if not (gain > 0.0 and weight < np.inf):
+            pivot -= row[i] * row[i]
+        if k == len(labels) or gain == np.inf or not pivot > DEPENDENT * whole:
+            for i in range(k):
+                y[i] = sign * row[i]
+            backward(factor, k, y)
+            weight, where, capped = np.inf, -1, False
+            for i in range(k):
+                if y[i] > VANISHING and weights[i] < weight * y[i]:
+                    weight, where, capped = weights[i] / y[i], i, False
+                if y[i] < -VANISHING and caps[i] - weights[i] < -weight * y[i]:
+                    weight, where, capped = (weights[i] - caps[i]) / y[i], i, True
+            if pivot > 0.0 and gain < weight * pivot and k < len(labels):
+                weight, where = gain / pivot, -1
+            if bound < np.inf and bound <= weight:
+                weight, where = bound, -2
+            if not (gain > 0.0 and weight < np.inf):
+                return 0
+            for i in range(k):
+                weights[i] = min(max(0.0, weights[i] - weight * y[i]), caps[i])
+            if where == -2:  # only its pull changes
+                for i in range(k):
+                    lines[U, i] -= sign * bound * (row[i] - alpha * lines[V, i])
+                numbers[TOTAL] -= sign * bound
+                return 2
+            if where >= 0:
+                for i in range(where + 1 if capped else 0):  # it will pull at the new one: G = L row - alpha
+                    linear -= caps[where] * factor[where, i] * row[i]
+                linear += caps[where] * alpha if capped else 0.0
+                drop(factor, lines, labels, gone, sizes, numbers, where, capped)
+                k -= 1
+                pivot = whole
+                for i in range(k):
+                    pivot -= row[i] * row[i]
+            pivot = max(pivot, LEAST * whole)
+        weights[k], labels[k], caps[k] = weight if sign > 0 else bound - weight, label, bound
+        numbers[TOTAL] += 0.0 if sign > 0 else bound
+        append(factor, lines, sizes, numbers, pivot, linear, 0.0 if sign > 0 else bound)
+        sizes[STEPS] += 1
+        return 1
+    moved = 0
+    while k > 0:
+        shift = 0.0
+        if alpha > 0.0:
+            vv, uv = 0.0, 0.0
+            for i in range(k):
+                vv += lines[V, i] * lines[V, i]
+                uv += lines[U, i] * lines[V, i]
+            shift = (numbers[TOTAL] - uv) / vv
+        for i in range(k):
+            y[i] = lines[U, i] + shift * lines[V, i]
+        backward(factor, k, y)
+        if alpha > 0.0 and k == 1:
+            y[0] = numbers[TOTAL]
+        reach, block, total, floor = 1.0, -1, 0.0, numbers[FLOOR]
+        for i in range(k):
+            total += y[i]
+            if y[i] <= floor or y[i] > caps[i] * (1.0 + ZERO):
+                end = 0.0 if y[i] <= floor else caps[i]
+                ratio = abs(weights[i] - end) / max(abs(weights[i] - y[i]), 1e-300)
+                if block < 0 or ratio < reach:
+                    reach, block = min(ratio, 1.0), i
+        if not np.isfinite(total):
             return 0
+        if block < 0:
+            for i in range(k):
+                weights[i] = min(y[i], caps[i])
+            numbers[MU] = shift - alpha * numbers[TOTAL]
+            return 1
+        moved = 1 if reach > 0.0 else moved
         for i in range(k):
-            weights[i] = min(max(0.0, weights[i] - weight * share[i]), caps[i])
-        if where == -2:  # only its pull changes
-            for i in range(k):
-                lines[U, i] -= sign * bound * (row[i] - alpha * lines[V, i])
-            numbers[TOTAL] -= sign * bound
-            return 2
-        if where >= 0:
-            for i in range(where + 1 if capped else 0):  # it will pull at the new one: G = L row - alpha
-                linear -= caps[where] * factor[where, i] * row[i]
-            linear += caps[where] * alpha if capped else 0.0
-            drop(factor, lines, labels, gone, sizes, numbers, where, capped)
-            k -= 1
-            pivot = whole
-            for i in range(k):
-                pivot -= row[i] * row[i]
-        pivot = max(pivot, LEAST * whole)
-    weights[k], labels[k], caps[k] = weight if sign > 0 else bound - weight, label, bound
-    numbers[TOTAL] += 0.0 if sign > 0 else bound
-    append(factor, lines, sizes, numbers, pivot, linear, 0.0 if sign > 0 else bound)
-    sizes[STEPS] += 1
-    return 1
+            weights[i] += reach * (y[i] - weights[i])
+        for i in range(k - 1, -1, -1):
+            low, high = y[i] <= floor, y[i] > caps[i] * (1.0 + ZERO)
+            if i == block or (low and weights[i] <= 0.0) or (high and weights[i] >= caps[i]):
+                drop(factor, lines, labels, gone, sizes, numbers, i, high and not low)
+        k = sizes[FREE]
+    return moved
 
 
 # ---------------------------------------------------------------- a compiled loop over Gram rows
 
 
 PRICE, TERM, SHARE = range(3)
-"""Lines of (3, wide) numbers per atom in the type of the prices: price, c, and room for weights."""
-
-EXACT, BOUND = range(2)
-"""Lines of (2, n) float64 numbers per atom: c and cap."""
+"""Lines of numbers per atom in the type of the prices: price, c, and room for weights."""
 
 STATE, SLOT, SPARE = range(3)
-"""Lines of (3, n) places per atom: how it is, which row of the prices it has; a stack of spare rows."""
+"""Lines of places per atom: how it is, which row of the prices it has; a stack of spare rows."""
 
-AT_ZERO, IS_FREE, AT_CAP, BARRED = range(4)
+AT_ZERO, IS_FREE, BARRED = range(3)
 """How an atom is."""
 
 LANES = 16
@@ -418,6 +404,61 @@ SHUT = -1e30
 """TERM of a barred atom and of the padding: its price is never least."""
 
 
+class GramState(NamedTuple):
+    """What one thread works on: a target after the other, over up to n atoms of which `capacity` may be free.
+
+    Attributes
+    ----------
+    gram, rows : (n, wide) and (0, d), or (1, wide) and (n, d)
+        All products in float64; or a line to work on, and rows whose products are made as atoms join.
+    singles : (n or capacity + 1, wide)
+        The same products in the type of the prices, of atom j in row ``marks[SLOT, j]``.
+    exact, quick, marks : (n,), (3, wide), (3, n)
+        c; and per atom what `PRICE` and `STATE` say.
+    fine, point : (wide,), (d,)
+        Prices in float64, after those of `quick`; empty: none. With rows, sum w a.
+    factor, lines, labels, gone, sizes, numbers
+        The free atoms: (c, c), (9, c), (c,), (2, c + 2), (5,), (5,).
+    """
+
+    gram: Vector
+    singles: NDArray[Any]
+    rows: Vector
+    exact: Vector
+    quick: NDArray[Any]
+    marks: Ints
+    fine: Vector
+    point: Vector
+    factor: Vector
+    lines: Vector
+    labels: Ints
+    gone: Ints
+    sizes: Ints
+    numbers: Vector
+
+
+def pad(columns: int) -> int:
+    """Columns rounded up to whole lanes."""
+    return -(-columns // LANES) * LANES
+
+
+def make_state(gram: Vector, singles: NDArray[Any], rows: Vector, capacity: int) -> GramState:
+    """Return room for targets over the atoms of a Gram matrix, or of rows."""
+    n, wide, c = max(len(rows), len(gram)), gram.shape[1], pad(capacity)
+    marks = np.zeros((3, n), np.int64)
+    marks[SLOT] = np.arange(n)
+    quick, fine = np.full((3, wide), SHUT, singles.dtype), np.zeros(wide)
+    # One block: how loops are run may depend on how far arrays are from each other.
+    block = np.zeros((c + 10, c))
+    factor, lines = block[:capacity], block[c + 1 : c + 10]
+    lines[CAP] = np.inf
+    free = np.zeros(capacity, np.int64), np.zeros((2, capacity + 2), np.int64), np.zeros(5, np.int64)
+    point = np.zeros(rows.shape[1])
+    return GramState(
+        gram, singles, rows, np.zeros(n), quick, marks, fine, point, factor, lines, *free, np.zeros(5)
+    )
+
+
 @lean_fast_kernel
 def dot(a: NDArray[Any], b: Vector) -> float:
     """<a, b> in float64, in whatever order."""
@@ -425,13 +466,6 @@ def dot(a: NDArray[Any], b: Vector) -> float:
     for i in range(len(b)):
         total += np.float64(a[i]) * b[i]
     return total
-
-
-@lean_fast_kernel
-def copy(out: NDArray[Any], values: NDArray[Any]) -> None:
-    """Set out = values, of whatever type it is."""
-    for i in range(len(values)):
-        out[i] = values[i]
 
 
 @lean_fast_kernel
@@ -465,19 +499,12 @@ def lowest(values: NDArray[Any]) -> int:
         r5 = part[5] if part[5] < r5 else r5
         r6 = part[6] if part[6] < r6 else r6
         r7 = part[7] if part[7] < r7 else r7
-    least = min(r0, r1, r2, r3, r4, r5, r6, r7)
+    r0, r1, r2, r3 = min(r0, r4), min(r1, r5), min(r2, r6), min(r3, r7)
+    least = min(min(r0, r1), min(r2, r3))  # noqa: PLW3301 - of two is quick to compile
     for i in range(len(values)):
         if values[i] == least:
             return i
     return 0
-
-
-@lean_kernel
-def cut_gap(gap: float, excess: float) -> float:
-    """Largest possible decrease of a quadratic f with 2 (f - min f) <= excess; rounded up."""
-    if gap >= excess:
-        return 0.5 * excess
-    return gap * (1.0 - 0.5 * gap / excess) * (1.0 + 4.0 * UNIT)
 
 
 @lean_kernel
@@ -486,229 +513,154 @@ def fetch(gram: Vector, singles: NDArray[Any], rows: Vector, marks: Ints, sizes:
     if len(rows) == 0:
         return b
     line = gram[0]
-    for j in range(marks.shape[1]):
+    for j in range(sizes[ATOMS]):
         line[j] = dot(rows[j], rows[b])
     sizes[SPARES] -= 1
     marks[SLOT, b] = marks[SPARE, sizes[SPARES]]
-    copy(singles[marks[SLOT, b]], line)
+    single = singles[marks[SLOT, b]]
+    for j in range(sizes[ATOMS]):
+        single[j] = line[j]
     return 0
 
 
-@lean_kernel
-def settle(marks: Ints, gone: Ints, sizes: Ints, spares: bool) -> None:
-    """Note the atoms that left, and that their rows of prices are spare."""
-    for i in range(sizes[GONE]):
-        j = gone[0, i]
-        marks[STATE, j] = AT_CAP if gone[1, i] == 1 else AT_ZERO
-        if spares and gone[1, i] == 0:
-            marks[SPARE, sizes[SPARES]] = marks[SLOT, j]
-            sizes[SPARES] += 1
-    sizes[GONE] = 0
+@inlined
+def begin(state: GramState, n: int, alpha: float, total: float, ridge: float) -> None:
+    """Forget all free atoms; of n atoms, `exact`, `quick` and `marks` are the caller's. alpha 0: no sum."""
+    sizes, numbers = state.sizes, state.numbers
+    sizes[FREE], sizes[GONE], sizes[STEPS], sizes[SPARES], sizes[ATOMS] = 0, 0, 0, 0, n
+    numbers[ALPHA], numbers[TOTAL], numbers[RIDGE] = alpha, total, ridge
+    numbers[MU], numbers[FLOOR] = 0.0, ZERO * total if alpha > 0.0 else 0.0
+    if len(state.rows) > 0:
+        sizes[SPARES] = len(state.singles)
+        for i in range(len(state.singles)):
+            state.marks[SPARE, i] = i
 
 
-@lean_kernel
-def step_to(
-    gram: Vector,
-    singles: NDArray[Any],
-    rows: Vector,
-    terms: Vector,
-    marks: Ints,
-    factor: Vector,
-    lines: Vector,
-    labels: Ints,
-    gone: Ints,
-    sizes: Ints,
-    numbers: Vector,
-    b: int,
-    gain: float,
-) -> bool:
-    """Free atom b, whose price is on the wrong side by `gain`, and descend; whether a weight moved."""
-    sign, linear = -1 if marks[STATE, b] == AT_CAP else 1, terms[EXACT, b]
-    line = gram[fetch(gram, singles, rows, marks, sizes, b)]
-    for i in range(sizes[FREE]):
-        lines[ROW, i] = line[labels[i]]
-    for j in range(marks.shape[1] if numbers[CAPPED] > 0.0 else 0):
-        linear -= line[j] * terms[BOUND, j] if marks[STATE, j] == AT_CAP and j != b else 0.0
-    how = admit(factor, lines, labels, gone, sizes, numbers, b, line[b], linear, gain, terms[BOUND, b], sign)
-    moved = how == 2 or (how == 1 and lines[WEIGHT, sizes[FREE] - 1] > 0.0)
-    if how == 1:
-        marks[STATE, b] = IS_FREE
-    else:
-        gone[0, sizes[GONE]], gone[1, sizes[GONE]] = b, 1 if (how == 2) == (sign > 0) else 0
-        sizes[GONE] += 1
-    moved = (how > 0 and descend(factor, lines, labels, gone, sizes, numbers)) or moved
-    settle(marks, gone, sizes, len(rows) > 0)
-    return moved
-
-
-@lean_kernel
-def enter(
-    gram: Vector,
-    singles: NDArray[Any],
-    rows: Vector,
-    terms: Vector,
-    marks: Ints,
-    factor: Vector,
-    lines: Vector,
-    labels: Ints,
-    gone: Ints,
-    sizes: Ints,
-    numbers: Vector,
+@inlined
+def walk(
+    state: GramState,
     ids: Ints,
     weights: Vector,
+    count: int,
+    square: float,
+    goal: float,
+    most: int,
+    steps: int,
 ) -> None:
-    """Free these atoms with these weights but for dependent ones, and descend: a start, warm or of one atom.
+    """Free the first of these atoms, then always that of largest violation; descend.
 
-    No atom may be free before; those at their cap are noted in `marks`, and not in TOTAL.
+    Until the gap is at most the goal, or f falls no more: by prices of `quick`, where these stall by `fine`.
+    Dependent atoms of the start are left out.
+
+    Parameters
+    ----------
+    state
+        After `begin`.
+    ids, weights, count
+        Where to start: with a sum, at least one atom.
+    square
+        f is 1/2 w'(G + ridge I)w - c'w + square / 2 >= 0.
+    goal
+        Wanted gap; without a sum, the largest violation accepted.
+    most, steps
+        Most free atoms, and atoms that join.
     """
-    total = 0.0
-    for i in range(len(ids)):
+    gram, singles, rows, exact, quick = state.gram, state.singles, state.rows, state.exact, state.quick
+    marks, factor, lines, labels = state.marks, state.factor, state.lines, state.labels
+    gone, sizes, numbers, fine = state.gone, state.sizes, state.numbers, state.fine
+    summed, wide = numbers[ALPHA] > 0.0, (sizes[ATOMS] + LANES - 1) // LANES * LANES
+    row, total = lines[ROW], 0.0
+    for i in range(count):
         b, k = ids[i], sizes[FREE]
-        linear, row = terms[EXACT, b], lines[ROW]
         line = gram[fetch(gram, singles, rows, marks, sizes, b)]
         for j in range(k):
             row[j] = line[labels[j]] + numbers[ALPHA]
-        for j in range(marks.shape[1] if numbers[CAPPED] > 0.0 else 0):
-            linear -= line[j] * terms[BOUND, j] if marks[STATE, j] == AT_CAP else 0.0
         forward(factor, 0, k, row)
         whole = line[b] + numbers[RIDGE] + numbers[ALPHA]
         pivot = whole
         for j in range(k):
             pivot -= row[j] * row[j]
         if k < len(labels) and pivot > DEPENDENT * whole:
-            lines[WEIGHT, k], lines[CAP, k], labels[k], marks[STATE, b] = (
-                weights[i],
-                terms[BOUND, b],
-                b,
-                IS_FREE,
-            )
-            append(factor, lines, sizes, numbers, pivot, linear, 0.0)
+            lines[WEIGHT, k], lines[CAP, k], labels[k], marks[STATE, b] = weights[i], np.inf, b, IS_FREE
+            append(factor, lines, sizes, numbers, pivot, exact[b], 0.0)
             total += weights[i]
         elif len(rows) > 0:
             marks[SPARE, sizes[SPARES]] = marks[SLOT, b]
             sizes[SPARES] += 1
-    if numbers[ALPHA] > 0.0 and total > 0.0:
-        for i in range(sizes[FREE]):
-            lines[WEIGHT, i] *= numbers[TOTAL] / total
-    descend(factor, lines, labels, gone, sizes, numbers)
-    settle(marks, gone, sizes, len(rows) > 0)
-
-
-@lean_kernel
-def price_capped(
-    singles: NDArray[Any], terms: Vector, quick: NDArray[Any], marks: Ints, sizes: Ints, numbers: Vector
-) -> tuple[float, float]:
-    """Add the atoms at their cap to prices, w'p and c'w; set MU if none is free."""
-    here, bend, top = 0.0, 0.0, -np.inf
-    for j in range(marks.shape[1]):
-        if marks[STATE, j] == AT_CAP:
-            quick[SHARE, 0] = terms[BOUND, j]
-            add_rows(quick[PRICE], singles, marks[SLOT, j : j + 1], quick[SHARE, :1])
-    for j in range(marks.shape[1]):
-        if marks[STATE, j] == AT_CAP:
-            cap = terms[BOUND, j]
-            price = quick[PRICE, j] + numbers[RIDGE] * cap
-            here += cap * price
-            bend += cap * terms[EXACT, j]
-            top = max(top, price)
-    if sizes[FREE] == 0:
-        numbers[MU] = top if numbers[ALPHA] > 0.0 else 0.0
-    return here, bend
-
-
-@lean_kernel
-def choose_capped(
-    terms: Vector, quick: NDArray[Any], marks: Ints, sizes: Ints, numbers: Vector, total: float
-) -> tuple[int, float, float]:
-    """The atom whose price is furthest on the wrong side, by how much, and the gap over the whole set."""
-    best, gain, gap, mu, first = -1, 0.0, 0.0, numbers[MU], -1
-    for j in range(marks.shape[1]):
-        cap = terms[BOUND, j]
-        if marks[STATE, j] == AT_ZERO:
-            wrong = mu - quick[PRICE, j]
-        elif marks[STATE, j] == AT_CAP:
-            wrong = quick[PRICE, j] + numbers[RIDGE] * cap - mu
-            first = j if wrong >= 0.0 else first
+    for i in range(sizes[FREE] if summed and total > 0.0 else 0):
+        lines[WEIGHT, i] *= numbers[TOTAL] / total
+    last, finely = np.inf, False
+    while True:
+        advance(factor, lines, labels, gone, sizes, numbers, -1, 0.0, 0.0, 0.0, 0.0, 1)
+        for i in range(sizes[GONE]):  # who left, and whose row of prices is spare
+            marks[STATE, gone[0, i]] = AT_ZERO
+            if len(rows) > 0:
+                marks[SPARE, sizes[SPARES]] = marks[SLOT, gone[0, i]]
+                sizes[SPARES] += 1
+        sizes[GONE] = 0
+        k, bend, mu = sizes[FREE], 0.0, numbers[MU] if summed else 0.0
+        if k >= most or sizes[STEPS] >= steps:
+            break
+        for i in range(k):
+            bend += lines[WEIGHT, i] * exact[labels[i]]
+        if not finely:
+            prices = quick[PRICE, :wide]
+            for j in range(wide):
+                prices[j] = -quick[TERM, j]
+            for i in range(k):  # nobody is gone here: places of the rows
+                quick[SHARE, i], gone[0, i] = lines[WEIGHT, i], marks[SLOT, labels[i]]
+            add_rows(prices, singles, gone[0, :k], quick[SHARE, :k])
+            for i in range(k):
+                prices[labels[i]] = mu
+            b = lowest(prices)
+            gain = mu - prices[b]
         else:
-            wrong = 0.0
-        if wrong > 0.0:
-            gap += wrong * (min(cap, total) if numbers[ALPHA] > 0.0 else (cap if cap < np.inf else 1.0))
-        if wrong > gain:
-            best, gain = j, wrong
-    if best >= 0 and sizes[FREE] == 0 and numbers[ALPHA] > 0.0:
-        best = (
-            first  # where none is free, the sum is fixed: the atom at its cap of highest price is freed first
-        )
-    return best, gain, gap
+            if len(rows) == 0:
+                for j in range(wide):
+                    fine[j] = -exact[j] if j < sizes[ATOMS] else np.inf
+                add_rows(fine, gram, labels[:k], lines[WEIGHT, :k])
+            else:
+                point = state.point
+                for j in range(len(point)):
+                    point[j] = 0.0
+                add_rows(point, rows, labels[:k], lines[WEIGHT, :k])
+                for j in range(wide):
+                    fine[j] = dot(rows[j], point) - exact[j] if j < sizes[ATOMS] else np.inf
+            for j in range(sizes[ATOMS]):
+                fine[j] = np.inf if marks[STATE, j] == BARRED else fine[j]
+            for i in range(k):
+                fine[labels[i]] = mu
+            b = lowest(fine[:wide])
+            gain = mu - fine[b]
+        value = 0.5 * ((mu * numbers[TOTAL] if summed else 0.0) - bend + square)
+        gap, excess = max(gain * numbers[TOTAL] if summed else gain, 0.0), max(2.0 * value, 0.0)
+        gap = 0.5 * excess if gap >= excess else gap * (1.0 - 0.5 * gap / excess)
+        solved = not gap > goal
+        if solved or marks[STATE, b] != AT_ZERO or (k > 0 and not value < last):
+            # Of a matrix, a proof by its residual follows; rows on demand are priced finely once more here.
+            if finely or len(fine) == 0 or (solved and len(rows) == 0):
+                break
+            last, finely = np.inf, True
+            continue
+        last = value
+        line = gram[fetch(gram, singles, rows, marks, sizes, b)]
+        for i in range(k):
+            row[i] = line[labels[i]]
+        marks[STATE, b] = IS_FREE
+        if advance(factor, lines, labels, gone, sizes, numbers, b, line[b], exact[b], gain, np.inf, 1) == 0:
+            gone[0, 0], sizes[GONE] = b, 1
 
 
 @lean_kernel
-def walk(
-    gram: Vector,
-    singles: NDArray[Any],
-    rows: Vector,
-    terms: Vector,
-    quick: NDArray[Any],
-    marks: Ints,
-    factor: Vector,
-    lines: Vector,
-    labels: Ints,
-    gone: Ints,
-    sizes: Ints,
-    numbers: Vector,
+def solve_state(
+    state: GramState,
+    ids: Ints,
+    weights: Vector,
+    count: int,
     square: float,
     goal: float,
     most: int,
     steps: int,
 ) -> None:
-    """Free the atom of largest violation and descend, until the gap is at most the goal or f falls no more.
-
-    Parameters
-    ----------
-    gram, rows : (n, wide) and (0, d), or (1, wide) and (n, d)
-        All products in float64; or a line to work on, and rows whose products are made as atoms join
-        (then no atom has a cap).
-    singles : (n or capacity, wide)
-        The same products in the type of the prices, of atom j in row ``marks[SLOT, j]``.
-    terms, quick, marks
-        Per atom, as `EXACT`, `PRICE` and `STATE` say.
-    factor, lines, labels, gone, sizes, numbers
-        The free atoms, after `enter`; (c, c), (9, c), (c,), (2, c + 2), (4,), (6,).
-    square
-        f is 1/2 w'(G + ridge I)w - c'w + square / 2 >= 0.
-    goal
-        Wanted gap; without a sum and caps, the largest violation accepted.
-    most, steps
-        Most free atoms, and atoms that join.
-    """
-    last, total, capped, prices = np.inf, numbers[TOTAL], numbers[CAPPED] > 0.0, quick[PRICE]
-    for j in range(marks.shape[1] if capped else 0):
-        total += terms[BOUND, j] if marks[STATE, j] == AT_CAP else 0.0
-    while sizes[FREE] < most and sizes[STEPS] < steps:
-        k, bend = sizes[FREE], 0.0
-        for j in range(len(prices)):
-            prices[j] = -quick[TERM, j]
-        for i in range(k):
-            # Places of the rows: `gone` is empty here.
-            quick[SHARE, i], gone[0, i] = lines[WEIGHT, i], marks[SLOT, labels[i]]
-            bend += lines[WEIGHT, i] * terms[EXACT, labels[i]]
-        add_rows(prices, singles, gone[0, :k], quick[SHARE, :k])
-        here = numbers[MU] * numbers[TOTAL] if numbers[ALPHA] > 0.0 and k > 0 else 0.0
-        if capped:
-            a, b = price_capped(singles, terms, quick, marks, sizes, numbers)
-            here, bend = here + a, bend + b
-            best, gain, gap = choose_capped(terms, quick, marks, sizes, numbers, total)
-        else:
-            numbers[MU] = numbers[MU] if numbers[ALPHA] > 0.0 else 0.0
-            for i in range(k):
-                prices[labels[i]] = numbers[MU]
-            best = lowest(prices)
-            gain = numbers[MU] - prices[best]
-            gap = gain * total if numbers[ALPHA] > 0.0 else gain
-        value = 0.5 * (here - bend + square)
-        if best < 0 or marks[STATE, best] == IS_FREE or (k > 0 and not value < last):
-            return
-        if not cut_gap(max(gap, 0.0), max(2.0 * value, 0.0)) > goal:
-            return
-        last = value if k > 0 else np.inf
-        step_to(gram, singles, rows, terms, marks, factor, lines, labels, gone, sizes, numbers, best, gain)
+    """`walk`, as a kernel of its own."""
+    walk(state, ids, weights, count, square, goal, most, steps)

@@ -86,8 +86,8 @@ class Corral:
         self._lines = np.zeros((9, capacity))
         self._labels = np.zeros(capacity, np.int64)
         self._gone = np.zeros((2, capacity + 2), np.int64)
-        self._sizes = np.zeros(4, np.int64)
-        self._numbers = np.zeros(6)
+        self._sizes = np.zeros(5, np.int64)
+        self._numbers = np.zeros(5)
         self._numbers[RIDGE] = ridge
         self.clear(alpha)
 
@@ -209,7 +209,7 @@ class Corral:
         state = self._factor, self._lines, self._labels, self._gone, self._sizes, self._numbers
         pulled = float(self._pulled(cross[None], np.array([linear]))[0])
         self._lines[ROW, : self.size] = cross[: self.size]
-        how = kernels.admit(*state, label, square, pulled, gain, bound, sign)
+        how = kernels.advance(*state, label, square, pulled, gain, bound, sign)
         if how == 1:
             self._lines[LINEAR, self.size - 1] = linear
         return how
@@ -284,7 +284,7 @@ class Corral:
             Labels of the atoms that lost all weight, and whether any weight moved.
         """
         state = self._factor, self._lines, self._labels, self._gone, self._sizes, self._numbers
-        moved = kernels.descend(*state)
+        moved = bool(kernels.advance(*state, -1, 0.0, 0.0, 0.0, 0.0, 1))
         return self._note_gone(), moved
 
     def relinearize(self, linear: Vector) -> None:

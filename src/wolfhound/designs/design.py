@@ -31,9 +31,10 @@ from wolfhound.designs.models import (
 from wolfhound.designs.newton import Task
 from wolfhound.designs.rank import complete_sample, draw_sample, scale_root, scale_to_one
 from wolfhound.designs.result import Design
-from wolfhound.designs.search import POOL, DesignState, Search
+from wolfhound.designs.search import DesignState, Search
 from wolfhound.display import Job, Reading, show_progress
 from wolfhound.encoding import Missing, TableAtoms, TableReport
+from wolfhound.methods._begin import POOL
 from wolfhound.oracles.forms import FormScan, find_candidates, survey
 from wolfhound.solve import Limits, Outcome, drive
 from wolfhound.threads import one_blas_thread

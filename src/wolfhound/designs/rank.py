@@ -9,7 +9,8 @@ import numpy as np
 
 from wolfhound.atoms import finite_rows
 from wolfhound.core import Atoms, Ids, Matrix, Vector
-from wolfhound.designs.search import POOL, SAMPLE, Search
+from wolfhound.designs.search import SAMPLE, Search
+from wolfhound.methods._begin import POOL
 from wolfhound.oracles.forms import survey
 
 _SINGULAR = 1e-9

@@ -238,22 +238,22 @@ class Design(HasSummary):
 
     # ------------------------------------------------------------ saving
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write to a folder that `wolfhound.load` reads; it must be new, empty, or hold a design."""
-        CODEC.save(self, folder)
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to a file that `wolfhound.load` reads; it must be new, or hold a design."""
+        CODEC.save(self, path)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> Design:
+    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> Design:
         """Read what `save` wrote; what was proved is read, not proved again.
 
         Parameters
         ----------
-        folder
+        path
             Where it was saved.
         atoms
             If given, must be the rows of factors that the candidates were.
         """
-        return CODEC.load(folder, None if atoms is None else read_factors(atoms, "atoms")[0])
+        return CODEC.load(path, None if atoms is None else read_factors(atoms, "atoms")[0])
 
     def _notes(self) -> list[tuple[str, str]]:
         """What is to be known of the tables; categories are factors here, not one-hot."""
@@ -372,7 +372,7 @@ def _read_model(value: Any) -> ModelSpec:
     )
 
 
-def _read_error(value: Any) -> float:  # what an old folder does not say is not known
+def _read_error(value: Any) -> float:  # what an old file does not say is not known
     return LARGEST if value is None else number(value, "root_error", low=0.0)
 
 

@@ -15,13 +15,11 @@ from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Atoms, Ids, Matrix, Oracle, Status, Vector
 from wolfhound.designs.newton import Task, improve
 from wolfhound.designs.proof import Certificate, certify
+from wolfhound.methods._begin import POOL
 from wolfhound.oracles.forms import FormScan, survey
 
 HARVEST = 4096
 """Candidates that a pass adds to the pool."""
-
-POOL = 1300
-"""Least number of random candidates to begin with."""
 
 SAMPLE = 32768
 """Candidates that are solved first, on their own."""

@@ -243,17 +243,17 @@ class HerdResult(HasSummary):
         heading = self.summary().caption if title is None else title
         return plot.keep(plot.draw_all(drawings, title=heading), path)
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write to a folder that `wolfhound.load` reads."""
-        CODEC.save(self, folder)
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to a file that `wolfhound.load` reads."""
+        CODEC.save(self, path)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> HerdResult:
+    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> HerdResult:
         """Read a result that `save` wrote.
 
         Parameters
         ----------
-        folder
+        path
             Where it was saved.
         atoms
             Atoms, an array or a path. If given, must be those of the run.
@@ -261,9 +261,9 @@ class HerdResult(HasSummary):
         Raises
         ------
         StoreError
-            If the folder is damaged, or holds what no run can have given; or of other atoms.
+            If the file is damaged, or holds what no run can have given; or of other atoms.
         """
-        return CODEC.load(folder, atoms)
+        return CODEC.load(path, atoms)
 
     def summary(self) -> Summary:
         """Return quality, cost and the first atoms."""

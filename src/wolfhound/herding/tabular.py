@@ -51,7 +51,7 @@ class TableOptions(NamedTuple):
 
     @classmethod
     def from_json(cls, saved: dict[str, Any] | None) -> TableOptions:
-        """Return the options of such values; those of old folders are the usual ones."""
+        """Return the options of such values; what is missing is as usual."""
         if saved is None:
             return cls()
         names = None if saved["columns"] is None else tuple(map(str, saved["columns"]))

@@ -38,7 +38,7 @@ STATUSES = (
     Status.NOT_FOUND,
     Status.STATIONARY,
 )
-"""What a code stands for. Saved folders rely on the order: add at the end only."""
+"""What a code stands for. Saved files rely on the order: add at the end only."""
 
 RUN = "many run"
 
@@ -181,30 +181,30 @@ class ManyResult(HasSummary):
         places = np.unravel_index(np.arange(len(self)), self.shape) if len(self.shape) > 1 else ()
         return make_frame({**dict(zip(axes, places, strict=False)), **self.to_columns()})
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write to a folder that `load` reads; it must be new, empty, or hold such a result."""
-        CODEC.save(self, folder)
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to a file that `load` reads; it must be new, or hold such a result."""
+        CODEC.save(self, path)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> ManyResult:
+    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> ManyResult:
         """Read what `save` wrote; `wolfhound.load` also opens what a run has written so far.
 
         What was proved in the run is read, not proved again.
 
         Parameters
         ----------
-        folder
+        path
             Where it was saved.
         atoms
             Atoms, an array, a table or a path. If given, must be the atoms of the run, else
             StoreError is raised; `x` needs them.
         """
         if atoms is None:
-            return CODEC.load(folder)
+            return CODEC.load(path)
         table = find_rows(atoms)
         known = as_atoms(atoms) if table is None else table
         rows = known if table is None else take_by_rows(table)
-        return replace(CODEC.load(folder, known), atoms=rows)
+        return replace(CODEC.load(path, known), atoms=rows)
 
     def _rows(self) -> Atoms:
         if self.atoms is None:

@@ -8,25 +8,24 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wolfhound.atoms import Fingerprint
 from wolfhound.core import Objective, Oracle, Status
 from wolfhound.display import Job, Reading, show_progress
-from wolfhound.many._given import Excluded, Targets
-from wolfhound.many._objectives import TOGETHER, ObjectiveGoals, solve_objectives
-from wolfhound.many._portion import (
+from wolfhound.many.batch import (
     Goals,
-    Portion,
+    TargetBatch,
     TargetSolver,
-    join_portions,
+    join_batches,
     make_unsolved,
     mark_skipped,
-    solve_portion,
+    solve_batch,
 )
-from wolfhound.many._second import WAITING, SecondOpinion
+from wolfhound.many.given import Excluded, Targets
+from wolfhound.many.objectives import solve_objective
 from wolfhound.many.result import CODES
 from wolfhound.many.stream import Stream, digest, open_stream
 from wolfhound.stopwatch import time_solving
@@ -102,7 +101,6 @@ class ManyJob:
     excluded: Excluded
     wanted: Goals
     stream: Stream | None
-    second: SecondOpinion
 
     @property
     def group(self) -> int:
@@ -115,31 +113,26 @@ class ManyJob:
         step = self.regime.chunk(len(self.targets.rows))
         return [Span(first, min(first + step, end), start) for first in range(start, end, step)]
 
-    def solve(self, span: Span) -> Portion:
+    def solve(self, span: Span) -> TargetBatch:
         """Solve a chunk."""
         here = span.start, span.stop
         starts, banned = self.excluded.read(*here)
         rows, good = self.targets.read(*here), self.targets.good[slice(*here)]
-        return mark_skipped(solve_portion(self.regime, rows, starts, banned, self.wanted), ~good)
-
-    def reconsider(self, span: Span, portion: Portion) -> Iterator[Portion]:
-        """Solve what stalled again, by rounds; those that wait for theirs are INTERRUPTED."""
-        rows = self.targets.read(span.start, span.stop)
-        return self.second.rounds(portion, rows, *self.excluded.read(span.start, span.stop))
+        return mark_skipped(solve_batch(self.regime, rows, starts, banned, self.wanted), ~good)
 
     def size(self, start: int) -> int:
         """Targets of the group that begins at a target."""
         return min(self.group, len(self.targets.rows) - start)
 
-    def read(self, start: int) -> Portion | None:
+    def read(self, start: int) -> TargetBatch | None:
         """Return a group that was written, now or by an earlier run."""
         return None if self.stream is None else self.stream.read(start, self.size(start))
 
-    def write(self, start: int, portion: Portion) -> bool:
+    def write(self, start: int, batch: TargetBatch) -> bool:
         """Write a group, if there is where, unless a part of it was cut short; return whether it was."""
-        if self.stream is None or np.isin(portion.codes, _CUT).any():
+        if self.stream is None or np.isin(batch.codes, _CUT).any():
             return False
-        self.stream.write(start, portion)
+        self.stream.write(start, batch)
         return True
 
 
@@ -190,31 +183,31 @@ class _Log:
     done: int = 0
     proved: int = 0
     written: set[int] = field(default_factory=set)
-    parts: dict[int, list[Portion]] = field(default_factory=dict)
+    parts: dict[int, list[TargetBatch]] = field(default_factory=dict)
 
     def read(self, start: int) -> None:
         """Look for a group that an earlier run has written."""
-        portion = self.job.read(start)
-        if portion is not None:
+        batch = self.job.read(start)
+        if batch is not None:
             self.written.add(start)
-            self._count(portion)
+            self._count(batch)
             self.before = self.done
 
-    def add(self, span: Span, portion: Portion) -> None:
+    def add(self, span: Span, batch: TargetBatch) -> None:
         """Note a chunk; a group that is whole is written."""
-        self._count(portion)
+        self._count(batch)
         mine = self.parts.setdefault(span.group, [])
-        mine.append(portion)
+        mine.append(batch)
         if span.stop == span.group + self.job.size(span.group):
-            whole = join_portions(mine)
+            whole = join_batches(mine)
             mine[:] = [whole]
             if self.job.write(span.group, whole):
                 self.written.add(span.group)
                 del self.parts[span.group]
 
-    def _count(self, portion: Portion) -> None:
-        self.done += len(portion.value)
-        self.proved += int((portion.codes == CODES[Status.GAP_REACHED]).sum())
+    def _count(self, batch: TargetBatch) -> None:
+        self.done += len(batch.value)
+        self.proved += int((batch.codes == CODES[Status.GAP_REACHED]).sum())
 
     def look(self) -> Status | None:
         """Tell the callback how far the run is; return why to stop, if so."""
@@ -226,24 +219,7 @@ class _Log:
             return Status.STOPPED
         return Status.MAX_SECONDS if self.clock.over() else None
 
-    def take(self, span: Span, portion: Portion) -> Status | None:
-        """Note a chunk, after second opinions on what stalled in it; return why to stop, if so."""
-        ended: Status | None = None
-        waiting = portion.codes == CODES[Status.STALLED]
-        try:
-            for found in self.job.reconsider(span, portion):
-                portion, waiting = found, found.codes == WAITING
-                ended = self.look() if waiting.any() else None
-                if ended is not None:
-                    break
-        except KeyboardInterrupt:
-            ended = Status.INTERRUPTED
-        if ended is not None:
-            portion = portion._replace(codes=np.where(waiting, np.int8(CODES[ended]), portion.codes))
-        self.add(span, portion)
-        return self.look() if ended is None else ended
-
-    def portions(self, starts: range, status: Status) -> Iterator[Portion]:
+    def batches(self, starts: range, status: Status) -> Iterator[TargetBatch]:
         """All groups in order; chunks that were not solved end with the status."""
         for start in starts:
             found = self.job.read(start) if start in self.written else None
@@ -252,7 +228,7 @@ class _Log:
                 continue
             parts = self.parts.get(start, [])
             missing = self.job.size(start) - sum(len(part.value) for part in parts)
-            yield join_portions([*parts, make_unsolved(missing, status)])
+            yield join_batches([*parts, make_unsolved(missing, status)])
 
 
 def run(
@@ -260,7 +236,7 @@ def run(
     clock: Clock,
     callback: Callable[[ManyState], bool | None] | None,
     progress: bool | None = None,
-) -> Iterator[Portion]:
+) -> Iterator[TargetBatch]:
     """Solve the chunks in order; give all groups, those that there is no time for unsolved."""
     starts = range(0, len(job.targets.rows), job.group)
     status = Status.INTERRUPTED
@@ -270,15 +246,16 @@ def run(
             log.read(start)
         spans = [span for start in starts if start not in log.written for span in job.spans(start)]
         with contextlib.suppress(KeyboardInterrupt), _stop(_solve_all(job, spans), clock) as solved:
-            for span, portion in zip(spans, solved, strict=False):
-                ended = log.take(span, portion)
+            for span, batch in zip(spans, solved, strict=False):
+                log.add(span, batch)
+                ended = log.look()
                 if ended is not None:
                     status = ended
                     break
-    return log.portions(starts, status)
+    return log.batches(starts, status)
 
 
-def _solve_all(job: ManyJob, spans: list[Span]) -> Iterator[Portion]:
+def _solve_all(job: ManyJob, spans: list[Span]) -> Iterator[TargetBatch]:
     """Solve chunks in order, on all threads."""
     if job.regime.alone:
         return (job.solve(span) for span in spans)
@@ -286,7 +263,7 @@ def _solve_all(job: ManyJob, spans: list[Span]) -> Iterator[Portion]:
 
 
 @contextlib.contextmanager
-def _stop(solved: Iterator[Portion], clock: Clock) -> Iterator[Iterator[Portion]]:
+def _stop(solved: Iterator[TargetBatch], clock: Clock) -> Iterator[Iterator[TargetBatch]]:
     """Tell chunks under way to stop when the block is left, then wait for them."""
     try:
         yield solved
@@ -299,24 +276,25 @@ def run_objectives(
     objectives: Sequence[Objective],
     oracle: Oracle,
     excluded: Excluded,
-    wanted: ObjectiveGoals,
+    clock: Clock,
+    *,
+    options: dict[str, Any],
     callback: Callable[[ManyState], bool | None] | None,
-) -> Portion:
-    """Minimise objectives, some at a time; those that there is no time for come back unsolved."""
+) -> TargetBatch:
+    """Minimise objectives in turn; those that there is no time for come back unsolved."""
     began, total = time.perf_counter(), len(objectives)
-    parts: list[Portion] = []
-    done, proved, status = 0, 0, Status.INTERRUPTED
+    parts: list[TargetBatch] = []
+    proved, status = 0, Status.INTERRUPTED
     with contextlib.suppress(KeyboardInterrupt):
-        while done < total:
-            here = objectives[done : done + TOGETHER]
-            parts.append(solve_objectives(here, oracle, excluded, wanted, done))
-            done += len(here)
-            proved += int((parts[-1].codes == CODES[Status.GAP_REACHED]).sum())
-            state = ManyState(done=done, total=total, proved=proved, seconds=time_solving(began))
-            if callback is not None and callback(state):
-                status = Status.STOPPED
+        for i, objective in enumerate(objectives):
+            left = {"max_seconds": max(clock.deadline - time.perf_counter(), 0.0)}
+            batch, ended = solve_objective(objective, oracle, excluded.read(i, i + 1)[1], options | left)
+            parts.append(batch)
+            proved += ended is Status.GAP_REACHED
+            state = ManyState(done=i + 1, total=total, proved=proved, seconds=time_solving(began))
+            stopped = callback is not None and callback(state)
+            if ended is Status.INTERRUPTED or stopped or clock.over():
+                status = ended if ended is Status.INTERRUPTED else Status.MAX_SECONDS
+                status = Status.STOPPED if stopped else status
                 break
-            if wanted.over():
-                status = Status.MAX_SECONDS
-                break
-    return join_portions([*parts, make_unsolved(total - done, status)])
+    return join_batches([*parts, make_unsolved(total - len(parts), status)])

@@ -19,9 +19,8 @@ from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, draw_some, finge
 from wolfhound.core import Atoms, AtomsLike, Ids, Objective, Oracle
 from wolfhound.display import show_progress
 from wolfhound.encoding import TableAtoms
-from wolfhound.gram._small import MEMORY, build_small, weigh_small
-from wolfhound.gram._units import Units
-from wolfhound.many._given import (
+from wolfhound.many.batch import Goals, TargetBatch, TargetSolver, join_batches
+from wolfhound.many.given import (
     Excluded,
     Targets,
     check_target_columns,
@@ -29,19 +28,19 @@ from wolfhound.many._given import (
     read_exclude,
     read_targets,
 )
-from wolfhound.many._objectives import (
-    ObjectiveGoals,
+from wolfhound.many.gram_solver import build_gram_solver, weigh_gram
+from wolfhound.many.memory import MEMORY
+from wolfhound.many.objectives import (
     as_points,
     is_list_of_objectives,
     lift_shared,
     read_objectives,
     widen_result,
 )
-from wolfhound.many._portion import Goals, Portion, TargetSolver, join_portions
-from wolfhound.many._second import SecondOpinion
 from wolfhound.many.result import ManyResult
 from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, read_done, run, run_objectives
 from wolfhound.many.stream import check_out, join_on_disk
+from wolfhound.methods._begin import POOL
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
 from wolfhound.stopwatch import time_solving
@@ -52,9 +51,6 @@ SMALL = 1024
 
 EXACT = (Scan, Int8Scan)
 """Oracles that do what passes of our own do faster: their atoms are used."""
-
-POOL = 1300
-"""Least number of random atoms that give the scale of rtol, as in `minimize`."""
 
 
 def minimize_many(
@@ -83,8 +79,7 @@ def minimize_many(
     ----------
     targets : (m, d) or (rows, columns, d) array, table, or list of vectors
         The points t. Or a list of objectives: `SquaredDistance`, or `LeastSquares` of one
-        design that is not tall, are solved as points are; others by `FullyCorrective`,
-        some at a time, which share their passes.
+        design that is not tall, are solved as points are; others in turn, as `minimize` does.
     atoms : atoms, (n, d) array, path, a list of paths, or an oracle
         An oracle is asked once per pass for all unfinished targets. Of one that proves
         nothing, nothing is proved but that f >= 0, and targets end with `Status.NOT_FOUND`.
@@ -98,8 +93,9 @@ def minimize_many(
         Whether weights sum to at most 1 rather than to 1: the origin is one more atom, whose
         weight is left out (shadow, in unmixing).
     max_atoms
-        Most atoms per target. Where the minimum needs more, they are chosen greedily, and
-        `ManyResult.price` says what that costs; gaps still are to the minimum over the hull.
+        Most atoms per target. Where the minimum needs more, the best of atoms that join and of
+        atoms that leave, after exchanges; `ManyResult.price` says what that costs, and gaps still
+        are to the minimum over the hull.
         With `at_most_one` the origin counts as one.
     max_memory
         Bytes, or a text such as "1GB", to work in, besides atoms, targets and the answer; 4 GiB
@@ -181,10 +177,9 @@ def minimize_many(
         regime = _choose(oracle, rng, pool, origin=origin, memory=memory, clock=clock)
     wanted = Goals(rtol, atol, most, n if origin else -1)
     stream = open_out(out, (given, excluded, wanted, regime), begun, identity, oracle=_name(oracle))
-    second = _choose_second(oracle, regime, pool, wanted, memory=memory, clock=clock)
-    job = ManyJob(regime, given, excluded, wanted, stream, second)
-    portions = run(job, clock, callback, progress)
-    whole = join_portions(list(portions)) if stream is None else join_on_disk(stream.folder, portions)
+    job = ManyJob(regime, given, excluded, wanted, stream)
+    batches = run(job, clock, callback, progress)
+    whole = join_batches(list(batches)) if stream is None else join_on_disk(stream.folder, batches)
     return _result(whole, given, source, identity, began, priced=most is not None)
 
 
@@ -201,7 +196,7 @@ def _minimize_table(targets: Any, table: TableAtoms, options: dict[str, Any]) ->
 def _minimize_list(
     objectives: list[Objective], oracle: Oracle, out: object, clock: Clock, options: dict[str, Any]
 ) -> ManyResult:
-    """Objectives that are not all distances: as distances where they can be, else in shared passes."""
+    """Objectives that are not all distances: as distances where they can be, else one after the other."""
     validate.require(out is None, "out", "None with objectives other than SquaredDistance", out)
     identity, source = fingerprint(oracle.atoms), oracle.atoms
     lifted = None
@@ -216,10 +211,12 @@ def _minimize_list(
     began, m = time.perf_counter(), len(objectives)
     n, d = source.shape
     excluded = read_exclude(options["exclude"], m, n)
-    pool = _draw_pool(n, d, validate.rng(options["seed"]), excluded)
-    wanted = ObjectiveGoals(options["rtol"], options["atol"], pool, clock.over)
+    _drop_hopeless(
+        Targets(np.empty((m, d)), (m,), np.ones(m, np.bool_)), excluded, n, skip=False, origin=False
+    )
+    asked = {name: options[name] for name in ("rtol", "atol", "seed")}
     with show_progress(options["progress"], read_done, options["callback"]) as hear:
-        whole = run_objectives(objectives, oracle, excluded, wanted, hear)
+        whole = run_objectives(objectives, oracle, excluded, clock, options=asked, callback=hear)
     return ManyResult(
         **(whole._asdict() | {"price": None}),
         seconds=time_solving(began),
@@ -256,28 +253,19 @@ def _choose(
     source = oracle.atoms
     n, d = source.shape
     if not isinstance(oracle, EXACT):
-        from wolfhound.many._asked import build_asked  # noqa: PLC0415 - compiles only what is used
+        from wolfhound.many.oracle_solver import build_oracle_solver  # noqa: PLC0415 - compiles only what is used
 
-        return build_asked(oracle, pool, zero=origin, memory=memory, over=clock.over)
-    if n <= SMALL and (memory >= MEMORY or weigh_small(n, d) <= memory):
+        return build_oracle_solver(oracle, pool, zero=origin, max_memory=memory, over=clock.over)
+    if n <= SMALL and (memory >= MEMORY or weigh_gram(n, d) <= memory):
         rows = finite_rows(source, np.arange(n))
         validate.require_moderate(rows, "atoms")
         if origin:
             rows = np.concatenate([rows, np.zeros((1, d), rows.dtype)])
-        return build_small(rows, pool, zero=origin, memory=memory)
-    from wolfhound.many._large import build_large  # noqa: PLC0415 - likewise
+        return build_gram_solver(rows, pool, zero=origin, max_memory=memory)
+    from wolfhound.many.pass_solver import build_pass_solver  # noqa: PLC0415 - likewise
 
     atoms = ConcatAtoms([source, np.zeros((1, d), source.dtype)]) if origin else source
-    return build_large(atoms, pool, rng, zero=origin, memory=memory, over=clock.over)
-
-
-def _choose_second(
-    oracle: Oracle, regime: TargetSolver, pool: Ids, wanted: Goals, *, memory: float, clock: Clock
-) -> SecondOpinion:
-    """What is read anyway is read in the units of the regime; another oracle is asked as it is."""
-    exact = isinstance(oracle, EXACT)
-    units = regime.units if exact else Units(np.zeros(oracle.atoms.shape[1]), 0)
-    return SecondOpinion(oracle, units, exact, pool, wanted, memory, clock.over)
+    return build_pass_solver(atoms, pool, rng, zero=origin, max_memory=memory, over=clock.over)
 
 
 def _name(oracle: Oracle) -> str:
@@ -286,7 +274,7 @@ def _name(oracle: Oracle) -> str:
 
 
 def _result(
-    whole: Portion, given: Targets, source: Atoms, identity: Fingerprint, began: float, *, priced: bool
+    whole: TargetBatch, given: Targets, source: Atoms, identity: Fingerprint, began: float, *, priced: bool
 ) -> ManyResult:
     return ManyResult(
         **(whole._asdict() | ({} if priced else {"price": None})),

@@ -1,7 +1,7 @@
-"""A run that is written as it goes: one folder per group of targets, each whole or not there.
+"""A run that is written as it goes: a folder with one file per group of targets, each whole or not there.
 
-`out` holds a manifest that says what is run, and folders ``targets-0000000000`` named
-for the first target of each. What is there is complete, so a folder can be read at any
+`out` holds a file that says what is run, and files ``targets-0000000000.safetensors`` named
+for the first target of each. What is there is complete, so the folder can be read at any
 time, and a run that was cut short goes on with the groups that are missing. Answers are
 joined in files without a name beside them, never in memory.
 """
@@ -26,7 +26,7 @@ from wolfhound._files import FileRows
 from wolfhound.atoms import Fingerprint, as_atoms
 from wolfhound.codec import WEIGHTS
 from wolfhound.core import AtomsLike, Status
-from wolfhound.many._portion import Portion, make_unsolved
+from wolfhound.many.batch import TargetBatch, make_unsolved
 from wolfhound.many.result import RUN, STATUSES, ManyResult
 from wolfhound.validate import count, path, require
 
@@ -43,9 +43,9 @@ class Stream(NamedTuple):
 
     def place(self, start: int) -> Path:
         """Where the group that begins at a target is kept."""
-        return self.folder / f"targets-{start:010d}"
+        return self.folder / f"targets-{start:010d}{store.ENDING}"
 
-    def write(self, start: int, portion: Portion) -> None:
+    def write(self, start: int, batch: TargetBatch) -> None:
         """Keep the answers of a group.
 
         Raises
@@ -53,38 +53,38 @@ class Stream(NamedTuple):
         OSError
             If that cannot be done, as on a full disk. Groups that were written stay.
         """
-        if not (self.folder / "manifest.json").exists():
+        if not (self.folder / store.RUN_FILE).exists():
             text = "`out` must stay where it is during the run. It is gone"
             raise FileNotFoundError(errno.ENOENT, text, str(self.folder))
-        params = {"start": start, "count": len(portion.value)}
+        params = {"start": start, "count": len(batch.value)}
         try:
-            store.save(self.place(start), GROUP, portion._asdict(), params, self.fingerprint)
+            store.save(self.place(start), GROUP, batch._asdict(), params, self.fingerprint)
         except OSError as error:
             text = f"`out` must be writable, with room: {error.strerror}. What is finished stays"
             raise OSError(error.errno, f"{text}, and the same call goes on", str(self.folder)) from None
 
-    def read(self, start: int, size: int) -> Portion | None:
+    def read(self, start: int, size: int) -> TargetBatch | None:
         """Answers of a group of so many targets; None if it is not there or was cut off."""
-        folder = self.place(start)
-        if not (folder / "manifest.json").exists():
+        file = self.place(start)
+        if not file.exists():
             return None
-        stored = store.load(folder, GROUP)
+        stored = store.load(file, GROUP)
         if stored.fingerprint != self.fingerprint:
-            raise store.StoreError(f"{folder} must be of the run that it lies in. Got one of other atoms.")
+            raise store.StoreError(f"{file} must be of the run that it lies in. Got one of other atoms.")
         with stored.reading():
             m = count(stored.params["count"], "count")
             require(m == size, "count", f"{size} targets", m)
-            return _read_portion(stored, m)
+            return _read_batch(stored, m)
 
 
-def _read_portion(stored: store.Stored, m: int) -> Portion:
+def _read_batch(stored: store.Stored, m: int) -> TargetBatch:
     n = stored.shape[0]
     ends = stored.array("indptr", np.int64, (m + 1,), low=0)
     size = int(ends[-1])
     require(ends[0] == 0 and bool((np.diff(ends) >= 0).all()), "indptr", "rising from 0", "not")
     columns = {name: stored.array(name, np.float64, (m,)) for name in ("value", "lower")}
     columns |= {name: stored.array(name, np.float64, (m,), low=0.0) for name in ("goal", "price")}
-    portion = Portion(
+    batch = TargetBatch(
         indptr=ends,
         ids=stored.array("ids", np.int64, (size,), low=0, high=n - 1),
         weights=stored.array("weights", np.float64, (size,), low=0.0, high=1.0 + WEIGHTS),
@@ -92,8 +92,8 @@ def _read_portion(stored: store.Stored, m: int) -> Portion:
         passes=stored.array("passes", np.int64, (m,), low=0),
         **columns,
     )
-    require(bool((portion.lower <= portion.value).all()), "lower", "<= value", "more")
-    return portion
+    require(bool((batch.lower <= batch.value).all()), "lower", "<= value", "more")
+    return batch
 
 
 def digest(*arrays: NDArray[Any] | FileRows) -> str:
@@ -113,10 +113,15 @@ def check_out(out: str | PathLike[str] | None) -> None:
         return
     root = path(out, "out")
     require(root.is_dir() or not root.exists(), "out", "a folder", f"a file, {root}")
-    try:
-        store.check_free(root, RUN)
-    except store.StoreError as error:
-        raise store.StoreError(str(error).replace("`folder`", "`out`")) from None
+    # What a first write left that was killed does not count.
+    if root.is_dir() and any(not each.name.startswith(f".{store.RUN_FILE}.") for each in root.iterdir()):
+        rule = "`out` must be new or empty, or hold a run of many targets."
+        try:
+            held, _ = store.describe(root)
+        except store.StoreError as error:
+            raise store.StoreError(f"{rule} Got {root}: {error}") from None
+        if held != RUN:
+            raise store.StoreError(f"{rule} Got a {held} in {root}.")
 
 
 def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: Fingerprint) -> Stream:
@@ -138,8 +143,8 @@ def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: 
     """
     check_out(folder)
     root = path(folder, "out")
-    if not (root / "manifest.json").exists():  # also if a run was cut off before it was written
-        store.save(root, RUN, {}, params, source)
+    if not (root / store.RUN_FILE).exists():
+        store.save(root / store.RUN_FILE, RUN, {}, params, source)
         return Stream(root, source)
     stored = store.load(root, RUN)
     rule = "`out` must be new, or hold a run with the same targets, settings and atoms."
@@ -156,20 +161,20 @@ def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: 
 # ---------------------------------------------------------------- reading all groups
 
 
-def join_on_disk(folder: Path, portions: Iterable[Portion]) -> Portion:
+def join_on_disk(folder: Path, batches: Iterable[TargetBatch]) -> TargetBatch:
     """Put answers for consecutive targets together, in files that vanish with the answer."""
-    names = Portion._fields
+    names = TargetBatch._fields
     with contextlib.ExitStack() as stack:
         files = {name: stack.enter_context(_open_nameless(folder)) for name in names}
         kinds = {name: column.dtype for name, column in make_unsolved(0, Status.SKIPPED)._asdict().items()}
         end = np.zeros(1, np.int64)
         files["indptr"].write(end.tobytes())
-        for portion in portions:
-            for name, column in portion._asdict().items():
+        for batch in batches:
+            for name, column in batch._asdict().items():
                 part = end + column[1:] if name == "indptr" else column
                 files[name].write(np.ascontiguousarray(part, kinds[name]).tobytes())
-            end = end + portion.indptr[-1]
-        return Portion(**{name: _map(files[name], kinds[name]) for name in names})
+            end = end + batch.indptr[-1]
+        return TargetBatch(**{name: _map(files[name], kinds[name]) for name in names})
 
 
 def _open_nameless(folder: Path) -> IO[bytes]:
@@ -207,11 +212,11 @@ def read_stream(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> 
         priced = stored.params["max_atoms"] is not None
     stream = Stream(Path(folder), stored.fingerprint)
 
-    def read() -> Iterator[Portion]:
+    def read() -> Iterator[TargetBatch]:
         for start in range(0, total, step):
             size = min(step, total - start)
-            portion = stream.read(start, size)
-            yield make_unsolved(size, Status.INTERRUPTED) if portion is None else portion
+            batch = stream.read(start, size)
+            yield make_unsolved(size, Status.INTERRUPTED) if batch is None else batch
 
     columns = join_on_disk(stream.folder, read())._asdict() | ({} if priced else {"price": None})
     known = None if atoms is None else as_atoms(atoms)

@@ -13,10 +13,13 @@ from wolfhound.core import INNER, Ints, Method, Objective, Oracle, Start, State,
 from wolfhound.rounding import UNIT, ends_in_rounding
 from wolfhound.validate import require, require_moderate
 
-_TRIED = 256
+POOL = 1300
+"""Least number of random atoms that a run begins with, and that give the scale of rtol."""
+
+TRIED = 256
 """Pool atoms whose f is computed."""
 
-_SAMPLE = 64
+SAMPLE = 64
 """Atoms whose values of f give the scale of rtol."""
 
 _SAME = 64.0 * UNIT
@@ -40,7 +43,7 @@ def best_atom(objective: Objective, start: Start) -> Start:
     known = _begin_there(objective, start)
     if known is not None:
         return known
-    values = objective.values(start.pool[:_TRIED])
+    values = objective.values(start.pool[:TRIED])
     finite = np.isfinite(values)
     if not finite.any():
         return _at(start, np.arange(len(start.pool)), np.ones(len(start.pool)))
@@ -100,7 +103,7 @@ def find_scale(objective: Objective, starts: Sequence[Start]) -> tuple[float, fl
     cold, scale = points[0], 0.0
     if math.isfinite(cold.value):
         scale = max(float((cold.grad @ cold.x - pool @ cold.grad).max()), 0.0)
-    values = objective.values(begun.pool[:_SAMPLE])
+    values = objective.values(begun.pool[:SAMPLE])
     values = values[np.isfinite(values)]
     if len(values):
         scale = max(scale, float(np.median(values) - values.min()))

@@ -331,17 +331,17 @@ class MixtureFit(HasSummary):
         columns = dict(zip(names, np.atleast_2d(self.support.T), strict=True))
         return make_frame({**columns, "mass": self.mass})
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write to a folder that `wolfhound.load` reads; a density of your own cannot be saved."""
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to a file that `wolfhound.load` reads; a density of your own cannot be saved."""
         if isinstance(self.family, OwnDensity):
             raise ValueError("`family` must not be a function to be saved. Save `support` and `mass`.")
-        CODEC.save(self, folder)
+        CODEC.save(self, path)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> MixtureFit:
+    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> MixtureFit:
         """Read a fit that `save` wrote; StoreError if it is damaged, or of no fit."""
         require(atoms is None, "atoms", "None: a mixture has none", "atoms")
-        return CODEC.load(folder)
+        return CODEC.load(path)
 
     @property
     def constants(self) -> NDArray[np.float64]:
@@ -404,13 +404,13 @@ class _FitCodec:
     def __init__(self, codec: Codec[MixtureFit]) -> None:
         self._codec = codec
 
-    def save(self, fit: MixtureFit, folder: str | PathLike[str]) -> None:
-        """Write to a folder."""
-        self._codec.save(_Saved(fit), folder)  # type: ignore[arg-type]
+    def save(self, fit: MixtureFit, path: str | PathLike[str]) -> None:
+        """Write to a file."""
+        self._codec.save(_Saved(fit), path)  # type: ignore[arg-type]
 
-    def load(self, folder: str | PathLike[str]) -> MixtureFit:
+    def load(self, path: str | PathLike[str]) -> MixtureFit:
         """Read it back, checked."""
-        return self._codec.load(folder)
+        return self._codec.load(path)
 
 
 CODEC = _FitCodec(

@@ -1,4 +1,4 @@
-"""What all saved indexes share: a folder of kind "index" that says which, and what is checked of it."""
+"""What all saved indexes share: a file of kind "index" that says which, and what is checked of it."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -19,11 +19,11 @@ from wolfhound.validate import count, require
 
 _LARGEST_BUDGET = 1 << 40
 
-Folder: TypeAlias = str | os.PathLike[str]
+PathLike: TypeAlias = str | os.PathLike[str]
 
 
 def save_index(
-    folder: Folder,
+    path: PathLike,
     name: str,
     arrays: Mapping[str, NDArray[Any]],
     params: Mapping[str, Any],
@@ -33,7 +33,7 @@ def save_index(
 ) -> None:
     """Write an index of this name in `INDEXES`, over another if there is one; `proved` as of `open_index`."""
     made_from = describe_proved(atoms) if proved else fingerprint(atoms)
-    store.save(folder, SAVED_AS, arrays, {"index": name, **params}, made_from)
+    store.save(path, SAVED_AS, arrays, {"index": name, **params}, made_from)
 
 
 def describe_proved(atoms: Atoms) -> Fingerprint:
@@ -42,7 +42,7 @@ def describe_proved(atoms: Atoms) -> Fingerprint:
 
 
 def open_index(
-    folder: Folder,
+    path: PathLike,
     atoms: AtomsLike,
     names: Collection[str],
     *,
@@ -53,7 +53,7 @@ def open_index(
 
     Parameters
     ----------
-    folder, atoms, names
+    path, atoms, names
         What is opened.
     proved
         Whether all that was saved is yet to be proved against the atoms, which are then not hashed.
@@ -61,11 +61,11 @@ def open_index(
         Arrays that are not loaded.
     """
     rows = as_atoms(atoms)
-    stored = store.load(folder, SAVED_AS, on_disk=on_disk)
+    stored = store.load(path, SAVED_AS, on_disk=on_disk)
     name = str(stored.params.get("index"))
     if name not in names:
-        rule = f"`folder` must hold a saved index {' or '.join(names)}."
-        raise store.StoreError(f"{rule} Got {name} in {stored.folder}.")
+        rule = f"`path` must hold a saved index {' or '.join(names)}."
+        raise store.StoreError(f"{rule} Got {name} in {stored.path}.")
     store.check_fingerprint(stored, rows, content=not proved)
     return rows, stored
 
@@ -76,7 +76,7 @@ def check_codes(stored: store.Stored, codes: CodeStore, atoms: Atoms) -> None:
         raise stored.wrong(f"errors must be <= {codes.error:g}")
     row = find_wrong_row(codes, atoms)
     if row is not None:
-        rule = f"`atoms` must be the atoms that {stored.folder} was made from."
+        rule = f"`atoms` must be the atoms that {stored.path} was made from."
         raise store.StoreError(f"{rule} Got a row {row} that is not the one of these codes.")
 
 

@@ -235,28 +235,28 @@ class ClusterIndex(ProbingIndex):
         """Memory that the index takes."""
         return self._buckets.nbytes + self._clusters.codes.nbytes + self._clusters.centres.nbytes
 
-    def save(self, folder: saved.Folder) -> None:
-        """Write the index to a folder, whole or not at all; see `load`."""
+    def save(self, path: saved.PathLike) -> None:
+        """Write the index to a file, whole or not at all; see `load`."""
         params = {"budget": self._budget, "proof": self._proof, "unit": self._clusters.unit}
         codes = {"origin": asdict(self._origin)}
         codes |= {"codes": self._buckets.codes.numbers(), "centre_codes": self._clusters.codes.numbers()}
         arrays = self._buckets.arrays("codes") | self._clusters.codes.arrays("centre_codes")
         arrays["centres"] = self._clusters.centres
-        saved.save_index(folder, NAME, arrays, {**params, **codes}, self._atoms)
+        saved.save_index(path, NAME, arrays, {**params, **codes}, self._atoms)
 
     @classmethod
-    def load(cls, folder: saved.Folder, atoms: AtomsLike) -> ClusterIndex:
+    def load(cls, path: saved.PathLike, atoms: AtomsLike) -> ClusterIndex:
         """Read an index that `save` wrote; the atoms must be the same: all are read, and hashed.
 
         With `proof`, one pass proves that the codes are those of the atoms, as for
-        `Int8Scan.load`. Without, a folder that was forged gives bad answers at worst.
+        `Int8Scan.load`. Without, a file that was forged gives bad answers at worst.
 
         Raises
         ------
         StoreError
-            If the folder is damaged, or was made from other atoms.
+            If the file is damaged, or was made from other atoms.
         """
-        rows, stored = saved.open_index(folder, atoms, [NAME])
+        rows, stored = saved.open_index(path, atoms, [NAME])
         params, d = stored.params, rows.shape[1]
         with stored.reading():
             unit = number(params["unit"], "unit", low=0.0, strict=True)

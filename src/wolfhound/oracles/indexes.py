@@ -15,16 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, cast, final
 
-from wolfhound._manifest import StoreError, read_manifest
+from wolfhound import store
 from wolfhound.atoms import ConcatAtoms, FileAtoms, MappedAtoms
 from wolfhound.core import Atoms, AtomsLike, Oracle
 from wolfhound.editing import KeptAtoms
 from wolfhound.oracles.costs import Estimate, Make, Workload
 from wolfhound.registry import Registry
-from wolfhound.validate import path as checked_path
 
 SAVED_AS = "index"
-"""The kind of a saved folder; ``params["index"]`` says which index it is."""
+"""The kind of a saved file; ``params["index"]`` says which index it is."""
 
 
 Load: TypeAlias = Callable[[str | os.PathLike[str], AtomsLike], Oracle]
@@ -41,16 +40,16 @@ class IndexKind:
     ----------
     name
         What the command line calls it, and what is saved: ``params["index"]`` of a
-        folder of kind "index".
+        path of kind "index".
     title
         What tables call it: the name of its class.
     build
         Makes it with default settings. None: it is not made from atoms alone.
     build_in
-        Makes it, likewise, straight in the folder where it is to be saved. None: it is
+        Makes it, likewise, straight to the file where it is to be saved. None: it is
         built, then saved.
     load
-        Opens a folder that its `save` wrote, with the atoms. None: it has no `save`.
+        Opens a file that its `save` wrote, with the atoms. None: it has no `save`.
     expected
         What it costs and gives for a `Workload`. None: it is never weighed, but can be built by name.
     passes
@@ -87,8 +86,8 @@ INDEXES: Registry[IndexKind] = Registry(
 """In the order of preference where seconds are equal; the first is what all others must beat."""
 
 
-def find_saved(folder: str | os.PathLike[str]) -> IndexKind:
-    """Return which index a folder holds; its manifest alone is read.
+def find_saved(path: str | os.PathLike[str]) -> IndexKind:
+    """Return which index a file holds; its header alone is read.
 
     Raises
     ------
@@ -97,27 +96,27 @@ def find_saved(folder: str | os.PathLike[str]) -> IndexKind:
     StoreError
         If it holds one that is not in `INDEXES`.
     """
-    root = checked_path(folder, "folder")
-    manifest = read_manifest(root)
-    if manifest["kind"] != SAVED_AS:
-        raise ValueError(f"`folder` must hold an index. Got a {manifest['kind']} in {root}.")
-    name = str(manifest["params"].get("index"))
+    held, params = store.describe(path)
+    if held != SAVED_AS:
+        raise ValueError(f"`path` must hold an index. Got a {held} in {store.find(path)}.")
+    name = str(params.get("index"))
     kinds = {known: kind for known, kind in INDEXES.items() if kind.load is not None}
     if name not in kinds:
-        raise StoreError(f"`folder` must hold one of the indexes {', '.join(kinds)}. Got {name} in {root}.")
+        rule = f"`path` must hold one of the indexes {', '.join(kinds)}."
+        raise store.StoreError(f"{rule} Got {name} in {store.find(path)}.")
     return kinds[name]
 
 
-def load_index(folder: str | os.PathLike[str], atoms: AtomsLike) -> Oracle:
+def load_index(path: str | os.PathLike[str], atoms: AtomsLike) -> Oracle:
     """Open a saved index, whichever it is.
 
     Raises
     ------
     StoreError
-        If the folder is damaged, holds no index, or one of other atoms.
+        If the file is damaged, holds no index, or one of other atoms.
     """
-    kind = find_saved(folder)
-    return cast(Load, kind.load)(folder, atoms)
+    kind = find_saved(path)
+    return cast(Load, kind.load)(path, atoms)
 
 
 def in_files(atoms: Atoms) -> bool:

@@ -306,25 +306,25 @@ class LshIndex(ProbingIndex):
 
     # ------------------------------------------------------------ saving
 
-    def save(self, folder: saved.Folder) -> None:
-        """Write the index to a folder, whole or not at all; see `load`."""
+    def save(self, path: saved.PathLike) -> None:
+        """Write the index to a file, whole or not at all; see `load`."""
         params = {"budget": self._budget, "proof": self._proof, **asdict(self._promise)}
         params |= {"origin": asdict(self._origin), **self._tables.numbers()}
-        saved.save_index(folder, NAME, self._tables.arrays(), params, self._atoms)
+        saved.save_index(path, NAME, self._tables.arrays(), params, self._atoms)
 
     @classmethod
-    def load(cls, folder: saved.Folder, atoms: AtomsLike) -> LshIndex:
+    def load(cls, path: saved.PathLike, atoms: AtomsLike) -> LshIndex:
         """Read an index that `save` wrote; the atoms must be the same: all are read, and hashed.
 
         With `proof`, one pass proves that the codes are those of the atoms, as for
-        `Int8Scan.load`. Without, a folder that was forged gives bad answers at worst.
+        `Int8Scan.load`. Without, a file that was forged gives bad answers at worst.
 
         Raises
         ------
         StoreError
-            If the folder is damaged, or was made from other atoms.
+            If the file is damaged, or was made from other atoms.
         """
-        rows, stored = saved.open_index(folder, atoms, [NAME])
+        rows, stored = saved.open_index(path, atoms, [NAME])
         with stored.reading():
             tables, promise = HashTables.of(stored, rows.shape), Promise.of(stored.params)
             if promise.taus:

@@ -317,7 +317,7 @@ def test_a_row_that_cannot_be_encoded_is_named_in_any_order(bad: float, says: st
 def test_what_is_saved_makes_the_same_codes() -> None:
     rows = np.random.default_rng(0).standard_normal((37, 5))
     codes = encode_atoms(ArrayAtoms(rows), ids=np.arange(37)[::-1].copy())
-    stored = Stored(folder=Path(), arrays=codes.arrays("x"), params={}, fingerprint=())
+    stored = Stored(path=Path(), arrays=codes.arrays("x"), on_disk={}, params={}, fingerprint=())
     again = Codes.of(stored, codes.numbers(), rows.shape, "x")
     same_codes(codes, again)
     np.testing.assert_array_equal(again.ids, codes.ids)

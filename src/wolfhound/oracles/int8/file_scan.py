@@ -18,12 +18,11 @@ from wolfhound.display import read_rows, show_progress
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles.indexes import SAVED_AS, IndexKind
-from wolfhound.oracles.int8.on_disk import ON_DISK, FileCodes, write_codes
+from wolfhound.oracles.int8.on_disk import ON_DISK, FileCodes, lay_out, write_codes
 from wolfhound.oracles.int8.scan import NAME as IN_MEMORY
 from wolfhound.oracles.int8.scan import ON_DISK as NAME
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.scan import Scan
-from wolfhound.validate import path
 
 
 @final
@@ -34,7 +33,7 @@ class Int8FileScan(CheckedOracle):
     from the atoms, the few rows that can be among the k best. All k answers are those of
     ``Scan(atoms, screen=False)``, to the bit. Takes the memory of a few chunks.
 
-    Made by `build` or `load`. The folder must stay as it is; once it has changed, a query
+    Made by `build` or `load`. The file must stay as it is; once it has changed, a query
     raises OSError.
 
     Examples
@@ -45,37 +44,38 @@ class Int8FileScan(CheckedOracle):
     (array([[1, 2]]), array([[3., 2.]]))
     """
 
-    def __init__(self, atoms: Atoms, codes: FileCodes, folder: Path) -> None:
-        self._atoms, self._codes, self._folder = atoms, codes, folder
+    def __init__(self, atoms: Atoms, codes: FileCodes, path: Path) -> None:
+        self._atoms, self._codes, self._path = atoms, codes, path
         self._scan = Scan(atoms, screen=False)
 
     @classmethod
     def build(
-        cls, atoms: AtomsLike, folder: saved.Folder | None = None, *, progress: bool | None = None
+        cls, atoms: AtomsLike, path: saved.PathLike | None = None, *, progress: bool | None = None
     ) -> Int8FileScan:
-        """Encode the atoms to a folder in one pass, which also checks that they are finite.
+        """Encode the atoms to a file in one pass, which also checks that they are finite.
 
         Parameters
         ----------
         atoms
             Atoms, an array or a path.
-        folder
-            New, empty, or with an index that is replaced; whole or not at all. It can be
-            loaded later. Default: a temporary one, removed with the oracle.
+        path
+            New, or of an index that is replaced; whole or not at all. It can be loaded later.
+            Default: a temporary file, removed with the oracle.
         progress
             As for `minimize`.
         """
         rows = as_atoms(atoms)
-        place = Path(tempfile.mkdtemp(dir=spool_folder())) if folder is None else path(folder, "folder")
+        spool = tempfile.mkdtemp(dir=spool_folder()) if path is None else ""
+        place = store.place(os.path.join(spool, "codes") if path is None else path)
         watched = show_progress(progress, read_rows("building", rows.shape[0]))
-        with watched, store.compose(place, SAVED_AS) as draft:
-            draft.fingerprint = saved.describe_proved(rows)
+        layout, made_from = lay_out(rows.shape), saved.describe_proved(rows)
+        with watched, store.compose(place, SAVED_AS, layout, made_from) as draft:
             draft.params = {"index": NAME, **write_codes(rows, draft)}
         # What was just written needs no proof.
         stored = store.load(place, SAVED_AS, on_disk=ON_DISK, check=False)
-        built = cls(rows, FileCodes.of(stored, rows.shape), place)
-        if folder is None:
-            weakref.finalize(built, shutil.rmtree, place, ignore_errors=True)
+        built = cls(rows, FileCodes.of(stored, rows.shape), stored.path)
+        if spool:
+            weakref.finalize(built, shutil.rmtree, spool, ignore_errors=True)
         return built
 
     @property
@@ -87,31 +87,32 @@ class Int8FileScan(CheckedOracle):
         """Answer checked queries; thresholds are ignored."""
         return answer_by_codes(self._atoms, self._codes, self._scan, question)
 
-    def save(self, folder: saved.Folder) -> None:
-        """Write the codes to another folder, whole or not at all; see `load`."""
-        if os.path.isdir(folder) and os.path.samefile(folder, self._folder):
+    def save(self, path: saved.PathLike) -> None:
+        """Write the codes to another file, whole or not at all; see `load`."""
+        place = store.place(path)
+        if place.exists() and place.samefile(self._path):
             return  # they are there
-        with store.compose(folder, SAVED_AS) as draft:
+        made_from = saved.describe_proved(self._atoms)
+        with store.compose(place, SAVED_AS, lay_out(self._atoms.shape), made_from) as draft:
             self._codes.copy(draft)
-            draft.fingerprint = saved.describe_proved(self._atoms)
             draft.params = {"index": NAME, **self._codes.numbers()}
 
     @classmethod
-    def load(cls, folder: saved.Folder, atoms: AtomsLike) -> Int8FileScan:
+    def load(cls, path: saved.PathLike, atoms: AtomsLike) -> Int8FileScan:
         """Open codes that this class or `Int8Scan` saved; prove in one pass that they are of the atoms.
 
-        As for `Int8Scan.load`, bounds rest on the atoms, not on the folder.
+        As for `Int8Scan.load`, bounds rest on the atoms, not on the file.
 
         Raises
         ------
         StoreError
-            If the folder is damaged, or was made from other atoms.
+            If the file is damaged, or was made from other atoms.
         """
-        rows, stored = saved.open_index(folder, atoms, [NAME, IN_MEMORY], proved=True, on_disk=ON_DISK)
+        rows, stored = saved.open_index(path, atoms, [NAME, IN_MEMORY], proved=True, on_disk=ON_DISK)
         with stored.reading():
             codes = FileCodes.of(stored, rows.shape)
         saved.check_codes(stored, codes, rows)
-        return cls(rows, codes, stored.folder)
+        return cls(rows, codes, stored.path)
 
     def __repr__(self) -> str:
         """The atoms and the bytes."""

@@ -3,18 +3,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wolfhound._files import RowFile, lock, read_ahead
-from wolfhound._npy import Header
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.oracles.int8._encode_kernels import CodeScale
@@ -29,7 +26,7 @@ CHUNK = 8 << 20
 """Bytes of codes that are read at once."""
 
 ON_DISK = ("codes_blocks", "codes_scales", "codes_errors")
-"""Arrays of a folder that are not loaded."""
+"""Arrays of a file that are not loaded."""
 
 _NO_IDS: Ids = np.empty(0, np.int64)
 
@@ -59,17 +56,20 @@ class FileCodes:
     @classmethod
     def of(cls, stored: Stored, shape: tuple[int, int]) -> FileCodes:
         """Open codes that were saved; not yet proved to be those of any atoms, see `find_wrong_row`."""
-        (n, d), (blocks, pairs, _) = shape, shape_of(*shape)
+        (n, d), (blocks, _, _) = shape, shape_of(*shape)
         centre = np.array(stored.array("codes_centre", np.float64, (d,)))
         numbers = check_numbers(stored.params, centre)
-        for name, dtype, size in (("blocks", np.int16, (blocks, pairs, ROWS)), *_singles(blocks)):
-            stored.array(f"codes_{name}", dtype, size)
+        found = {
+            name: RowFile(stored.path, place._replace(shape=(blocks, math.prod(place.shape) // blocks)))
+            for name, (dtype, size) in lay_out(shape).items()
+            if name in ON_DISK and (place := stored.find(name, dtype, size))
+        }
         if len(stored.array("codes_ids", np.int64, (None,))):
             raise stored.wrong("codes on disk must be in the order of the atoms")
         return cls(
-            blocks=_row_file(stored.arrays["codes_blocks"], blocks),
-            scales=_row_file(stored.arrays["codes_scales"], blocks),
-            errors=_row_file(stored.arrays["codes_errors"], blocks),
+            blocks=found["codes_blocks"],
+            scales=found["codes_scales"],
+            errors=found["codes_errors"],
             centre=centre,
             **numbers,
             n=n,
@@ -142,45 +142,45 @@ class FileCodes:
         return {name: getattr(self, name) for name in NUMBERS}
 
     def copy(self, draft: Draft) -> None:
-        """Write the arrays to another folder."""
-        blocks, pairs, _ = shape_of(self.n, len(self.centre))
-        with _writers(draft, blocks, pairs) as write:
-            for chunk in self.chunks():
-                write(chunk.packed)
+        """Write the arrays to another file."""
+        writers = [draft.open(name) for name in ON_DISK]
+        for chunk in self.chunks():
+            _write(writers, chunk.packed)
         _add_rest(draft, self.centre)
 
 
-def _singles(blocks: int) -> tuple[tuple[str, type[np.float32], tuple[int, ...]], ...]:
-    return ("scales", np.float32, (ROWS * blocks,)), ("errors", np.float32, (ROWS * blocks,))
-
-
-def _row_file(mapped: Any, blocks: int) -> RowFile:
-    """The file of an array that stays on disk: it is read, never through the map, which says where it is."""
-    header = Header((blocks, mapped.size // blocks), mapped.dtype, False, mapped.offset)
-    return RowFile(Path(mapped.filename), header)
+def lay_out(shape: tuple[int, int]) -> dict[str, tuple[Any, tuple[int, ...]]]:
+    """Type and shape of every array of the codes of (n, d) atoms."""
+    blocks, pairs, _ = shape_of(*shape)
+    singles = (np.float32, (ROWS * blocks,))
+    return {
+        "codes_blocks": (np.int16, (blocks, pairs, ROWS)),
+        "codes_scales": singles,
+        "codes_errors": singles,
+        "codes_ids": (np.int64, (0,)),
+        "codes_centre": (np.float64, (shape[1],)),
+    }
 
 
 # ---------------------------------------------------------------- writing
 
 
 def write_codes(atoms: Atoms, draft: Draft) -> dict[str, Any]:
-    """Encode all atoms in one pass, exceptionally in two, to the arrays of a folder.
+    """Encode all atoms in one pass, exceptionally in two, to the arrays of a file.
 
     Takes the memory of a few blocks. Returns what is to be saved with them.
     """
-    n, d = atoms.shape
-    blocks, pairs, _ = shape_of(n, d)
 
     def put(encoder: Encoder) -> Iterator[Extent]:
-        with _writers(draft, blocks, pairs) as write:
-            for packed, extent in _encode(atoms, encoder):
-                report_rows(packed.n)
-                write(packed)
-                yield extent
+        writers = [draft.open(name) for name in ON_DISK]  # what was written before is forgotten
+        for packed, extent in _encode(atoms, encoder):
+            report_rows(packed.n)
+            _write(writers, packed)
+            yield extent
 
     facts = encode_twice(atoms, None, put)
     _add_rest(draft, facts.pop("centre"))
-    return {**facts, "n": n}
+    return {**facts, "n": atoms.shape[0]}
 
 
 def _encode(atoms: Atoms, encoder: Encoder) -> Iterator[tuple[PackedRows, Extent]]:
@@ -216,23 +216,12 @@ def align_blocks(blocks: Iterable[tuple[int, Matrix]], size: int) -> Iterator[tu
         yield start, lock(np.ascontiguousarray(held))
 
 
-@contextlib.contextmanager
-def _writers(draft: Draft, blocks: int, pairs: int) -> Iterator[Callable[[PackedRows], None]]:
-    """Give a function that writes the next codes; those written before are forgotten."""
-    with contextlib.ExitStack() as stack:
-        writers: list[ArrayWriter] = [
-            stack.enter_context(draft.open(f"codes_{name}", dtype, shape))
-            for name, dtype, shape in (("blocks", np.int16, (blocks, pairs, ROWS)), *_singles(blocks))
-        ]
-
-        def write(packed: PackedRows) -> None:
-            arrays: tuple[NDArray[Any], ...] = (packed.blocks, packed.scales, packed.errors)
-            for writer, values in zip(writers, arrays, strict=True):
-                writer.write(values)
-
-        yield write
+def _write(writers: Sequence[ArrayWriter], packed: PackedRows) -> None:
+    """Write the next codes."""
+    for writer, name in zip(writers, ("blocks", "scales", "errors"), strict=True):
+        writer.write(getattr(packed, name))
 
 
 def _add_rest(draft: Draft, centre: Vector) -> None:
-    draft.add("codes_ids", _NO_IDS)
-    draft.add("codes_centre", centre)
+    draft.open("codes_ids")
+    draft.open("codes_centre").write(centre)

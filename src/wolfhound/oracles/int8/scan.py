@@ -31,7 +31,7 @@ from wolfhound.progress import report_rows
 NAME = "int8"
 
 ON_DISK = "int8-file"
-"""The name of `Int8FileScan`, whose folders hold the same."""
+"""The name of `Int8FileScan`, whose files hold the same."""
 
 _MEMORY = 128 << 20
 _PER_ENTRY = 32
@@ -116,24 +116,24 @@ class Int8Scan(CheckedOracle):
         """Answer checked queries; thresholds are ignored."""
         return answer_by_codes(self._atoms, self._codes, self._scan, question)
 
-    def save(self, folder: saved.Folder) -> None:
-        """Write the codes to a folder, whole or not at all; see `load`."""
-        saved.save_index(folder, NAME, self._codes.arrays(), self._codes.numbers(), self._atoms, proved=True)
+    def save(self, path: saved.PathLike) -> None:
+        """Write the codes to a file, whole or not at all; see `load`."""
+        saved.save_index(path, NAME, self._codes.arrays(), self._codes.numbers(), self._atoms, proved=True)
 
     @classmethod
-    def load(cls, folder: saved.Folder, atoms: AtomsLike) -> Int8Scan:
+    def load(cls, path: saved.PathLike, atoms: AtomsLike) -> Int8Scan:
         """Read codes that were saved, by `Int8FileScan` too; prove in one pass that they are of the atoms.
 
-        So bounds rest on the atoms, not on the folder: one that was forged, or made
+        So bounds rest on the atoms, not on the file: one that was forged, or made
         from other atoms, is refused. Atoms that changed by less than their codes tell are
         taken: every answer is scored from the rows as they are now.
 
         Raises
         ------
         StoreError
-            If the folder is damaged, or was made from other atoms.
+            If the file is damaged, or was made from other atoms.
         """
-        rows, stored = saved.open_index(folder, atoms, [NAME, ON_DISK], proved=True)
+        rows, stored = saved.open_index(path, atoms, [NAME, ON_DISK], proved=True)
         with stored.reading():
             codes = Codes.of(stored, stored.params, rows.shape)
         saved.check_codes(stored, codes, rows)

@@ -266,13 +266,13 @@ class Agent:
         validate.require(fits, "observation", f"of {width} numbers each", f"shape {obs.shape}")
         return to_tensor(validate.singles(obs, "observation").reshape(-1, width))
 
-    def save(self, folder: str | os.PathLike[str], *, replay: bool = False) -> None:
-        """Write the agent to a folder, whole or not at all.
+    def save(self, path: str | os.PathLike[str], *, replay: bool = False) -> None:
+        """Write the agent to a file, whole or not at all.
 
         Parameters
         ----------
-        folder
-            It must be new, empty, or hold an agent.
+        path
+            It must be new, or hold an agent; the ending .safetensors is added.
         replay
             Whether to write the transitions too, to go on learning from them.
         """
@@ -285,12 +285,12 @@ class Agent:
             "predict_rng": self._still.rng.bit_generator.state,
             **self._trainer.describe(),
         }
-        store.save(folder, KIND, arrays, params, fingerprint(self.actions.atoms))
+        store.save(path, KIND, arrays, params, fingerprint(self.actions.atoms))
 
     @classmethod
     def load(
         cls,
-        folder: str | os.PathLike[str],
+        path: str | os.PathLike[str],
         actions: ActionSet | AtomsLike,
         *,
         env: Env | None = None,
@@ -301,7 +301,7 @@ class Agent:
 
         Parameters
         ----------
-        folder
+        path
             Where it was saved.
         actions
             A set of the same atoms, with any oracle; or the atoms.
@@ -311,7 +311,7 @@ class Agent:
             The functions that the agent was made with.
         """
         known = actions if isinstance(actions, ActionSet) else ActionSet(as_atoms(actions, "actions"))
-        stored = store.load(folder, KIND)
+        stored = store.load(path, KIND)
         store.check_fingerprint(stored, known.atoms)
         nowhere, parts = _recall_parts(stored, cls._RULE)
         agent = cls.__new__(cls)
@@ -387,8 +387,8 @@ def _recall_parts(stored: store.Stored, wanted: type[Rule] | None) -> tuple[Nowh
         first = params["first"]
         validate.require(first is None or type(first) is int, "first", "an integer or null", first)
     if wanted is not None and type(rule) is not wanted:
-        got = f"one of {params['rule']['name']} in {stored.folder}"
-        raise store.StoreError(f"`folder` must hold an agent of {wanted.name}. Got {got}.")
+        got = f"one of {params['rule']['name']} in {stored.path}"
+        raise store.StoreError(f"`path` must hold an agent of {wanted.name}. Got {got}.")
     return Nowhere(width, first), {"rule": rule, "settings": settings, "execution": execution}
 
 

@@ -109,23 +109,23 @@ class TabularResult(HasSummary):
         cost = cost_text(self.passes, self.scored, self.seconds)
         return f"{self.status.value}: J {self.score:.6g} after {self.steps:,} steps, {cost}"
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write to a folder that `wolfhound.load` reads; it must be new, empty, or hold a policy."""
-        CODEC.save(self, folder)
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to a file that `wolfhound.load` reads; it must be new, or hold a policy."""
+        CODEC.save(self, path)
 
     @classmethod
-    def load(cls, folder: str | PathLike[str], atoms: AtomsLike | None = None) -> TabularResult:
+    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> TabularResult:
         """Read a policy that `save` wrote; see `wolfhound.load`.
 
         Parameters
         ----------
-        folder
+        path
             Where it was saved.
         atoms
             Atoms, an array or a path. If given, must be the atoms of the run, else
             StoreError is raised.
         """
-        return CODEC.load(folder, atoms)
+        return CODEC.load(path, atoms)
 
     def summary(self) -> Summary:
         """Return J, what is proved, and the cost."""

@@ -1,9 +1,8 @@
-"""Second opinions: what stalls in the compiled loops is finished in float64, and says so truly."""
+"""Goals near rounding: what float32 passes hide is found in float64, and a target says truly how it ended."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,12 @@ from numpy.typing import NDArray
 
 import wolfhound as wh
 from tests.many.judge import check_proofs
-from tests.many.test_asked import Watched
 from tests.many.test_many import same
 from wolfhound.core import Status
-from wolfhound.gram._answers import PROVED, ROUNDING, STALLED, judge
-from wolfhound.many import _portion, _second
-from wolfhound.many._objectives import widen_result
+from wolfhound.many.batch import PROVED, ROUNDING, STALLED, judge
+from wolfhound.many.objectives import widen_result
 from wolfhound.many.result import STATUSES
-from wolfhound.many.run import ManyState
+from wolfhound.many.rows import RowBlocks
 from wolfhound.many.solve import SMALL
 from wolfhound.rounding import WORN
 
@@ -33,16 +30,10 @@ def near_a_line(seed: int, *, n: int = SMALL + 50, d: int = 10, noise: float = 1
     return atoms, atoms.mean(axis=0) + 3.0 * rng.standard_normal((6, d)) * atoms.std(axis=0)
 
 
-@pytest.fixture
-def no_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody gives a second opinion."""
-    monkeypatch.setattr(_second.SecondOpinion, "_prepare", lambda self: None)
-
-
-@pytest.mark.usefixtures("no_second")
 @pytest.mark.parametrize("seed", range(3))
-def test_the_compiled_loops_alone_stall_and_say_so(seed: int) -> None:
+def test_float32_passes_alone_stall_and_say_so(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     atoms, targets = near_a_line(seed)
+    monkeypatch.setattr(RowBlocks, "exact", lambda self: self)
     result = wh.minimize_many(targets, atoms)
     assert Status.STALLED in set(result.status)
     assert not result.success
@@ -65,7 +56,7 @@ def test_nearly_collinear_atoms_are_proved(n: int, noise: float, offset: float) 
 @pytest.mark.parametrize(
     "options", [{"at_most_one": True}, {"exclude": np.arange(400)}, {"max_atoms": 1}, {"max_memory": "40MB"}]
 )
-def test_options_hold_for_second_opinions(options: dict[str, Any]) -> None:
+def test_options_hold_near_rounding(options: dict[str, Any]) -> None:
     atoms, targets = near_a_line(1)
     result = wh.minimize_many(targets, atoms, **options)
     excluded = [options.get("exclude", [])] * len(targets)
@@ -75,7 +66,7 @@ def test_options_hold_for_second_opinions(options: dict[str, Any]) -> None:
     check_proofs(result, targets, atoms, exclude=excluded, at_most_one=origin, some=range(2))
 
 
-def test_second_opinions_leave_the_price_of_a_limit() -> None:
+def test_float64_passes_leave_the_price_of_a_limit() -> None:
     atoms, targets = near_a_line(2)
     free, few = wh.minimize_many(targets, atoms), wh.minimize_many(targets, atoms, max_atoms=1)
     assert few.price is not None
@@ -84,8 +75,7 @@ def test_second_opinions_leave_the_price_of_a_limit() -> None:
     assert set(few.status) <= {Status.FINISHED, Status.GAP_REACHED}
 
 
-def test_no_second_opinion_depends_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_second, "TOGETHER", 3)
+def test_no_float64_pass_depends_on_threads() -> None:
     atoms, targets = near_a_line(3)
     answers = []
     for threads in (1, 2, 4):
@@ -95,87 +85,6 @@ def test_no_second_opinion_depends_on_threads(monkeypatch: pytest.MonkeyPatch) -
     assert answers[0].success
     assert same(answers[0], answers[1])
     assert same(answers[0], answers[2])
-
-
-def test_second_opinions_are_counted_as_passes() -> None:
-    atoms, targets = near_a_line(0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_second.SecondOpinion, "_prepare", lambda self: None)
-        first = wh.minimize_many(targets, atoms)
-    result = wh.minimize_many(targets, atoms)
-    again = first.status == Status.STALLED
-    assert (result.passes[again] > first.passes[again]).all()
-    np.testing.assert_array_equal(result.passes[~again], first.passes[~again])
-
-
-class Ending:
-    """A callback that ends the run when it is called for the second time."""
-
-    def __init__(self, end: Any) -> None:
-        self.calls, self.end = 0, end
-
-    def __call__(self, state: ManyState) -> bool:
-        self.calls += 1
-        return bool(self.calls == 2 and self.end())
-
-
-def interrupt() -> bool:
-    """As Ctrl-C."""
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize(
-    ("end", "status"),
-    [(lambda: True, Status.STOPPED), (interrupt, Status.INTERRUPTED)],
-    ids=["stop", "ctrl-c"],
-)
-def test_a_run_that_is_cut_between_second_opinions_goes_on(
-    end: Any, status: Status, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_second, "TOGETHER", 1)
-    atoms, targets = near_a_line(0)
-    whole = wh.minimize_many(targets, atoms)
-    cut = wh.minimize_many(targets, atoms, out=tmp_path / "run", callback=Ending(end))
-    # Those that had their turn are decided, others have points, and wait.
-    assert status in set(cut.status)
-    assert Status.STALLED not in set(cut.status)
-    assert np.isfinite(cut.value).all()
-    assert not cut.success
-    again = wh.minimize_many(targets, atoms, out=tmp_path / "run")
-    assert same(whole, again)
-    assert again.success
-
-
-@pytest.fixture
-def all_stall(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every target is said to stall in the compiled loops."""
-
-    def stall(gap: Array, goal: Array, slack: Array) -> Array:
-        return np.full(len(gap), STALLED, np.int8)
-
-    monkeypatch.setattr(_portion, "judge", stall)
-
-
-@pytest.mark.usefixtures("all_stall")
-def test_no_time_is_not_a_stall() -> None:
-    atoms, targets = near_a_line(0, n=200)
-    result = wh.minimize_many(targets, atoms, max_seconds=0.0)
-    assert set(result.status) == {Status.MAX_SECONDS}
-    assert set(wh.minimize_many(targets, atoms).status) == {Status.GAP_REACHED}
-
-
-@pytest.mark.parametrize("at_most_one", [False, True])
-def test_an_oracle_gives_its_own_second_opinion(at_most_one: bool, request: pytest.FixtureRequest) -> None:
-    atoms, targets = near_a_line(0, n=200)
-    targets[3:] *= 0.1
-    alone, twice = Watched(wh.Scan(atoms)), Watched(wh.Scan(atoms))
-    once = wh.minimize_many(targets, alone, at_most_one=at_most_one)
-    request.getfixturevalue("all_stall")
-    result = wh.minimize_many(targets, twice, at_most_one=at_most_one)
-    assert set(result.status) == {Status.GAP_REACHED}
-    check_proofs(result, targets, atoms, at_most_one=at_most_one)
-    assert (result.passes > once.passes).all()
-    assert len(twice.asked) > len(alone.asked)
 
 
 @pytest.mark.parametrize("rtol", [1e-6, 1e-13])

@@ -10,7 +10,7 @@ import pytest
 
 import wolfhound as wh
 from tests.many.judge import check_proofs
-from tests.many.test_small import CASES, normal
+from tests.many.test_gram_solver import CASES, normal
 from wolfhound.core import Atoms, Hits, Oracle, Status
 
 ATOMS = normal(2000, 6) + 3.0

@@ -12,8 +12,10 @@ import numpy as np
 
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Atoms, Ids, Matrix
-from wolfhound.gram._small import MEMORY
 from wolfhound.validate import require
+
+MEMORY = 4.0 * 2**30
+"""Bytes to work in, unless the caller says otherwise."""
 
 _THREADS = 4
 """Threads that are counted on: shares do not depend on how many there are, else answers would."""
@@ -84,7 +86,7 @@ class Allotment(NamedTuple):
         return PortionedAtoms(atoms, self.rows) if self.rows else atoms
 
 
-def plan_room(atoms: Atoms, pool: int, each: int, memory: float) -> Allotment:
+def plan_room(atoms: Atoms, pool: int, each: int, max_memory: float) -> Allotment:
     """Share out a memory limit; ValueError, which says what would do, if it is too little.
 
     Parameters
@@ -95,26 +97,26 @@ def plan_room(atoms: Atoms, pool: int, each: int, memory: float) -> Allotment:
         Random atoms that give the scale of rtol.
     each
         Bytes of a target, besides the rows that its list names.
-    memory
+    max_memory
         The limit. As much as by default, or more, is not looked into.
     """
-    if memory >= MEMORY:
-        return Allotment(memory / 2, math.inf, memory, 0)
+    if max_memory >= MEMORY:
+        return Allotment(max_memory / 2, math.inf, max_memory, 0)
     n, d = atoms.shape
     fixed = pool * d * (atoms.dtype.itemsize + 24) + 16 * n
     # Blocks are read ahead for all threads, and each makes float64 copies.
     row = d * (atoms.dtype.itemsize * (2 * _THREADS + 2) + 32 * _THREADS)
     least = fixed + _THREADS * max(each, _LEAST_ROWS * row)
-    require_room(memory, least)
-    left = memory - fixed
+    require_room(max_memory, least)
+    left = max_memory - fixed
     rows = max(_LEAST_ROWS, int(left / 6 / row))
     return Allotment(left / 3, left / 6, 4.0 * left, rows // TILE * TILE or rows)
 
 
-def require_room(memory: float, least: int) -> None:
+def require_room(max_memory: float, least: int) -> None:
     """Raise ValueError if a limit, unless it is as much as by default, is less than what is needed."""
-    enough = memory >= min(least, MEMORY)
-    require(enough, "max_memory", f"at least {least:,} bytes for these atoms", f"{memory:,.0f}")
+    enough = max_memory >= min(least, MEMORY)
+    require(enough, "max_memory", f"at least {least:,} bytes for these atoms", f"{max_memory:,.0f}")
 
 
 def weigh_listed(atoms: Atoms, listed: int) -> int:
@@ -126,3 +128,9 @@ def weigh_listed(atoms: Atoms, listed: int) -> int:
 def find_portion(atoms: Atoms, rows: int) -> int:
     """How many of so many rows are taken at once."""
     return min(rows, atoms.most) if isinstance(atoms, PortionedAtoms) else rows
+
+
+def fit_chunk(most: int, each: int, max_memory: float) -> int:
+    """At most `most` targets of `each` bytes, of which some chunks fit into a part of the memory."""
+    least = 16 if max_memory >= MEMORY else 1
+    return int(max(least, min(most, max_memory / 16.0 / each)))

@@ -21,19 +21,22 @@ from typing import NamedTuple
 import numpy as np
 
 from wolfhound.atoms import finite_rows
-from wolfhound.core import Atoms, Ids, Ints, Vector
-from wolfhound.gram._answers import OUT_OF_TIME, STALLED, Answers, Rules, judge
-from wolfhound.gram._small import MEMORY, fit_chunk
-from wolfhound.gram._tableau import Singles
-from wolfhound.gram._units import Units, measure_norms
-from wolfhound.many._codes import CodeSheet, encode_sheet, encode_some
-from wolfhound.many._fit import JOIN, Fitter, prove
-from wolfhound.many._pool_kernels import Ask
-from wolfhound.many._room import TILE, plan_room, weigh_listed
-from wolfhound.many._rows import gather
-from wolfhound.many._scale import ScalePool, measure_scales
-from wolfhound.many._sheet import AtomSizes, Banned, Sheet, measure_atoms, order_banned
-from wolfhound.many._state import FLAT, ChunkState, begin_state, choose_room, pool_size
+from wolfhound.core import Atoms, Ids, Ints, Singles, Status, Vector
+from wolfhound.many.batch import STALLED, Answers, Rules, locate_banned, measure_scales
+from wolfhound.many.memory import MEMORY, TILE, fit_chunk, plan_room, weigh_listed
+from wolfhound.many.pools import FLAT, JOIN, PoolFitter, PoolState, begin_pools, gather_rows, pool_size
+from wolfhound.many.result import CODES
+from wolfhound.many.rows import (
+    AtomSizes,
+    Banned,
+    CodedRows,
+    RowBlocks,
+    encode_rows,
+    encode_some,
+    measure_atoms,
+    order_banned,
+)
+from wolfhound.many.units import Units, measure_norms
 from wolfhound.rounding import UNIT, gamma
 from wolfhound.validate import require_moderate
 
@@ -65,21 +68,21 @@ PASSES = 40
 class Step(NamedTuple):
     """A subset of the atoms: their sheet and ids."""
 
-    sheet: Sheet | CodeSheet
+    sheet: RowBlocks | CodedRows
     ids: Ids
 
 
 @dataclass(frozen=True, slots=True)
-class Large:
+class PassSolver:
     """All atoms as a sheet, and subsets of it.
 
     Attributes
     ----------
-    fitter : Fitter
+    fitter : PoolFitter
     sheet, codes, steps
         All atoms, the same as codes if there is room for them, and the ladder.
-    pool : ScalePool
-        Random atoms that give the scale of rtol.
+    pool, pool_rows : (p,), (p, d)
+        Random atoms that give the scale of rtol, in these units.
     least : float
         At most the length of every atom.
     most : int
@@ -88,11 +91,12 @@ class Large:
         Tells whether time is over.
     """
 
-    fitter: Fitter
-    sheet: Sheet
-    codes: CodeSheet | None
+    fitter: PoolFitter
+    sheet: RowBlocks
+    codes: CodedRows | None
     steps: tuple[Step, ...]
-    pool: ScalePool
+    pool: Ids
+    pool_rows: Vector
     least: float
     most: int
     over: Callable[[], bool]
@@ -114,19 +118,29 @@ class Large:
         return min(self.most, max(64, -(-m // 8)))
 
     def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
-        """Solve a chunk of targets in these units; arguments are those of `Small.solve`."""
-        goals = np.maximum(rules.atol, rules.rtol * measure_scales(self.pool, targets, starts, banned))
-        room = choose_room(rules.limit, self.cap, targets.shape[1])
-        state = begin_state(Ask(targets, measure_norms(targets), goals, self.cap + 1, room), self.cap)
+        """Solve a chunk of targets in these units; see `TargetSolver`."""
+        pool = self.pool_rows
+        scales = measure_scales(
+            np.einsum("ij,ij->i", pool, pool),
+            targets @ pool.T,
+            locate_banned(self.pool, starts, banned),
+            lambda near: pool[near] @ pool.T,
+        )
+        goals = np.maximum(rules.atol, rules.rtol * scales)
+        state = begin_pools(targets, measure_norms(targets), goals, rules.limit, self.cap)
         pairs = order_banned(starts, banned)
         late = not all(self._climb(state, step, pairs) for step in self.steps)
         for turn in range(PASSES):
             left = np.flatnonzero(~state.settled())
             if late or not len(left):
                 break
-            # Where codes did not help, or how far queries may turn hides the rest, float32 rows may.
-            stuck, rho = state.flat[left] > 0, float(np.float32(RHO[min(turn, len(RHO) - 1)]))
-            ways = (self.codes or self.sheet, left[~stuck], rho), (self.sheet, left[stuck], 0.0)
+            # Where codes did not help, or how far queries may turn hides the rest, rows may.
+            flat, rho = state.flat[left], float(np.float32(RHO[min(turn, len(RHO) - 1)]))
+            ways = (
+                (self.codes or self.sheet, left[flat == 0], rho),
+                (self.sheet, left[flat == 1], 0.0),
+                (self.sheet.exact(), left[flat > 1], 0.0),
+            )
             for sheet, rows, turned in ways:
                 if len(rows) and not late:
                     part = state.pick(rows)
@@ -134,30 +148,30 @@ class Large:
                     state.put(rows, part)
         out, m = self._answers(state, late), len(targets)
         nothing = np.zeros((m, 1), np.int64), np.zeros(m, np.int64)
-        table = gather(self.sheet.atoms, *nothing, state.pools)
+        table = gather_rows(self.sheet.atoms, *nothing, state.pools)
         return self.fitter.limit(state, table, rules.limit, out)
 
-    def _answers(self, state: ChunkState, late: bool) -> Answers:
+    def _answers(self, state: PoolState, late: bool) -> Answers:
         out = state.answers()
-        out.code[:] = judge(state.gap, state.ask.goals, state.slack)
-        out.code[(out.code == STALLED) & late & (state.flat < FLAT)] = OUT_OF_TIME
+        out.codes[(out.codes == STALLED) & late & (state.flat < FLAT)] = CODES[Status.MAX_SECONDS]
         return out
 
     # ------------------------------------------------ passes
 
-    def _climb(self, state: ChunkState, step: Step, banned: Banned) -> bool:
+    def _climb(self, state: PoolState, step: Step, banned: Banned) -> bool:
         """One look at a subset; False if time is over."""
         queries = _round(state.points.query)
         found = step.sheet.list_atoms(queries, 0.0, _inside(banned, step.ids), 2 * JOIN, over=self.over)
         if found is None:
             return False
         best = self._work(state, step.ids[found.ids], found.fill)
-        prove(state, best, np.full(len(best), np.inf), self.sheet.radius)
+        state.prove(best, np.full(len(best), np.inf), self.sheet.radius)
         return True
 
-    def _pass(self, sheet: Sheet | CodeSheet, state: ChunkState, banned: Banned, rho: float) -> bool:
+    def _pass(self, sheet: RowBlocks | CodedRows, state: PoolState, banned: Banned, rho: float) -> bool:
         """One pass over all atoms, then each target on its list; False if time is over."""
-        queries, before = _round(state.points.query), state.value.copy()
+        fine = isinstance(sheet, RowBlocks) and sheet.kept.dtype == np.float64
+        queries, before = _round(state.points.query, fine=fine), state.value.copy()
         # Levels of codes are too high for rows: their keys hold errors.
         level = self._level(queries, rho, banned) if sheet is (self.codes or self.sheet) else None
         found = sheet.list_atoms(queries, rho, banned, self._list, level=level, over=self.over)
@@ -167,12 +181,12 @@ class Large:
         state.passes += 1
         lengths = self.least, self.sheet.radius
         rest = bound_rest(state.points.query, queries, rho, found.edge, lengths)
-        prove(state, best, rest, self.sheet.radius)
+        state.prove(best, rest, self.sheet.radius)
         state.note_progress(before)
         return True
 
-    def _work(self, state: ChunkState, ids: Ids, fill: Ints) -> Vector:
-        table = gather(self.sheet.atoms, ids, fill, state.pools)
+    def _work(self, state: PoolState, ids: Ids, fill: Ints) -> Vector:
+        table = gather_rows(self.sheet.atoms, ids, fill, state.pools)
         return self.fitter.work(state, table, ids, fill)
 
     @property
@@ -221,15 +235,15 @@ def bound_rest(
     return np.where(listed, np.where(known, out, np.inf), -np.inf)
 
 
-def build_large(
+def build_pass_solver(
     atoms: Atoms,
     pool_ids: Ids,
     rng: np.random.Generator,
     *,
     zero: bool,
-    memory: float,
+    max_memory: float,
     over: Callable[[], bool],
-) -> Large:
+) -> PassSolver:
     """Read the atoms and lay them out.
 
     Parameters
@@ -242,7 +256,7 @@ def build_large(
         Draws the subsets.
     zero
         Whether the last atom is the origin, whose weight is left out of the answer.
-    memory
+    max_memory
         Bytes to work in. Codes, n (d + 12) bytes, or float32 rows of few atoms are kept if they take
         up to half of it (a third, of less than is there by default), else float32 rows are made anew
         in each pass.
@@ -252,8 +266,8 @@ def build_large(
     n, d = atoms.shape
     cap = min(n, d + 1) + 1
     each = 12 * (2 * LIST + 64) + 4 * TILE + 8 * (pool_size(d) + cap + 8 * d + 2 * len(pool_ids))
-    listed = weigh_listed(atoms, LIST) if memory < MEMORY else 0
-    room = plan_room(atoms, len(pool_ids), each + listed, memory)
+    listed = weigh_listed(atoms, LIST) if max_memory < MEMORY else 0
+    room = plan_room(atoms, len(pool_ids), each + listed, max_memory)
     rows = finite_rows(atoms, pool_ids).astype(np.float64)
     require_moderate(rows, "atoms")
     atoms = room.portion(atoms)
@@ -261,20 +275,21 @@ def build_large(
     units = measured.units
     coded = n * d >= CODED and n * (d + 12) <= room.kept
     keep = not coded and 4 * n * (d + 1) <= room.kept
-    sheet = Sheet(units, float(measured.lengths.max()), np.empty((0, d + 1), np.float32), atoms)
+    sheet = RowBlocks(units, float(measured.lengths.max()), np.empty((0, d + 1), np.float32), atoms)
     sheet = sheet.take(np.arange(n)) if keep else sheet
     steps = _draw_steps(sheet, measured, rng, coded=coded, room=room.step)
     shift = float(measure_norms(units.convert(np.zeros((1, d))))[0]) if zero else 0.0
     most = fit_chunk(CHUNK if keep or coded else READ_CHUNK, each + listed, room.chunk)
-    codes = encode_sheet(atoms, measured) if coded else None
-    pool = ScalePool(pool_ids, units.convert(rows))
+    codes = encode_rows(atoms, measured) if coded else None
     # Lengths are rounded up by far less.
     least = float(measured.lengths.min()) * (1.0 - 2.0**-20)
-    return Large(Fitter(units, cap, shift), sheet, codes, steps, pool, least, most, over)
+    return PassSolver(
+        PoolFitter(units, cap, shift), sheet, codes, steps, pool_ids, units.convert(rows), least, most, over
+    )
 
 
 def _draw_steps(
-    sheet: Sheet, measured: AtomSizes, rng: np.random.Generator, *, coded: bool, room: float
+    sheet: RowBlocks, measured: AtomSizes, rng: np.random.Generator, *, coded: bool, room: float
 ) -> tuple[Step, ...]:
     """Draw the subsets of the ladder, but none that has no room; a code is made of a row in memory."""
     atoms, steps = sheet.atoms, list[Step]()
@@ -290,11 +305,11 @@ def _draw_steps(
 # ---------------------------------------------------------------- queries and bans
 
 
-def _round(queries: Vector) -> Vector:
-    """Queries scaled to norm 1, but not more, and rounded to float32."""
+def _round(queries: Vector, *, fine: bool = False) -> Vector:
+    """Queries scaled to norm 1, but not more, and rounded to float32 unless they are to be fine."""
     size = np.sqrt(np.einsum("ij,ij->i", queries, queries))
     unit = queries / np.where(size > 0.0, size, 1.0)[:, None] * (1.0 - 2.0**-20)
-    return unit.astype(np.float32).astype(np.float64)
+    return np.asarray(unit if fine else unit.astype(np.float32).astype(np.float64))
 
 
 def _inside(banned: Banned, ids: Ids) -> Banned:

@@ -6,15 +6,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.many.test_small import normal
+from tests.many.test_gram_solver import normal
 from wolfhound.atoms import as_atoms
-from wolfhound.many._codes import CodeSheet, encode_sheet, encode_some
-from wolfhound.many._sheet import Banned, Sheet, measure_atoms
+from wolfhound.many.rows import Banned, CodedRows, RowBlocks, encode_rows, encode_some, measure_atoms
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rho", [0.0, float(np.float32(0.1))])
-@pytest.mark.parametrize("kind", ["codes", "rows", "some"])
+@pytest.mark.parametrize("kind", ["codes", "rows", "exact", "some"])
 def test_keys_outside_a_list_are_bounded(dtype: type, rho: float, kind: str) -> None:
     atoms = as_atoms((7.0 + normal(1003, 9) * np.linspace(0.01, 20.0, 1003)[:, None]).astype(dtype))
     measured = measure_atoms(atoms, np.full(9, 7.1))
@@ -22,10 +21,12 @@ def test_keys_outside_a_list_are_bounded(dtype: type, rho: float, kind: str) -> 
     queries = normal(19, 9, seed=1)
     queries = (0.999 * queries / np.linalg.norm(queries, axis=1)[:, None]).astype(np.float32).astype(float)
     banned = Banned(np.array([3, 5, 3]), np.array([0, 17, 1002]))
-    sheets: dict[str, Sheet | CodeSheet] = {
-        "codes": encode_sheet(atoms, measured),
+    plain = RowBlocks(measured.units, float(measured.lengths.max()), np.empty((0, 10), np.float32), atoms)
+    sheets: dict[str, RowBlocks | CodedRows] = {
+        "codes": encode_rows(atoms, measured),
         "some": encode_some(atoms, np.arange(1003), measured),
-        "rows": Sheet(measured.units, float(measured.lengths.max()), np.empty((0, 10), np.float32), atoms),
+        "rows": plain,
+        "exact": plain.exact(),
     }
     sheet = sheets[kind]
     keys = queries @ rows.T + rho * np.linalg.norm(rows, axis=1)
@@ -44,7 +45,7 @@ def test_keys_outside_a_list_are_bounded(dtype: type, rho: float, kind: str) -> 
 
 def test_a_list_that_holds_all_says_so() -> None:
     atoms = as_atoms(normal(30, 4))
-    sheet = encode_sheet(atoms, measure_atoms(atoms, np.zeros(4)))
+    sheet = encode_rows(atoms, measure_atoms(atoms, np.zeros(4)))
     found = sheet.list_atoms(np.eye(4)[:1] * 0.5, 0.0, Banned(np.array([0]), np.array([7])), 64)
     assert found is not None
     assert found.edge.tolist() == [-np.inf]
@@ -53,7 +54,7 @@ def test_a_list_that_holds_all_says_so() -> None:
 
 def test_a_query_that_is_nothing_proves_nothing() -> None:
     atoms = as_atoms(normal(100, 4))
-    sheet = encode_sheet(atoms, measure_atoms(atoms, np.zeros(4)))
+    sheet = encode_rows(atoms, measure_atoms(atoms, np.zeros(4)))
     found = sheet.list_atoms(np.zeros((1, 4)), 0.0, Banned(np.empty(0, int), np.empty(0, int)), 8)
     assert found is not None
     assert found.edge.tolist() == [np.inf]

@@ -17,15 +17,11 @@ import numpy as np
 
 from wolfhound.atoms import finite_rows
 from wolfhound.core import Hits, Ids, Ints, Oracle, Status, Vector
-from wolfhound.gram._answers import LOST, OUT_OF_TIME, PROVED, STALLED, UNFOUND, Answers, Rules, judge
-from wolfhound.gram._small import fit_chunk
-from wolfhound.gram._units import Units, choose_units, measure_norms
-from wolfhound.many._fit import Fitter, prove
-from wolfhound.many._pool_kernels import Ask
-from wolfhound.many._room import require_room
-from wolfhound.many._rows import RowTable
-from wolfhound.many._scale import ScalePool, locate_banned, measure_scales
-from wolfhound.many._state import FLAT, ChunkState, begin_state, choose_room, pool_size
+from wolfhound.many.batch import PROVED, STALLED, Answers, Rules, locate_banned, measure_scales
+from wolfhound.many.memory import fit_chunk, require_room
+from wolfhound.many.pools import FLAT, PoolFitter, PoolState, RowTable, begin_pools, pool_size
+from wolfhound.many.result import CODES
+from wolfhound.many.units import Units, choose_units, measure_norms
 from wolfhound.progress import Cut, on_progress
 from wolfhound.rounding import TINY, UNIT, gamma
 from wolfhound.validate import require, require_moderate
@@ -41,15 +37,15 @@ PASSES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OracleSolver:
     """An oracle, and random atoms to begin with.
 
     Attributes
     ----------
-    fitter : Fitter
+    fitter : PoolFitter
     oracle : Oracle
-    pool : ScalePool
-        The random atoms, which give the scale of rtol, too.
+    pool, pool_rows : (p,), (p, d)
+        The random atoms, which give the scale of rtol, too, in these units.
     table : RowTable
         Their rows, and the origin if it is an atom.
     zero : int
@@ -60,9 +56,10 @@ class Asked:
         Tells whether time is over.
     """
 
-    fitter: Fitter
+    fitter: PoolFitter
     oracle: Oracle
-    pool: ScalePool
+    pool: Ids
+    pool_rows: Vector
     table: RowTable
     zero: int
     most: int
@@ -85,10 +82,16 @@ class Asked:
         return self.most
 
     def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
-        """Solve a chunk of targets in these units; arguments are those of `Small.solve`."""
-        goals = np.maximum(rules.atol, rules.rtol * measure_scales(self.pool, targets, starts, banned))
-        room = choose_room(rules.limit, self.cap, targets.shape[1])
-        state = begin_state(Ask(targets, measure_norms(targets), goals, self.cap + 1, room), self.cap)
+        """Solve a chunk of targets in these units; see `TargetSolver`."""
+        rows = self.pool_rows
+        scales = measure_scales(
+            np.einsum("ij,ij->i", rows, rows),
+            targets @ rows.T,
+            locate_banned(self.pool, starts, banned),
+            lambda near: rows[near] @ rows.T,
+        )
+        goals = np.maximum(rules.atol, rules.rtol * scales)
+        state = begin_pools(targets, measure_norms(targets), goals, rules.limit, self.cap)
         exclude, table = _pad(starts, banned), self.table
         self._begin(state, starts, banned)
         certified, end = np.zeros(len(targets), np.bool_), STALLED
@@ -109,9 +112,9 @@ class Asked:
                     certified[left] |= np.isfinite(hits.bounds)
                     state.put(left, part)
         except Cut:
-            end = OUT_OF_TIME
+            end = CODES[Status.MAX_SECONDS]
         except OSError:
-            end = LOST
+            end = CODES[Status.LOST]
         out = _judge(state, certified, end)
         return self.fitter.limit(state, table, rules.limit, out)
 
@@ -119,15 +122,15 @@ class Asked:
         if self.over():
             raise Cut(Status.MAX_SECONDS)
 
-    def _begin(self, state: ChunkState, starts: Ints, banned: Ids) -> None:
+    def _begin(self, state: PoolState, starts: Ints, banned: Ids) -> None:
         """Solve every target on the random atoms that it may use."""
-        m, ids = len(state.value), self.pool.ids
+        m, ids = len(state.value), self.pool
         out = np.zeros((m, len(ids)), np.bool_)
         out[locate_banned(ids, starts, banned)] = True
         order = np.argsort(out, axis=1, kind="stable")
         lists, fill = self._with_zero(ids[order], len(ids) - out.sum(axis=1))
         best = self.fitter.work(state, self.table, lists, fill)
-        prove(state, best, np.full(m, np.inf), 0.0)
+        state.prove(best, np.full(m, np.inf), 0.0)
 
     def _with_zero(self, ids: Ids, fill: Ints) -> tuple[Ids, Ints]:
         """Lists that begin with the origin, if it is an atom."""
@@ -135,11 +138,11 @@ class Asked:
             return ids, fill
         return np.concatenate([np.full((len(ids), 1), self.zero), ids], axis=1), fill + 1
 
-    def _take(self, state: ChunkState, table: RowTable, hits: Hits) -> RowTable:
+    def _take(self, state: PoolState, table: RowTable, hits: Hits) -> RowTable:
         """Prove what the answers prove of the points, then solve on them; return all rows that are named."""
         radius, rest = self._bound(state.points.query, hits)
         nothing = np.full(len(rest), -np.inf)
-        prove(state, nothing, rest, radius)
+        state.prove(nothing, rest, radius)
         before = state.value.copy()
         found = hits.ids >= 0
         rows = hits.rows[hits.slots[found]]
@@ -148,7 +151,7 @@ class Asked:
         table = table.add(rows, hits.ids[found])
         lists, fill = self._with_zero(hits.ids, found.sum(axis=1))
         self.fitter.work(state, table, lists, fill)
-        prove(state, nothing, np.full(len(rest), np.inf), 0.0)
+        state.prove(nothing, np.full(len(rest), np.inf), 0.0)
         state.passes += 1
         state.note_progress(before)
         return table
@@ -170,14 +173,13 @@ class Asked:
         return reach * scale + TINY, rest * scale + TINY
 
 
-def _judge(state: ChunkState, certified: np.ndarray[tuple[int], np.dtype[np.bool_]], end: int) -> Answers:
+def _judge(state: PoolState, certified: np.ndarray[tuple[int], np.dtype[np.bool_]], end: int) -> Answers:
     """Say why each target ended."""
     out = state.answers()
-    out.code[:] = judge(state.gap, state.ask.goals, state.slack)
-    unknown = ~certified & (out.code != PROVED)
-    stuck = np.where(unknown, UNFOUND, STALLED)
+    unknown = ~certified & (out.codes != PROVED)
+    stuck = np.where(unknown, CODES[Status.NOT_FOUND], STALLED)
     cut = (state.flat < FLAT) & (end != STALLED)
-    out.code[:] = np.where(unknown | (out.code == STALLED), np.where(cut, end, stuck), out.code)
+    out.codes[:] = np.where(unknown | (out.codes == STALLED), np.where(cut, end, stuck), out.codes)
     return out
 
 
@@ -189,9 +191,9 @@ def _pad(starts: Ints, banned: Ids) -> Ids:
     return out
 
 
-def build_asked(
-    oracle: Oracle, pool_ids: Ids, *, zero: bool, memory: float, over: Callable[[], bool]
-) -> Asked:
+def build_oracle_solver(
+    oracle: Oracle, pool_ids: Ids, *, zero: bool, max_memory: float, over: Callable[[], bool]
+) -> OracleSolver:
     """Read the random atoms, no others.
 
     Parameters
@@ -202,7 +204,7 @@ def build_asked(
         Random atoms that give the scale of rtol.
     zero
         Whether the origin is one more atom, whose weight is left out of the answer.
-    memory
+    max_memory
         Bytes to work in.
     over
         Tells whether time is over.
@@ -211,7 +213,7 @@ def build_asked(
     cap = min(n + zero, d + 1) + 1
     each = ANSWERS * (24 + 16 * d) + 8 * (pool_size(d) + cap + 8 * d + 4 * len(pool_ids))
     least = len(pool_ids) * d * (oracle.atoms.dtype.itemsize + 24) + each
-    require_room(memory, least)
+    require_room(max_memory, least)
     raw = finite_rows(oracle.atoms, pool_ids)
     require_moderate(raw, "atoms")
     units, _ = choose_units(raw)
@@ -220,7 +222,6 @@ def build_asked(
     if zero:
         table = table.add(np.zeros((1, d), raw.dtype), np.array([n]))
     shift = float(measure_norms(units.convert(np.zeros((1, d))))[0]) if zero else 0.0
-    fitter = Fitter(units, cap, shift)
-    pool = ScalePool(pool_ids, units.convert(raw))
-    most = fit_chunk(CHUNK, each // 8, memory)
-    return Asked(fitter, oracle, pool, table, n if zero else -1, most, over)
+    fitter = PoolFitter(units, cap, shift)
+    most = fit_chunk(CHUNK, each // 8, max_memory)
+    return OracleSolver(fitter, oracle, pool_ids, units.convert(raw), table, n if zero else -1, most, over)

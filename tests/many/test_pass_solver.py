@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 import wolfhound as wh
 from tests.many.judge import check_proofs
-from tests.many.test_small import CASES, normal
+from tests.many.test_gram_solver import CASES, normal
 from wolfhound.atoms import FileAtoms
 from wolfhound.core import Status
-from wolfhound.many import _large, solve
+from wolfhound.many import pass_solver, solve
 
 Array = NDArray[Any]
 
@@ -31,9 +31,9 @@ def only_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def a_ladder(monkeypatch: pytest.MonkeyPatch, only_passes: None) -> Iterator[None]:
     """Also few atoms have codes and a ladder of subsets, and lists are short."""
-    monkeypatch.setattr(_large, "CODED", 0)
-    monkeypatch.setattr(_large, "LEAST_STEP", 16)
-    monkeypatch.setattr(_large, "LIST", 64)
+    monkeypatch.setattr(pass_solver, "CODED", 0)
+    monkeypatch.setattr(pass_solver, "LEAST_STEP", 16)
+    monkeypatch.setattr(pass_solver, "LIST", 64)
     yield
 
 
@@ -159,7 +159,7 @@ def test_few_atoms_per_target() -> None:
 @pytest.mark.usefixtures("only_passes")
 @pytest.mark.parametrize("coded", [0, 1 << 60], ids=["codes", "rows"])
 def test_atoms_of_nearly_equal_length_and_score(coded: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_large, "CODED", coded)
+    monkeypatch.setattr(pass_solver, "CODED", coded)
     atoms, targets = normal(4000, 150).astype(np.float32), 1.5 * normal(12, 150, seed=1)
     result = wh.minimize_many(targets, atoms)
     assert result.success
@@ -170,7 +170,7 @@ def test_atoms_of_nearly_equal_length_and_score(coded: int, monkeypatch: pytest.
 @pytest.mark.parametrize("coded", [0, 1 << 60], ids=["codes", "rows"])
 @pytest.mark.parametrize("offset", [0.0, 5.0])
 def test_bounds_by_lists_are_true(coded: int, offset: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_large, "CODED", coded)
+    monkeypatch.setattr(pass_solver, "CODED", coded)
     atoms, targets = normal(600, 4) + offset, 3.0 * normal(8, 4, seed=1) + offset
     for at_most_one in (False, True):
         result = wh.minimize_many(targets, atoms, rtol=1e-3, at_most_one=at_most_one)

@@ -1,0 +1,252 @@
+"""Answers for some consecutive targets, in the caller's units."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core import Ids, Ints, Status, Vector
+from wolfhound.many.result import CODES
+from wolfhound.many.units import Units
+from wolfhound.methods._begin import SAMPLE, TRIED
+from wolfhound.rounding import LEAST, WORN
+
+PROVED, ROUNDING, STALLED, FINISHED = (
+    CODES[status] for status in (Status.GAP_REACHED, Status.ROUNDING, Status.STALLED, Status.FINISHED)
+)
+
+
+class Rules(NamedTuple):
+    """When a target is done, in the units of the solver; most atoms that it may have."""
+
+    rtol: float
+    atol: float
+    limit: int
+
+
+class Answers(NamedTuple):
+    """Per target, in the units of the solver: (m, cap) ids and weights, of which `support`; (m,) all others.
+
+    `slack` is the part of `value - lower` that is proved to be rounding.
+    """
+
+    ids: Ids
+    weights: Vector
+    support: Ints
+    value: Vector
+    lower: Vector
+    slack: Vector
+    goal: Vector
+    codes: NDArray[np.int8]
+    passes: Ints
+    price: Vector
+
+
+def judge(gap: Vector, goal: Vector, slack: Vector) -> NDArray[np.int8]:
+    """Say what gaps are: within the goal, within what rounding is proved to hide, or neither.
+
+    The one place where a target is said to be at the end of rounding: that is a claim, too.
+    """
+    return np.where(gap <= goal, PROVED, np.where(gap <= WORN * slack, ROUNDING, STALLED)).astype(np.int8)
+
+
+# ---------------------------------------------------------------- the scale of rtol
+
+
+def measure_scales(
+    squares: Vector, cross: Vector, out: tuple[Ints, Ints], gram: Callable[[Ints], Vector]
+) -> Vector:
+    """(m,) scales of rtol as `find_scale` of `minimize` has them, for all targets of a chunk.
+
+    The larger of the gap at the best of some atoms of the random pool, and median less minimum of f over
+    some.
+
+    Parameters
+    ----------
+    squares, cross : (p,), (m, p)
+        |a|^2 of the pool, and its products with the targets.
+    out
+        Pairs (target, place) of atoms that must not be used.
+    gram
+        Gives the products of some atoms of the pool, one per target, with all, (m, p).
+    """
+    values = 0.5 * squares - cross
+    values[out] = np.inf
+    each, near = np.arange(len(cross)), _first(values, TRIED).argmin(axis=1)
+    prices = gram(near) - cross
+    here = prices[each, near]
+    prices[out] = np.inf
+    sample = np.sort(_first(values, SAMPLE), axis=1)
+    count = np.maximum(np.isfinite(sample).sum(axis=1), 1)
+    median = 0.5 * (sample[each, (count - 1) // 2] + sample[each, count // 2])
+    # A target none of whose pool may be used has no scale.
+    known = np.isfinite(sample[:, 0])
+    spread = np.where(known, median, 0.0) - np.where(known, sample[:, 0], 0.0)
+    gap = np.where(known, here - prices.min(axis=1), 0.0)
+    return np.asarray(np.maximum(np.maximum(gap, spread), 0.0))
+
+
+def locate_banned(pool: Ids, starts: Ints, banned: Ids) -> tuple[Ints, Ints]:
+    """Pairs (target, place in the pool) of atoms that must not be used."""
+    order = np.argsort(pool)
+    at = np.minimum(np.searchsorted(pool, banned, sorter=order), len(order) - 1)
+    which = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    inside = pool[order[at]] == banned
+    return which[inside], order[at[inside]]
+
+
+def _first(values: Vector, count: int) -> Vector:
+    """The first finite values of each row; others are inf."""
+    finite = np.isfinite(values)
+    if finite[:, :count].all():
+        return values[:, :count]
+    return np.where(np.cumsum(finite, axis=1) <= count, values, np.inf)
+
+
+# ---------------------------------------------------------------- answers
+
+
+class TargetBatch(NamedTuple):
+    """Columns of a `ManyResult` for some targets."""
+
+    indptr: Ints
+    ids: Ids
+    weights: Vector
+    value: Vector
+    lower: Vector
+    goal: Vector
+    codes: NDArray[np.int8]
+    passes: Ints
+    price: Vector
+
+
+_EACH = TargetBatch._fields[3:]
+"""Columns with one entry per target."""
+
+
+class TargetSolver(Protocol):
+    """A way to solve targets."""
+
+    @property
+    def units(self) -> Units:
+        """Units of targets and rules."""
+
+    @property
+    def cap(self) -> int:
+        """Most atoms that an answer can have."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether chunks are solved one after the other, each by all threads."""
+
+    @property
+    def quick(self) -> bool:
+        """Whether a chunk takes so little time that many are written at once."""
+
+    def chunk(self, m: int) -> int:
+        """How many of m targets are solved in one go, whatever the threads."""
+
+    def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
+        """Solve a chunk of targets in these units.
+
+        Atoms that target i must not use are ``banned[starts[i]:starts[i + 1]]``.
+        """
+
+
+class Goals(NamedTuple):
+    """What is asked of every target, in the caller's units; `zero`: the id of the origin, or -1."""
+
+    rtol: float
+    atol: float
+    max_atoms: int | None
+    zero: int
+
+
+def solve_batch(regime: TargetSolver, rows: Vector, starts: Ints, banned: Ids, wanted: Goals) -> TargetBatch:
+    """Solve some targets, (m, d) float64 rows, which are written; exclusions are those of `TargetSolver`."""
+    over = regime.units.convert_targets(rows)
+    limit = regime.cap + 1 if wanted.max_atoms is None else wanted.max_atoms
+    rules = Rules(wanted.rtol, regime.units.square_in(wanted.atol), limit)
+    return _convert(regime.units, regime.solve(rows, starts, banned, rules), over, rows, wanted)
+
+
+def _convert(units: Units, found: Answers, over: Ints, targets: Vector, wanted: Goals) -> TargetBatch:
+    wide = int(found.support.max(initial=0))
+    ids, weights = found.ids[:, :wide], found.weights[:, :wide]
+    held = (np.arange(wide) < found.support[:, None]) & (weights > 0.0) & (ids != wanted.zero)
+    value, lower = units.square_up(found.value), units.square_down(found.lower)
+    goal = units.square_up(found.goal)
+    slack, ended = units.square_up(found.slack) + 2.0 * LEAST, over > 0
+    if ended.any():
+        _widen(units, over, targets, value, lower)
+        slack[ended] = (value - lower)[ended]  # all of it is rounding
+    lower = np.minimum(lower, value)
+    # In the caller's units all may have been rounded, by underflow: what holds there is said.
+    ended |= np.isin(found.codes, (PROVED, ROUNDING, STALLED))
+    codes = np.where(ended, judge(value - lower, goal, slack), found.codes)
+    return TargetBatch(
+        np.concatenate([[0], np.cumsum(held.sum(axis=1))]),
+        ids[held],
+        weights[held],
+        value,
+        lower,
+        goal,
+        codes,
+        found.passes,
+        units.square_up(np.maximum(found.price, 0.0)),
+    )
+
+
+def _widen(units: Units, over: Ints, targets: Vector, value: Vector, lower: Vector) -> None:
+    """Bounds for targets so far away that all atoms are one point to them: |r| >= |t| (1 - 2^-400)."""
+    for i in np.flatnonzero(over):
+        inside = int(np.frexp(np.abs(targets[i]).max())[1])
+        scaled = np.ldexp(targets[i], -inside)
+        top = inside + units.exponent + int(over[i])
+        half = 0.5 * float(scaled @ scaled)
+        room = 2.0**-50 * (len(scaled) + 8)
+        value[i] = np.ldexp(half * (1.0 + room), 2 * top)
+        lower[i] = np.ldexp(half * (1.0 - room), 2 * top)
+
+
+def make_unsolved(m: int, status: Status) -> TargetBatch:
+    """Return the answer for targets that have none."""
+    empty: Any = np.empty(0)
+    return TargetBatch(
+        np.zeros(m + 1, np.int64),
+        empty.astype(np.int64),
+        empty,
+        np.full(m, np.inf),
+        np.zeros(m),
+        np.zeros(m),
+        np.full(m, CODES[status], np.int8),
+        np.zeros(m, np.int64),
+        np.zeros(m),
+    )
+
+
+def mark_skipped(batch: TargetBatch, skipped: NDArray[np.bool_]) -> TargetBatch:
+    """Take away the answers of targets that were no targets."""
+    if not skipped.any():
+        return batch
+    kept = np.repeat(~skipped, np.diff(batch.indptr))
+    sizes = np.where(skipped, 0, np.diff(batch.indptr))
+    none = make_unsolved(len(skipped), Status.SKIPPED)
+    return TargetBatch(
+        np.concatenate([[0], np.cumsum(sizes)]),
+        batch.ids[kept],
+        batch.weights[kept],
+        *(np.where(skipped, getattr(none, name), getattr(batch, name)) for name in _EACH),
+    )
+
+
+def join_batches(batches: Sequence[TargetBatch]) -> TargetBatch:
+    """Put answers for consecutive targets together."""
+    batches = batches or [make_unsolved(0, Status.SKIPPED)]
+    sizes = np.concatenate([np.diff(batch.indptr) for batch in batches])
+    rest = (np.concatenate(column) for column in zip(*(p[1:] for p in batches), strict=True))
+    return TargetBatch(np.concatenate([[0], np.cumsum(sizes)]), *rest)
