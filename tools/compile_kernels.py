@@ -22,6 +22,9 @@ def compile_more() -> None:
     for atoms in (rows, rows.astype(np.float32)):
         for some in (atoms, atoms[:100]):
             wh.minimize_many(2.0 * rows[:4], some, max_atoms=2)
+        wh.minimize_many(2.0 * rows[:4], wh.ClusterIndex.build(atoms))
+        wh.herd(atoms, 8, kernel=wh.Laplace())
+        wh.design(atoms[:300]).round(12)
         with tempfile.TemporaryDirectory() as folder:
             for index in (wh.Int8Scan.build(atoms), wh.LshIndex.build(atoms), wh.ClusterIndex.build(atoms)):
                 place = Path(folder) / type(index).__name__
