@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,8 +85,8 @@ def _check_training(rule: Rule) -> None:
     assert one.stats.updates > 0
     np.testing.assert_array_equal(one.predict(obs)[0], two.predict(obs)[0])
     with tempfile.TemporaryDirectory() as folder:
-        one.save(folder, replay=True)
-        loaded = Agent.load(folder, rows, env=Bandit())
+        one.save(Path(folder) / "agent", replay=True)
+        loaded = Agent.load(Path(folder) / "agent", rows, env=Bandit())
     assert loaded.rule == rule
     np.testing.assert_array_equal(loaded.predict(obs)[0], one.predict(obs)[0])
     assert loaded.learn(16).stats.updates > one.stats.updates

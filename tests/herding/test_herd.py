@@ -14,7 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wolfhound import FileAtoms, LineSearch, OpenLoop, Scan, Status, get_threads, set_threads, solve
+from wolfhound import (
+    FileAtoms,
+    LineSearch,
+    OpenLoop,
+    Scan,
+    Status,
+    get_threads,
+    set_threads,
+    solve,
+    stopwatch,
+)
 from wolfhound.core import Matrix, Progress
 from wolfhound.herding import (
     Gaussian,
@@ -265,8 +275,9 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (solve, session, evaluation, importlib.import_module("wolfhound.herding.herd")):
+    for module in (solve, session, evaluation, stopwatch, importlib.import_module("wolfhound.herding.herd")):
         monkeypatch.setattr(module, "time", made)
+    monkeypatch.setattr(stopwatch, "COMPILING", stopwatch.Stopwatch())  # it ran by another clock
     return made
 
 

@@ -32,7 +32,8 @@ from wolfhound.oracles._one import empty_top, make_hits
 from wolfhound.oracles._pass import Watch, full_pass, plan_pass
 from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one
 from wolfhound.oracles._screen import WORTH, ReferencePass, Screen, fits, scale_of
-from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
+from wolfhound.oracles.costs import Estimate, Workload
+from wolfhound.oracles.indexes import IndexKind
 from wolfhound.progress import report_rows
 from wolfhound.validate import flag, memory
 
@@ -203,19 +204,10 @@ def _estimate(work: Workload) -> Estimate:
         recipe="Scan(atoms)" if screen else "Scan(atoms, screen=False)",
         make=partial(_make, screen=screen),
         build=0.0,
-        query=work.pass_seconds(work.speeds.scan, work.nbytes),
-        reads=work.nbytes,
+        query=work.query_seconds(work.nbytes) + work.file_seconds(1) / work.batch,
         scored=work.n,
         nbytes=8.0 * work.n if screen else 0.0,
-        ratio=1.0,
     )
 
 
-SCAN = IndexKind(
-    name="scan",
-    title="Scan",
-    build=_make,
-    expected=_estimate,
-    proves=True,
-    speeds=lambda speed, few, many: {"scan": speed},
-)
+SCAN = IndexKind(name="scan", title="Scan", build=_make, expected=_estimate, proves=True)

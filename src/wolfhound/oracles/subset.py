@@ -19,7 +19,8 @@ from wolfhound.oracles._hits import in_memory, offer, pad, score_ids
 from wolfhound.oracles._one import empty_top, make_hits
 from wolfhound.oracles._one_kernels import best_of_some
 from wolfhound.oracles._question import CheckedOracle, Question
-from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
+from wolfhound.oracles.costs import Estimate, Workload
+from wolfhound.oracles.indexes import IndexKind
 from wolfhound.oracles.scan import Scan
 from wolfhound.progress import report_rows
 from wolfhound.threads import alone, map_ordered
@@ -235,12 +236,12 @@ def _estimate(work: Workload) -> Estimate:
         ratio = math.sqrt(math.log(size) / math.log(n)) if n > 1 else 1.0
     else:
         ratio = max(0.0, 1.0 - _LOSS * n / size)
+    reads = float(size * work.row)
     return Estimate(
         recipe=f"RandomSubset(atoms, size={size})",
         make=partial(RandomSubset, size=size),
         build=0.0,
-        query=work.pass_seconds(work.speeds.subset, size * work.row),
-        reads=size * work.row,
+        query=work.query_seconds(reads, scattered=True) + work.file_seconds(1, reads) / work.batch,
         scored=size,
         nbytes=0.0,
         ratio=ratio,
@@ -248,10 +249,5 @@ def _estimate(work: Workload) -> Estimate:
 
 
 SUBSET = IndexKind(
-    name="subset",
-    title="RandomSubset",
-    build=RandomSubset,
-    expected=_estimate,
-    takes_ratio=True,
-    speeds=lambda speed, few, many: {"subset": speed},
+    name="subset", title="RandomSubset", build=RandomSubset, expected=_estimate, takes_ratio=True
 )
