@@ -14,7 +14,8 @@ from wolfhound import store
 from wolfhound.atoms import as_atoms, fingerprint
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.herding import Kernel
-from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
+from wolfhound.oracles.costs import Estimate, Workload
+from wolfhound.oracles.indexes import IndexKind
 from wolfhound.policy import RULES
 from wolfhound.policy.deep.agent import HullDecision
 from wolfhound.policy.deep.networks import Tensor
@@ -84,7 +85,6 @@ def estimate_copy(work: Workload) -> Estimate:
         make=CopyIndex.build,
         build=1e-9,
         query=1e-9,
-        reads=work.nbytes,
         scored=work.n,
         nbytes=work.nbytes,
         ratio=0.995,
@@ -98,7 +98,6 @@ COPY = IndexKind(
     load=CopyIndex.load,
     expected=estimate_copy,
     passes=1,
-    speeds=lambda speed, few, many: {},
 )
 
 

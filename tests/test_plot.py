@@ -157,8 +157,6 @@ def test_texts_of_users_are_drawn_as_they_stand(tmp_path: Path, name: str) -> No
     figure = plot.draw_gaps({name: run, "other": run}, title=name)
     assert len(figure.legends[0].get_texts()) == 2
     plot.save(figure, tmp_path / "a.svg")
-    weighed = {"sizes": ones, "scored": {name: ones}, "n": 1.0, "ratios": ones, "seconds": {name: ones}}
-    plot.save(plot.draw_tradeoff(**weighed, levels={name: 1.0}, ratio=1.0), tmp_path / "a.png")  # type: ignore[arg-type]
     totals = partial(plot.draw_totals, seconds={name: 1.0, "other": 2.0}, marked=name)
     stems = partial(plot.draw_stems, places=ones, weights=ones, x=name, y=name)
     plot.save(plot.draw_all([totals, stems], title=name), tmp_path / "a.png")

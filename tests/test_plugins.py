@@ -35,7 +35,6 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (facts / "entry_points.txt").write_text("[wolfhound.plugins]\noutside = tests.outside:register\n")
     paths = [str(facts.parent), str(ROOT), str(ROOT / "src")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-    monkeypatch.setenv("WOLFHOUND_CALIBRATION", str(tmp_path / "none.json"))
     np.save(tmp_path / "atoms.npy", np.random.default_rng(0).standard_normal((400, 4)).astype(np.float32))
     return tmp_path
 

@@ -173,57 +173,6 @@ def draw_gaps(runs: Mapping[str, Run], *, goal: float | None = None, title: str 
     return figure
 
 
-def draw_tradeoff(
-    *,
-    sizes: Vector,
-    scored: Mapping[str, Vector],
-    n: float,
-    ratios: Vector,
-    seconds: Mapping[str, Vector],
-    levels: Mapping[str, float],
-    ratio: float,
-    title: str = "",
-) -> Figure:
-    """Draw atoms scored against n, and the total time against the gap ratio.
-
-    Parameters
-    ----------
-    sizes : (s,)
-        Numbers of atoms.
-    scored
-        Label -> (s,) atoms that a query scores.
-    n
-        The number of atoms to be marked.
-    ratios : (r,)
-        Gap ratios.
-    seconds
-        Label -> (r,) total times.
-    levels
-        Label -> total time that no ratio changes, drawn as a dashed line.
-    ratio
-        The gap ratio to be marked.
-    title
-        Heading; empty for none.
-    """
-    figure = make_figure(11.0, 5.0, title)
-    left, right = figure.subplots(1, 2)
-    for i, (label, counts) in enumerate(scored.items()):
-        draw_curve(left, sizes, counts, i, label)
-    left.plot(sizes, sizes, color=GREY, linestyle="--", linewidth=1.0, label="scan: all n")
-    for i, (label, times) in enumerate(seconds.items()):
-        draw_curve(right, ratios, hide_nonpositive(times), i, label)
-    for i, (label, level) in enumerate(levels.items(), len(seconds)):
-        right.axhline(level, color=COLOURS[i % len(COLOURS)], ls="--", lw=1.4, label=verbatim(label))
-    finish_axes(left, "atoms n", "atoms scored per query")
-    finish_axes(right, "gap ratio c", "seconds in all")
-    left.set_xscale("log")
-    for axes, marked in ((left, n), (right, ratio)):
-        axes.axvline(marked, color=GREY, linestyle=":", linewidth=1.0)
-        axes.set_yscale("log")
-        axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, fontsize=8)
-    return figure
-
-
 def draw_stems(axes: Axes, places: Vector, weights: Vector, *, x: str, y: str) -> None:
     """Draw a stem per weight; the axis begins at 0."""
     axes.vlines(places, 0.0, weights, color=COLOURS[0], linewidth=2.0)

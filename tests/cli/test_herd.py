@@ -262,7 +262,6 @@ def test_the_text_says_what_the_document_says(run: Run, here: Path) -> None:
     found = document(run(*arguments, "--json").out)
     ran = run(*arguments, "-o", "core.csv")
     assert ran.code == 0
-    assert ran.err.startswith(f"{M} of {N} rows by {D} columns (a, b, c): about ")
     lines = ran.out.splitlines()
     assert lines[0].startswith("HerdResult(FINISHED: ")
     assert [line.split()[0] for line in lines[1:8]] == "atoms mmd labels by on cost in".split()
@@ -341,7 +340,7 @@ def test_json_is_all_that_is_printed(run: Run, here: Path, monkeypatch: pytest.M
     monkeypatch.setattr("wolfhound.display._LINE_INTERVAL", 0.0)
     ran = run("herd", "rows.parquet", "-m", M, "-o", "core.csv", "--json")
     assert ran.err == ""
-    assert document(ran.out)["expected"]["bytes"] > 0
+    assert document(ran.out)["m"] == M
 
 
 @pytest.mark.slow

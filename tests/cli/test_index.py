@@ -26,8 +26,7 @@ NAMES = {"int8": "Int8Scan", "clusters": "ClusterIndex", "lsh": "LshIndex", "int
 
 @pytest.fixture(autouse=True)
 def atoms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with atoms, made the current one; nothing is calibrated."""
-    monkeypatch.setenv("WOLFHOUND_CALIBRATION", str(tmp_path / "none.json"))
+    """A folder with atoms, made the current one."""
     monkeypatch.chdir(tmp_path)
     np.save("atoms.npy", ROWS)
 
@@ -135,13 +134,6 @@ def test_options_that_do_not_fit_are_refused(run: Run, arguments: list[str], mes
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
     assert not Path("made").exists()
-
-
-def test_a_damaged_calibration_is_told(run: Run) -> None:
-    Path("none.json").write_text("{")
-    ran = run("index", "build", "atoms.npy", "-o", "made")
-    assert ran.code == 2
-    assert "none.json is damaged: it is not JSON; run `wolfhound bench` again, or delete the file." in ran.err
 
 
 def test_progress_follows_the_rows(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

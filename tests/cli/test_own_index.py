@@ -1,15 +1,12 @@
-"""An index from outside the package on the command line: built, described, checked, planned, measured."""
+"""An index from outside the package on the command line: built, described, checked, planned."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
-
-import json
 
 import pytest
 
 from tests.cli.conftest import Run, words
 from tests.oracles.test_indexes import copy  # noqa: F401 - a fixture
-from wolfhound.cli import bench
 
 
 @pytest.mark.slow
@@ -25,15 +22,6 @@ def test_the_command_line_knows_an_index_from_outside(run: Run) -> None:
     assert "CopyIndex" in run("plan", "atoms.npy").out
     refused = run("index", "build", "atoms.npy", "-o", "made", "--kind", "copy", "--ratio", "0.5")
     assert "`--ratio` must not be given with --kind copy. Got 0.5." in refused.err
-
-
-@pytest.mark.usefixtures("copy")
-def test_an_index_from_outside_is_measured(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("N", 1200), ("D", 6), ("ROUNDS", 2)):
-        monkeypatch.setattr(bench, name, value)
-    document = json.loads(run("bench", "--no-save", "--json").out)
-    assert document["oracles"][-1]["name"] == "copy"
-    assert document["passed"]
 
 
 @pytest.mark.parametrize(

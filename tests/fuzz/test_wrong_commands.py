@@ -28,10 +28,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder, made the current one; nothing is calibrated, and no progress told."""
+    """The folder, made the current one, and no progress told."""
     monkeypatch.setattr(display, "_LINE_INTERVAL", math.inf)
     monkeypatch.chdir(made)
-    monkeypatch.setenv("WOLFHOUND_CALIBRATION", str(made / "none.json"))
     return made
 
 

@@ -17,11 +17,10 @@ import scipy.sparse
 
 import wolfhound
 import wolfhound.data
-import wolfhound.machine
 import wolfhound.objectives.likelihood
+import wolfhound.oracles.costs
 import wolfhound.paper.adaptive
 import wolfhound.paper.transforms
-import wolfhound.planning.measure
 import wolfhound.solve
 import wolfhound.theory
 
@@ -30,8 +29,7 @@ wh: Any = wolfhound
 likelihood: Any = wolfhound.objectives.likelihood
 adaptive: Any = wolfhound.paper.adaptive
 transforms: Any = wolfhound.paper.transforms
-calibration: Any = wolfhound.machine
-measure: Any = wolfhound.planning.measure.measure
+speeds: Any = wolfhound.oracles.costs.Speeds
 limits: Any = wolfhound.solve.Limits
 theory: Any = wolfhound.theory
 words: Any = wolfhound.data.words
@@ -352,21 +350,13 @@ REST: list[tuple[str, Callable[[], object], tuple[str, ...]]] = [
         lambda: wh.choose_oracle(ROWS, max_memory="1 cow"),
         ("`max_memory`", "'1 cow'"),
     ),
-    ("choose_oracle(calibration)", lambda: wh.choose_oracle(ROWS, calibration=5), ("`calibration`", "5")),
+    ("choose_oracle(speeds)", lambda: wh.choose_oracle(ROWS, speeds=5), ("`speeds`", "5")),
     ("plan()", wh.plan, ("`atoms`", "`n` and `d`")),
     ("plan(n='a')", lambda: wh.plan(n="a", d=3), ("`n`", "'a'")),
-    ("plan(delta='a')", lambda: wh.plan(n=1000, d=3, delta="a"), ("`delta`", "(0, 1)", "'a'")),
     ("plan(tau=None, ratio='a')", lambda: wh.plan(n=1000, d=3, ratio="a"), ("`ratio`", "'a'")),
-    ("plan(atol='a')", lambda: wh.plan(n=1000, d=3, atol="a"), ("`atol`", "'a'")),
     ("plan(interior='a')", lambda: wh.plan(n=1000, d=3, interior="a"), ("`interior`", "'a'")),
-    ("plan(calibration)", lambda: wh.plan(n=1000, d=3, calibration=5), ("`calibration`", "5")),
-    ("plan(queries, atol)", lambda: wh.plan(n=1000, d=3, queries=5, atol=0.1), ("`queries`", "`atol`")),
-    ("Calibration(scan=5)", lambda: calibration.Calibration(scan=5), ("`scan`", "Speed", "5")),
-    ("Calibration(read='a')", lambda: calibration.Calibration(read="a"), ("`read`", "'a'")),
-    ("Speed(call='a')", lambda: calibration.Speed(call="a", query=1, first=1, more=1), ("`call`", "'a'")),
-    ("measure(n='a')", lambda: measure(n="a"), ("`n`", "'a'")),
-    ("measure(rounds=0)", lambda: measure(rounds=0), ("`rounds`", ">= 1")),
-    ("measure(say=5)", lambda: measure(say=5), ("`say`", "function", "5")),
+    ("plan(speeds)", lambda: wh.plan(n=1000, d=3, speeds=5), ("`speeds`", "5")),
+    ("Speeds(byte='a')", lambda: speeds(byte="a"), ("`byte`", "'a'")),
     ("rho('a')", lambda: theory.rho("a", 0.5), ("`c`", "(0, 1]", "'a'")),
     ("rho(tau='a')", lambda: theory.rho(0.5, "a"), ("`tau`", "(0, 1)", "'a'")),
     ("rho(regime='a')", lambda: theory.rho(0.5, 0.5, "a"), ("`regime`", "Regime", "'a'")),

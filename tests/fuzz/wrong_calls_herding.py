@@ -14,7 +14,6 @@ import numpy as np
 
 import wolfhound
 import wolfhound.herding
-import wolfhound.herding.cost
 import wolfhound.herding.feature_picks
 import wolfhound.herding.select
 import wolfhound.herding.sublinear
@@ -27,7 +26,6 @@ from tests.policy.deep import Bandit
 wh: Any = wolfhound
 hd: Any = wolfhound.herding
 picks: Any = wolfhound.herding.feature_picks
-estimate_cost: Any = wolfhound.herding.cost.estimate_cost
 Selector: Any = wolfhound.herding.select.HerdingSelector
 Sublinear: Any = wolfhound.herding.sublinear.SublinearHerding
 pl: Any = wolfhound.policy
@@ -54,7 +52,6 @@ CALLABLES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "herd_in_features again": (wh.herd_in_features, {"atoms": ROWS, "m": 5, "features": ROWS}),
     "extend": (FIRST.extend, {"m": 5}),
     "plot": (FIRST.plot, {}),
-    "estimate_cost": (estimate_cost, {"atoms": ROWS, "m": 5}),
     "Gaussian": (hd.Gaussian, {}),
     "Laplace": (hd.Laplace, {}),
     "Stein": (hd.Stein, {}),
@@ -162,7 +159,6 @@ USES: Table = {
         "by": (BY, "`atoms` must be given"),
     },
     "plot": {"path": (5, "a path"), "title": (np.zeros(3), "a string")},
-    "estimate_cost": {"labels": (0, ">= 1"), "swap": ("yes", FLAGS)},
     "Gaussian": {"lengthscale": (1e-300, "in [1e-150, 1e+150]: scale the rows. Got 1e-300")},
     "Laplace": {"lengthscale": (math.nan, "a number > 0. Got nan")},
     "Stein": {"lengthscale": ("median", "a number > 0. Got 'median'")},

@@ -31,14 +31,14 @@ PLAN = "plan --n 1e4 --d 8"
 FRAME = [
     Wrong("fly", "fly"),
     Wrong("--fly", "--fly"),
-    Wrong("--threads 0 bench --no-save", "--threads"),
-    Wrong("--threads two bench --no-save", "--threads"),
+    Wrong("--threads 0 doctor", "--threads"),
+    Wrong("--threads two doctor", "--threads"),
     Wrong("policy fly", "fly"),
     Wrong("index fly", "fly"),
     Wrong("demo --fly", "--fly"),
     Wrong("demo extra", "extra"),
     Wrong("demo --plot", "--plot"),
-    Wrong("bench --rounds 3", "--rounds"),
+    Wrong("doctor --rounds 3", "--rounds"),
 ]
 
 OVERWRITTEN = [
@@ -293,7 +293,6 @@ VALUES = [
     Wrong(f"{PLAN} --tau 1", "--tau"),
     Wrong(f"{PLAN} --delta 0", "--delta"),
     Wrong(f"{PLAN} --queries 0.5", "--queries"),
-    Wrong(f"{PLAN} --queries 10 --atol 0.1", "--queries"),
     Wrong(f"{PLAN} --atol 0", "--atol"),
     Wrong(f"{PLAN} --first 1", "--first"),
     Wrong(f"{PLAN} --smoothness 2", "--smoothness"),

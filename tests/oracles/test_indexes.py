@@ -14,7 +14,7 @@ import wolfhound as wh
 from tests.conformance.oracle import check_oracle
 from tests.outside import COPY, CopyIndex
 from wolfhound import store
-from wolfhound.machine import Calibration
+from wolfhound.oracles.costs import Speeds
 from wolfhound.oracles.indexes import INDEXES, find_saved
 from wolfhound.planning.plan import plan
 
@@ -25,7 +25,6 @@ ROWS = np.random.default_rng(0).standard_normal((600, 5)).astype(np.float32)
 def copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One call adds an index; afterwards the table is what it was."""
     monkeypatch.setattr(INDEXES, "_things", dict(INDEXES._things))
-    monkeypatch.setenv("WOLFHOUND_CALIBRATION", str(tmp_path / "none.json"))
     monkeypatch.chdir(tmp_path)
     np.save("atoms.npy", ROWS)
     wh.INDEXES.add(COPY)
@@ -105,4 +104,4 @@ def test_a_name_is_taken_once() -> None:
     with pytest.raises(ValueError, match="`name` must be new in the table"):
         INDEXES.add(replace(COPY, name="scan"))
     with pytest.raises(TypeError, match="`index` must have `name`, `title`"):
-        INDEXES.add(Calibration)  # type: ignore[arg-type]
+        INDEXES.add(Speeds)  # type: ignore[arg-type]

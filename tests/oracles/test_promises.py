@@ -24,7 +24,6 @@ from wolfhound.oracles._probe_kernels import BINS
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, SimHash, draw_hash
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.promises import Ladder
-from wolfhound.planning.plan import plan
 
 
 def sphere(n: int, d: int, seed: int = 0) -> Matrix:
@@ -259,9 +258,3 @@ def test_a_promise_that_was_saved_with_too_small_a_delta_is_refused(tmp_path: Pa
     store.save(tmp_path / "two", "index", arrays, params, fingerprint(as_atoms(rows)))
     with pytest.raises(store.StoreError, match=r"`delta` must be >= 0\.000732"):
         LshIndex.load(tmp_path / "two", rows)
-
-
-def test_a_plan_with_a_small_delta_proposes_copies() -> None:
-    aim = plan(n=10**6, d=64, tau=0.5, ratio=0.8, delta=1e-6).aim
-    assert aim is not None
-    assert aim.recipe == "LshIndex.build(atoms, ratio=0.8, tau=0.5, delta=0.001, copies=2)"

@@ -14,8 +14,8 @@ import pytest
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, MappedAtoms
 from wolfhound.core import Matrix
 from wolfhound.editing import in_files
-from wolfhound.machine import Calibration
-from wolfhound.oracles.indexes import INDEXES, Estimate, Workload
+from wolfhound.oracles.costs import Estimate, Speeds, Workload, _measure
+from wolfhound.oracles.indexes import INDEXES
 from wolfhound.oracles.int8.scan import code_bytes
 
 ROWS = np.random.default_rng(0).standard_normal((5000, 11)).astype(np.float32)
@@ -40,7 +40,7 @@ def workload(**changes: Any) -> Workload:
         interior=False,
         batch=1,
         max_memory=math.inf,
-        speeds=Calibration(),
+        speeds=Speeds(),
     )
     return replace(base, **changes)
 
@@ -130,8 +130,8 @@ def test_few_atoms_are_no_trouble(n: int, ratio: float, interior: bool) -> None:
 
 
 def test_scan_takes_what_its_bytes_take() -> None:
-    speeds = Calibration()
-    assert estimate("scan", n=10**6, row=400).query == speeds.scan.call + speeds.scan.first * 4e8
+    speeds = Speeds()
+    assert estimate("scan", n=10**6, row=400).query == pytest.approx(1e-4 + speeds.byte * 4e8)
     assert estimate("scan").build == 0.0
 
 
@@ -152,8 +152,8 @@ def test_files_slow_passes_and_rows_read_one_by_one() -> None:
 
 
 def test_a_pass_over_a_file_takes_what_the_file_takes() -> None:
-    speeds = Calibration()
-    expected = speeds.scan.call + speeds.file * 4e8
+    speeds = Speeds()
+    expected = 1e-4 + 11.0 * speeds.byte * 4e8
     assert estimate("scan", n=10**6, row=400, in_files=True).query == pytest.approx(expected)
 
 
@@ -182,3 +182,21 @@ def test_queries_together_are_cheaper() -> None:
     for name in ("scan", "int8", "clusters", "lsh", "subset"):
         alone, together = (estimate(name, n=10**6, d=100, row=400, batch=batch).query for batch in (1, 256))
         assert together < alone
+
+
+# ---------------------------------------------------------------- speeds
+
+
+def test_the_speeds_of_this_machine_are_measured_once() -> None:
+    _measure.cache_clear()
+    first = Speeds.here()
+    # From a slow phone to what no processor reaches.
+    assert 1e-13 < first.byte < 1e-7
+    assert 1e-14 < first.product < 1e-7
+    assert Speeds.here() is first
+
+
+@pytest.mark.parametrize("wrong", [{"byte": 0.0}, {"product": math.inf}, {"byte": -1.0}])
+def test_speeds_are_positive_and_finite(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` must be "):
+        Speeds(**wrong)

@@ -26,7 +26,6 @@ COMMANDS = {
     "herd": "Choose m rows that stand for all: training sets, thinning, matched samples.",
     "design": "Plan experiments: the best runs among very many, with a proved efficiency.",
     "plan": "Say what a run costs with every oracle, by theorem and by model, and what pays.",
-    "bench": "Time the oracles on this machine and check their answers, in under a minute.",
     "doctor": "Say what is installed and how it is set up, for reports of bugs.",
 }
 """First lines of the help of `wolfhound.cli.<name>.<name>`."""

@@ -6,21 +6,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import numpy as np
 from typer import Exit
 
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.cli._herding import HerdOptions, Job, read_job
+from wolfhound.cli._herding import HerdOptions, read_job
 from wolfhound.cli._options import option
 from wolfhound.core import Status
-from wolfhound.text import bytes_text, seconds_text
 from wolfhound.writers import write_rows
-
-if TYPE_CHECKING:
-    from wolfhound.herding.cost import HerdCost
 
 _SHOWN = 8
 
@@ -97,17 +92,11 @@ def herd(
 
     wolfhound herd rows.csv -m 100 --columns age,income --standardize --weights --json
     """
-    from wolfhound.herding.cost import estimate_cost  # noqa: PLC0415 - numba
-    from wolfhound.herding.herd import herd as choose  # noqa: PLC0415
+    from wolfhound.herding.herd import herd as choose  # noqa: PLC0415 - numba
 
     outputs = output.Outputs(out, save, picture, page).check("rows that were chosen", "herd")
     sets = (atoms, columns or (), target, by or (), balanced, start or (), exclude or ())
     job = read_job(HerdOptions(*sets, kernel, scores, lengthscale, missing, numeric_only))
-    as_taken = job.prepare(standardize=False)
-    labels = 1 if as_taken.by is None else len(np.unique(as_taken.by))
-    cost = estimate_cost(as_taken.atoms, m, candidates=candidates, labels=labels, swap=swap, weights=weights)
-    if not as_json:
-        output.notify(_intent(job, m, cost))
     with _too_late(as_json=as_json):
         ready = job.prepare(standardize=standardize)
         result = choose(
@@ -135,29 +124,10 @@ def herd(
         figure=lambda: result.plot(atoms=None if job.scores is None else ready.points),
     )
     outputs.tell(result)
-    output.tell(
-        told,
-        as_json,
-        n=job.rows,
-        d=job.points.shape[1],
-        columns=list(job.columns),
-        expected={"bytes": cost.nbytes, **output.pick(cost, "seconds", "evaluation_seconds")},
-    )
+    output.tell(told, as_json, n=job.rows, d=job.points.shape[1], columns=list(job.columns))
     if out is not None and not as_json:
         output.stdout().print(f"Written to [bold]{output.plain(str(out))}[/]", soft_wrap=True)
     raise Exit(output.exit_code(result))
-
-
-# ---------------------------------------------------------------- before and while it runs
-
-
-def _intent(job: Job, m: int, cost: HerdCost) -> str:
-    n, d = job.atoms.shape
-    shown_names = ", ".join(job.columns[:_SHOWN]) + (", ..." if len(job.columns) > _SHOWN else "")
-    counted = f" ({shown_names})" if job.columns else ""
-    taken = f"about {bytes_text(cost.nbytes)} beside the rows, {seconds_text(cost.seconds)} to choose"
-    measured = f"{seconds_text(cost.evaluation_seconds)} to measure"
-    return f"{m:,} of {n:,} rows by {d:,} columns{counted}: {taken}, {measured}"
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -20,10 +21,9 @@ from wolfhound.cli import _places as places
 from wolfhound.cli import index_edits
 from wolfhound.cli._frame import Command, Commands
 from wolfhound.cli._options import option
-from wolfhound.core import Oracle
+from wolfhound.core import Atoms, Hits, Ids, Oracle, Vector
 from wolfhound.display import read_rows, show_progress
 from wolfhound.oracles.indexes import INDEXES, SAVED_AS, IndexKind, find_saved, load_index
-from wolfhound.planning.audit import find_faults, sample_queries
 from wolfhound.stopwatch import time_solving
 from wolfhound.text import bytes_text, seconds_text
 from wolfhound.validate import memory, require
@@ -38,6 +38,8 @@ for run in (index_edits.query, index_edits.append, index_edits.remove):
 
 _QUERIES = 10_000
 _AUTO = "auto"
+_SAMPLE = 1024
+"""Atoms whose combinations are the queries of a check."""
 
 Saved = Annotated[Path, Argument(metavar="INDEX", help="Where the index was saved.")]
 
@@ -71,8 +73,8 @@ def build(
 ) -> None:
     """Build an index of the atoms and save it, whole or not at all.
 
-    auto takes the cheapest for so many queries, by the speeds that
-    wolfhound bench saved. Atoms in files are read by blocks; only int8-file
+    auto takes the cheapest for so many queries, as wolfhound plan
+    weighs them. Atoms in files are read by blocks; only int8-file
     keeps its codes on disk too.
 
     Examples
@@ -275,3 +277,69 @@ def _print_checked(found: Checked, size: int) -> None:
     if not found.faults:
         right = "answers are" if found.exact else "scores are"
         console.print(f"Intact, made from these atoms, and all {right} right.")
+
+
+# ---------------------------------------------------------------- whether answers are right
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySample:
+    """Queries to test with.
+
+    Attributes
+    ----------
+    queries : (m, d) float64
+        Random, spread as the atoms are.
+    here : (m,) float64
+        <query, mean of some atoms>: where a gap is counted from.
+    """
+
+    queries: Vector
+    here: Vector
+
+    def ratios(self, hits: Hits, truth: Hits) -> Vector:
+        """(m,) gap ratios: 1 is the best atom, 0 no better than the mean."""
+        gaps = truth.scores[:, 0] - self.here
+        return np.where(gaps > 0.0, (hits.scores[:, 0] - self.here) / np.where(gaps > 0.0, gaps, 1.0), 1.0)
+
+
+def sample_queries(atoms: Atoms, size: int, *, seed: int) -> QuerySample:
+    """Return `size` random combinations of atoms about their mean."""
+    rng = np.random.default_rng(seed)
+    n = atoms.shape[0]
+    ids: Ids = np.sort(rng.choice(n, min(n, _SAMPLE), replace=False))
+    rows = atoms.take(ids).astype(np.float64)
+    mean = rows.mean(axis=0)
+    queries = rng.standard_normal((size, len(rows))) @ (rows - mean) / np.sqrt(len(rows))
+    return QuerySample(queries, queries @ mean)
+
+
+def find_faults(atoms: Atoms, queries: Vector, hits: Hits, truth: Hits, *, exact: bool) -> list[str]:
+    """Say what is wrong with answers (k = 1); an empty list if nothing is.
+
+    Parameters
+    ----------
+    atoms, queries
+        What was searched, and for what.
+    hits
+        The answers.
+    truth
+        Those of `Scan`.
+    exact
+        Whether they must be the same.
+    """
+    ids, scores = hits.ids[:, 0], hits.scores[:, 0]
+    if not ((ids >= 0) & (ids < atoms.shape[0])).all():
+        return ["a query has no answer"]
+    rows = atoms.take(ids).astype(np.float64)
+    slack = 1e-9 * np.abs(rows * queries).sum(axis=1)
+    found = []
+    if (np.abs(np.einsum("ij,ij->i", rows, queries) - scores) > slack).any():
+        found.append("a score is not the inner product of query and atom")
+    if (scores > truth.bounds).any():
+        found.append("a score lies above the proved bound of Scan")
+    if (truth.scores[:, 0] > hits.bounds).any():
+        found.append("the best atom lies above a bound")
+    if exact and not (np.array_equal(ids, truth.ids[:, 0]) and np.array_equal(scores, truth.scores[:, 0])):
+        found.append("the answers are not those of Scan")
+    return found

@@ -13,8 +13,6 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
 
-_solve = opt.in_panel("One solve, instead of --queries")
-
 
 def plan(
     atoms: Annotated[
@@ -33,36 +31,24 @@ def plan(
             "typical of a sample, or of random directions."
         ),
     ] = None,
-    delta: Annotated[float, option("How often a run may fail.")] = 0.1,
     queries: Annotated[
-        float | None,
-        option("Queries to come, if all answers are the best; 10,000 if not given.", metavar="N"),
-    ] = None,
-    picks: Annotated[float | None, option("Picks of herding, instead of --queries.", metavar="N")] = None,
-    targets: Annotated[
-        float | None,
-        option("Problems over the same atoms, asked together, instead of --queries.", metavar="N"),
-    ] = None,
+        float, option("Queries to come, if all answers are the best: steps, states, picks.", metavar="N")
+    ] = 1e4,
     interior: Annotated[
         bool, option("The queries come from well inside the hull, as in herding.", "--interior")
     ] = False,
     batch: Annotated[int, option("Queries that are asked together.", min=1)] = 1,
-    atol: Annotated[float | None, _solve("The gap that it is to end with.")] = None,
-    smoothness: Annotated[float | None, _solve("beta of the objective; 1 if not given.")] = None,
-    diameter: Annotated[float | None, _solve("Of the hull; if not given, that of a sample, or 1.")] = None,
-    first: Annotated[float | None, _solve("Gap at the start; half beta D^2 if not given.")] = None,
     seed: Annotated[int, option("Seed of the sample.", min=0)] = 0,
     picture: Annotated[
-        Path | None,
-        opt.file_output("Draw candidates against n, and time against c: .png, .svg or .pdf.", "--plot"),
+        Path | None, opt.file_output("Draw the time in all of every oracle: .png, .svg or .pdf.", "--plot")
     ] = None,
     page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
     """Say what a run costs with every oracle, by theorem and by model, and what pays.
 
-    Nothing is built or timed: seconds follow from the speeds that wolfhound bench
-    saved, else from fixed ones. Of ATOMS a sample is read.
+    Nothing is built: seconds follow from two speeds of the machine, which are measured
+    in about a second. Of ATOMS a sample is read.
 
     Examples
     --------
@@ -70,13 +56,11 @@ def plan(
 
     wolfhound plan --n 1e8 --d 96 --queries 1e7 --interior --plot plan.png
 
-    wolfhound plan atoms.npy --atol 1e-4 --json
-
-    wolfhound plan --n 1e6 --d 128 --picks 1000
+    wolfhound plan atoms.npy --json
     """
     output.check_path(picture, "--plot", output.PICTURES)
     output.check_page(page)
-    from wolfhound.planning import plan as planning  # noqa: PLC0415 - numba, faiss
+    from wolfhound.planning import plan as planning  # noqa: PLC0415 - numba
 
     found = planning.plan(
         None if atoms is None else readers.read_atoms(atoms),
@@ -84,14 +68,7 @@ def plan(
         d=d,
         ratio=ratio,
         tau=tau,
-        delta=delta,
-        queries=None if queries is None else opt.parse_count(queries, "--queries"),
-        picks=None if picks is None else opt.parse_count(picks, "--picks"),
-        targets=None if targets is None else opt.parse_count(targets, "--targets"),
-        atol=atol,
-        smoothness=smoothness,
-        diameter=diameter,
-        first=first,
+        queries=opt.parse_count(queries, "--queries"),
         interior=interior,
         batch=batch,
         seed=seed,

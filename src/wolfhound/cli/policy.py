@@ -20,7 +20,8 @@ from wolfhound.validate import number, require
 from wolfhound.writers import Columns, write_table
 
 if TYPE_CHECKING:
-    from wolfhound.oracles.indexes import IndexKind, Make
+    from wolfhound.oracles.costs import Make
+    from wolfhound.oracles.indexes import IndexKind
     from wolfhound.policy import ACMDP, TabularResult
     from wolfhound.policy.tabular.steps import PolicyStep
 

@@ -390,5 +390,5 @@ def refuse_nothing(status: Status, max_seconds: float) -> None:
         raise RuntimeError("the callback stopped the run before the first pick")
     raise TimeoutError(
         f"`max_seconds` = {max_seconds:g} was over before the first pick: the atoms must be read once."
-        " Raise it, or ask `estimate_cost` first."
+        " Raise it."
     )

@@ -16,14 +16,14 @@ from wolfhound.atoms import ArrayAtoms, as_atoms
 from wolfhound.core import Atoms, AtomsLike, Ints, Matrix, Vector
 from wolfhound.display import read_rows, show_progress
 from wolfhound.editing import append_rows, check_removed, remove_rows
-from wolfhound.machine import Speed
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._kmeans import kmeans, kmeans_products, nearest
 from wolfhound.oracles._probe_kernels import Promises
 from wolfhound.oracles._scale import FAR, sample_rows, scale_rows, unit_of
 from wolfhound.oracles.buckets import Buckets, BucketTable, ProbingIndex, default_budget, fill_buckets
+from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.growth import Ancestry, delete_rows, follow_budget, insert_rows, wants_rebuild
-from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
+from wolfhound.oracles.indexes import IndexKind
 from wolfhound.oracles.int8._encode_kernels import empty_coded
 from wolfhound.oracles.int8._sweep_kernels import bound_queries
 from wolfhound.oracles.int8.codes import Codes
@@ -290,41 +290,28 @@ _RESCORED = 24
 _LOSS = (0.2, 0.35)
 """A budget of ``f sqrt(n)`` atoms reaches ``1 - loss / sqrt(f)``."""
 
+_LEARNT = 1.6
+"""Products for one of k-means."""
+
 
 def _estimate(work: Workload) -> Estimate:
     """The codes of `budget` atoms, and those of all centres."""
-    n, d, speeds = work.n, work.d, work.speeds
-    loss, budget, centres = _LOSS[0 if work.interior else 1], _budget(work), _default_clusters(n)
+    n, d, root, loss = work.n, work.d, math.sqrt(work.n), _LOSS[0 if work.interior else 1]
+    wish = (loss / (1.0 - work.ratio)) ** 2 * root if work.ratio < 1.0 else 0.0
+    # Beyond a quarter of the atoms a pass is the better way.
+    budget = min(n, math.ceil(max(8.0 * root, min(wish, n / 4))))
+    centres = _default_clusters(n)
+    products = kmeans_products(n, d, centres=centres, sample=PER_CLUSTER * centres)
     reads = code_bytes(centres + budget, d)
     return Estimate(
         recipe=f"ClusterIndex.build(atoms, budget={budget})",
         make=partial(ClusterIndex.build, budget=budget),
-        build=speeds.kmeans * _products(n, d) + speeds.encode * work.nbytes + work.file_seconds(2),
-        query=speeds.probe.seconds(reads, work.batch) + work.fetch_seconds(_RESCORED),
-        reads=reads,
+        build=work.build_seconds(_LEARNT * products, encoded=work.nbytes, passes=2),
+        query=work.query_seconds(reads, scattered=True, shared=False) + work.fetch_seconds(_RESCORED),
         scored=budget + centres,
         nbytes=code_bytes(n, d) + 8.0 * n + centres * (4.0 * d) + code_bytes(centres, d),
-        ratio=max(0.0, 1.0 - loss / math.sqrt(budget / math.sqrt(n))),
+        ratio=max(0.0, 1.0 - loss / math.sqrt(budget / root)),
     )
-
-
-def _budget(work: Workload) -> int:
-    n, root, loss = work.n, math.sqrt(work.n), _LOSS[0 if work.interior else 1]
-    wish = (loss / (1.0 - work.ratio)) ** 2 * root if work.ratio < 1.0 else 0.0
-    # Beyond a quarter of the atoms a pass is the better way.
-    return min(n, math.ceil(max(8.0 * root, min(wish, n / 4))))
-
-
-def _products(n: int, d: int) -> float:
-    """Products to build an index."""
-    centres = _default_clusters(n)
-    return kmeans_products(n, d, centres=centres, sample=PER_CLUSTER * centres)
-
-
-def _speeds(speed: Speed, few: BuildTime, many: BuildTime) -> dict[str, Any]:
-    work, seconds = many
-    training = max(0.5 * seconds, seconds - work.speeds.encode * work.nbytes)
-    return {"probe": speed, "kmeans": training / _products(work.n, work.d)}
 
 
 CLUSTERS = IndexKind(
@@ -335,6 +322,4 @@ CLUSTERS = IndexKind(
     expected=_estimate,
     passes=2,
     takes_ratio=True,
-    adapt=lambda index, work: index.with_budget(_budget(work)),
-    speeds=_speeds,
 )

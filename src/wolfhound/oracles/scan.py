@@ -30,7 +30,8 @@ from wolfhound.oracles._hits import (
 )
 from wolfhound.oracles._pass import NormRecorder, Norms, TopKScan, full_pass, plan_pass
 from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one
-from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
+from wolfhound.oracles.costs import Estimate, Workload
+from wolfhound.oracles.indexes import IndexKind
 from wolfhound.progress import report_rows
 from wolfhound.rounding import TINY, UNIT, gamma
 from wolfhound.validate import flag, memory
@@ -369,21 +370,12 @@ def _estimate(work: Workload) -> Estimate:
     screen = 8 * work.n <= min(work.max_memory, SCREEN_MEMORY)
     return Estimate(
         recipe="Scan(atoms)" if screen else "Scan(atoms, screen=False)",
-        make=partial(_make, screen=screen),
+        make=partial(_make, screen=None if screen else False),
         build=0.0,
-        query=work.pass_seconds(work.speeds.scan, work.nbytes),
-        reads=work.nbytes,
+        query=work.query_seconds(work.nbytes) + work.file_seconds(1) / work.batch,
         scored=work.n,
         nbytes=8.0 * work.n if screen else 0.0,
-        ratio=1.0,
     )
 
 
-SCAN = IndexKind(
-    name="scan",
-    title="Scan",
-    build=_make,
-    expected=_estimate,
-    proves=True,
-    speeds=lambda speed, few, many: {"scan": speed},
-)
+SCAN = IndexKind(name="scan", title="Scan", build=_make, expected=_estimate, proves=True)

@@ -17,7 +17,8 @@ from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.oracles._hits import empty_top, highest, in_memory, make_hits, offer, pad, score_ids
 from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles._scan_kernels import best_listed
-from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
+from wolfhound.oracles.costs import Estimate, Workload
+from wolfhound.oracles.indexes import IndexKind
 from wolfhound.oracles.scan import Scan
 from wolfhound.progress import report_rows
 from wolfhound.threads import alone, map_ordered
@@ -234,12 +235,12 @@ def _estimate(work: Workload) -> Estimate:
         ratio = math.sqrt(math.log(size) / math.log(n)) if n > 1 else 1.0
     else:
         ratio = max(0.0, 1.0 - _LOSS * n / size)
+    reads = float(size * work.row)
     return Estimate(
         recipe=f"RandomSubset(atoms, size={size})",
         make=partial(RandomSubset, size=size),
         build=0.0,
-        query=work.pass_seconds(work.speeds.subset, size * work.row),
-        reads=size * work.row,
+        query=work.query_seconds(reads, scattered=True) + work.file_seconds(1, reads) / work.batch,
         scored=size,
         nbytes=0.0,
         ratio=ratio,
@@ -247,10 +248,5 @@ def _estimate(work: Workload) -> Estimate:
 
 
 SUBSET = IndexKind(
-    name="subset",
-    title="RandomSubset",
-    build=RandomSubset,
-    expected=_estimate,
-    takes_ratio=True,
-    speeds=lambda speed, few, many: {"subset": speed},
+    name="subset", title="RandomSubset", build=RandomSubset, expected=_estimate, takes_ratio=True
 )

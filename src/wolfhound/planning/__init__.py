@@ -1,6 +1,6 @@
 """What will pay: estimates from a cost model and the speeds of a machine.
 
-Knows what oracles cost; asks no clock, except to measure a calibration.
+Weighs what the entries of `INDEXES` say of themselves; knows none of them.
 """
 
 # SPDX-License-Identifier: Apache-2.0

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from wolfhound.markup import Atom, HasSummary, RowLabels, escape
 from wolfhound.planning.choose import Choice
-from wolfhound.planning.report import Plan
+from wolfhound.planning.plan import Plan
 from wolfhound.reports.page import Page
 from wolfhound.threads import get_threads
 from wolfhound.validate import describe, file_path, kind, require

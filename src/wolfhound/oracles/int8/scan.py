@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,11 +13,11 @@ from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Singles, Vector
 from wolfhound.display import read_rows, show_progress
 from wolfhound.editing import append_rows, check_removed, remove_rows
-from wolfhound.machine import Speed
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._hits import Cost, empty_top, in_memory, join, make_hits, patch, settle
 from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one, slacks
-from wolfhound.oracles.indexes import BuildTime, Estimate, IndexKind, Workload
+from wolfhound.oracles.costs import Estimate, Workload
+from wolfhound.oracles.indexes import IndexKind
 from wolfhound.oracles.int8._encode_kernels import empty_coded
 from wolfhound.oracles.int8._sweep_kernels import UNDECIDED, best_by_codes
 from wolfhound.oracles.int8.codes import CHUNK, CodedQueries, Codes, CodeStore, encode_queries
@@ -247,26 +247,13 @@ def _estimate(work: Workload) -> Estimate:
     return Estimate(
         recipe="Int8Scan.build(atoms)",
         make=_make,
-        build=max(work.speeds.encode * work.nbytes, work.file_seconds(1)),
-        query=work.speeds.int8.seconds(codes, work.batch) + work.fetch_seconds(_RESCORED),
-        reads=codes,
+        build=work.build_seconds(encoded=work.nbytes, passes=1),
+        query=work.query_seconds(codes) + work.fetch_seconds(_RESCORED),
         scored=work.n,
         nbytes=codes,
-        ratio=1.0,
     )
 
 
-def _speeds(speed: Speed, few: BuildTime, many: BuildTime) -> dict[str, Any]:
-    return {"int8": speed, "encode": many.seconds / many.work.nbytes}
-
-
 INT8 = IndexKind(
-    name=NAME,
-    title="Int8Scan",
-    build=_make,
-    load=Int8Scan.load,
-    expected=_estimate,
-    passes=1,
-    proves=True,
-    speeds=_speeds,
+    name=NAME, title="Int8Scan", build=_make, load=Int8Scan.load, expected=_estimate, passes=1, proves=True
 )

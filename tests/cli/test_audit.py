@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from wolfhound.atoms import ArrayAtoms
+from wolfhound.cli.index import find_faults, sample_queries
 from wolfhound.core import Hits
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset
-from wolfhound.planning.audit import find_faults, is_best, sample_queries
 
 ROWS = np.random.default_rng(0).standard_normal((500, 7)) + 3.0
 ATOMS = ArrayAtoms(ROWS)
@@ -76,9 +76,3 @@ def _with(row: int, **values: float) -> Hits:
 )
 def test_faults_are_found(hits: Hits, fault: str) -> None:
     assert fault in find_faults(ATOMS, ASKED.queries, hits, TRUTH, exact=False)
-
-
-def test_the_best_is_told_from_less() -> None:
-    assert is_best(ATOMS, ASKED.queries, TRUTH)
-    assert not is_best(ATOMS, ASKED.queries, RandomSubset(ATOMS, size=20).query(ASKED.queries))
-    assert not is_best(ATOMS, ASKED.queries, _with(9, bounds=float(TRUTH.scores[9, 0]) - 1e-6))
