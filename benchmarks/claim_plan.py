@@ -9,13 +9,14 @@ pays       from how many queries on each index costs less than a scan, said and 
 plans      seconds to build and per query, atoms scored: said and measured
 
 Protocol: Gaussian mixtures of 1e5 x 32, 3e5 x 96 and 1e6 x 128 in memory, on which the constants of the cost
-models were fitted, and of 5e5 x 48, on which they were not; one thread by default; gap ratio 0.9, boundary. Queries are combinations of atoms. Builds once (twice up to 3e5, the faster counts), queries
-the lower quartile of 9 rounds in turn; kernels are compiled before. Times are of the processor, so that
-other work of the machine counts for neither side.
+models were fitted, and of 5e5 x 48, on which they were not; one thread by default; gap ratio 0.9, boundary.
+Queries are combinations of atoms. Builds once (twice up to 3e5, the faster counts), queries the lower
+quartile of 9 rounds in turn; kernels are compiled before. Times are of the processor, so that other work of
+the machine counts for neither side.
 
-Thresholds, judged at full size: the chosen oracle takes, as measured, at most 1.5 times what the best of those
-that will do takes, at every number of queries; break-even against a scan within a factor of 3, from both
-sides; what is scored within 1.3. Seconds are reported, not judged.
+Thresholds, judged at full size: the chosen oracle takes, as measured, at most 1.5 times what the best of
+those that will do takes, at every number of queries; break-even against a scan within a factor of 3, from
+both sides; what is scored within 1.3. Seconds are reported, not judged.
 
 Restated: it judged seconds of builds (1.5 to 2.5) and queries (3), from a calibration that took a minute and
 was kept in a file, and `minimize_many` through an index. The order of the oracles and where they cross is
