@@ -73,7 +73,7 @@ def exchange(full: Continuum, *, atol: float, end: float = math.inf) -> Exchange
         x = x * rows.look(x, u).slopes
         x /= x.sum()
     done = run_rounds(small, z, x, max(atol, 1e-5), end)
-    fine = compress(full, *FINE) if full.n >= MANY * small.n else full
+    fine = compress(full, *FINE) if full.n >= 4 * MANY * small.n else full  # there are many times more
     bins = fine if full.n >= MANY * fine.n else None
     if bins is not None:
         z = np.clip(bins.from_theta(done.theta), bins.low, bins.high)
