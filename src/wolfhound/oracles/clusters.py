@@ -25,7 +25,7 @@ from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.growth import Ancestry, delete_rows, follow_budget, insert_rows, wants_rebuild
 from wolfhound.oracles.indexes import IndexKind
 from wolfhound.oracles.int8._encode_kernels import empty_coded
-from wolfhound.oracles.int8._one_kernels import bound_queries
+from wolfhound.oracles.int8._sweep_kernels import bound_queries
 from wolfhound.oracles.int8.codes import Codes
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.scan import code_bytes
