@@ -69,7 +69,10 @@ class Header(NamedTuple):
 
 
 def npy_header(file: BinaryIO) -> Header:
-    """Read the header of a .npy file; ValueError if it is none, or of Python objects. Allocates nothing."""
+    """Read the header of a .npy file; ValueError if it is none, or of Python objects.
+
+    Nothing is allocated that it asks for.
+    """
     try:
         start = _read(file, len(np.lib.format.MAGIC_PREFIX) + 2)
         version = np.lib.format.read_magic(io.BytesIO(start))

@@ -47,7 +47,7 @@ class Embedding:
     ids: Ids  # (c,) candidates, ascending
     rows: Matrix  # (c, d) as the atoms give them
     ku: Vector  # (c,) <mu, k(c, .)> at the candidates
-    base: Matrix  # (r, d) stand for the target: its rows, the candidates, or one if the kernel knows its mean
+    base: Matrix  # (r, d) stand for the target: rows, or one if the kernel knows its mean, none if that is 0
     base_ids: Ids  # (r,) ids of these in the target; none if they are not of it
     mass: Vector  # (r,) their calibrated weights, 1 in sum; some may be below 0
     square: float  # |mu|^2

@@ -33,7 +33,7 @@ TALL, WIDE = 1024, 512
 def kernel_sums(
     kernel: Kernel, left: Matrix, right: Matrix, weights: Vector, *, single: bool = True
 ) -> Vector:
-    """(r,) float64 sums ``sum_j weights_j k(left_i, right_j)``, on our threads; `single`: of float32 values.
+    """(r,) float64 sums ``sum_j weights_j k(left_i, right_j)``, on our threads; `single`: float32 will do.
 
     Examples
     --------

@@ -25,7 +25,7 @@ _BLOCK = 1 << 22
 class Targets(NamedTuple):
     """Targets, some of which may be none."""
 
-    rows: NDArray[Any] | FileRows  # (m, d) of any real type; not copied
+    rows: NDArray[Any] | FileRows  # (m, d) of any real type; an array is not copied, a file not read whole
     shape: tuple[int, ...]  # how the m targets were given
     good: NDArray[np.bool_]  # (m,) which can be solved
 
