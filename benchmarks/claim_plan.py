@@ -113,6 +113,8 @@ def compare(claim: Claim, atoms: Matrix, speeds: Speeds) -> None:
         for proof in (True, False):
             for many in COUNTS:
                 judge(claim, what, choose(queries=many, proof=proof, batch=batch), builds, times)
+    sure = [choose(queries=many, proof=True).chosen for many in COUNTS]
+    claim.holds(f"{what}: what proves is chosen where a proof is wanted", not any(o.objection for o in sure))
 
 
 def judge(claim: Claim, what: str, choice: Choice, builds: dict[str, float], times: dict[str, float]) -> None:
