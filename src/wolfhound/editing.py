@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
 from wolfhound._files import lock, summary, valid_ids
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms, MappedAtoms, as_atoms, block_rows, check_finite
+from wolfhound.atoms import ArrayAtoms, ConcatAtoms, as_atoms, block_rows, check_finite
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix
 from wolfhound.validate import ids as checked_ids
 from wolfhound.validate import require
@@ -70,13 +70,6 @@ class KeptAtoms:
 # ---------------------------------------------------------------- adding
 
 
-class Appended(NamedTuple):
-    """All atoms after an edit, and those of them that are new."""
-
-    atoms: Atoms
-    added: Atoms
-
-
 def check_order(names: Sequence[str], others: Sequence[str], name: str) -> None:
     """Raise ValueError if columns of one name stand at different places: rows are used by place.
 
@@ -100,7 +93,7 @@ def check_order(names: Sequence[str], others: Sequence[str], name: str) -> None:
     require(same, name, f"a table with the columns of the atoms in their order, {listed}", got)
 
 
-def append_rows(atoms: Atoms, rows: AtomsLike) -> Appended:
+def append_rows(atoms: Atoms, rows: AtomsLike) -> Atoms:
     """Return atoms followed by rows.
 
     What is in memory, in one array each, becomes one array; all else stays where it is, in parts.
@@ -114,7 +107,7 @@ def append_rows(atoms: Atoms, rows: AtomsLike) -> Appended:
 
     Examples
     --------
-    >>> append_rows(ArrayAtoms([[0.0, 1.0]]), [[2.0, 3.0]]).atoms.take(np.array([1]))
+    >>> append_rows(ArrayAtoms([[0.0, 1.0]]), [[2.0, 3.0]]).take(np.array([1]))
     array([[2., 3.]])
     """
     one = isinstance(rows, np.ndarray) and rows.ndim == 1
@@ -127,13 +120,10 @@ def append_rows(atoms: Atoms, rows: AtomsLike) -> Appended:
     for first, block in added.blocks(block_rows(added)):
         check_finite(block, first, "rows")
     if not (isinstance(atoms, ArrayAtoms) and isinstance(added, ArrayAtoms)):
-        same = added.dtype == atoms.dtype
-        return Appended(
-            ConcatAtoms([atoms, added]), added if same else MappedAtoms(added, np.asarray, d, atoms.dtype)
-        )
+        return ConcatAtoms([atoms, added])
     n, whole = atoms.shape[0], np.empty((atoms.shape[0] + added.shape[0], d), atoms.dtype)
     whole[:n], whole[n:] = atoms.rows, added.rows
-    return Appended(ArrayAtoms(whole, names), ArrayAtoms(whole[n:], names))
+    return ArrayAtoms(whole, names)
 
 
 def _find_names(atoms: Atoms) -> tuple[str, ...]:
