@@ -8,14 +8,15 @@ choices    for 1, 10, ..., 1,000,000 queries, with proof and without, alone and 
 pays       from how many queries on each index costs less than a scan, said and measured
 plans      seconds to build and per query, atoms scored: said and measured
 
-Protocol: Gaussian mixtures of 1e5 x 32, 3e5 x 96 and 1e6 x 128 in memory; one thread by default; gap ratio
-0.9, boundary. Queries are combinations of atoms. Builds once (twice up to 3e5, the faster counts), queries
-the lower quartile of 9 rounds in turn; kernels are compiled before. Times are of the processor, so that
-other work of the machine counts for neither side.
+Protocol: Gaussian mixtures of 1e5 x 32, 3e5 x 96 and 1e6 x 128 in memory, on which the constants of the cost
+models were fitted, and of 5e5 x 48, on which they were not; one thread by default; gap ratio 0.9, boundary.
+Queries are combinations of atoms. Builds once (twice up to 3e5, the faster counts), queries the lower
+quartile of 9 rounds in turn; kernels are compiled before. Times are of the processor, so that other work of
+the machine counts for neither side.
 
-Thresholds, judged at full size: the chosen oracle takes, as measured, at most twice what the best of those
-that will do takes, at every number of queries; break-even against a scan within a factor of 3, from both
-sides; what is scored within 1.3. Seconds are reported, not judged.
+Thresholds, judged at full size: the chosen oracle takes, as measured, at most 1.5 times what the best of
+those that will do takes, at every number of queries; break-even against a scan within a factor of 3, from
+both sides; what is scored within 1.3. Seconds are reported, not judged.
 
 Restated: it judged seconds of builds (1.5 to 2.5) and queries (3), from a calibration that took a minute and
 was kept in a file, and `minimize_many` through an index. The order of the oracles and where they cross is
@@ -40,6 +41,7 @@ from wolfhound.oracles.costs import Speeds
 from wolfhound.planning.choose import Choice, Option, choose_oracle
 
 RATIO, BATCH = 0.9, 64
+FULL = [(100_000, 32), (300_000, 96), (500_000, 48), (1_000_000, 128)]
 COUNTS = tuple(10**power for power in range(7))
 
 
@@ -47,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the claim; return the exit code."""
     claim = Claim(__file__, __doc__, argv, repeats=1)
     tiny = claim.options.tiny
-    sizes = [(3000, 8), (6000, 12)] if tiny else [(100_000, 32), (300_000, 96), (1_000_000, 128)]
+    sizes = [(3000, 8), (6000, 12)] if tiny else FULL
     with held_threads(claim.options.threads):
         speeds = Speeds.here()
         claim.row(table="speeds", byte=speeds.byte, product=speeds.product)
@@ -133,7 +135,7 @@ def judge(claim: Claim, what: str, choice: Choice, builds: dict[str, float], tim
     claim.at_most(
         f"{what}, {many:,} queries, {batch} together, {proof}: {choice.chosen.title} over the best",
         loss,
-        2.0,
+        1.5,
         full_size=True,
     )
 

@@ -50,9 +50,9 @@ def score(rows: Array, inverse: Array) -> Array:
     d = len(inverse)
     padded = np.zeros((-(-d // forms.TILE) * forms.TILE,) * 2)
     padded[:d, :d] = np.triu(inverse) + np.triu(inverse, 1)
-    out = np.empty(len(rows))
+    out, room = np.empty(len(rows)), forms.make_room(len(padded))
     for first in range(0, len(rows), BLOCK):
-        forms.forms(rows[first : first + BLOCK], padded, out[first : first + BLOCK], out[:0])
+        forms.forms(rows[first : first + BLOCK], padded, out[first : first + BLOCK], out[:0], room)
     return out
 
 

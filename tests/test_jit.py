@@ -64,8 +64,9 @@ def run(folder: Path, code: str = IMPORT + CALL, **extra: str) -> tuple[float, i
 def install(folder: Path) -> Path:
     inside = folder / "wolfhound"
     inside.mkdir(parents=True)
-    for name in ("__init__.py", "_brief.py", "core.py", "jit.py", "rounding.py", "stopwatch.py"):
-        shutil.copy(PACKAGE / name, inside)
+    names = "__init__ _brief _exact core display jit progress rounding stopwatch text validate"
+    for name in names.split():
+        shutil.copy(PACKAGE / f"{name}.py", inside)
     (inside / ".#core.py").symlink_to("an editor's lock")
     (inside / "_callee.py").write_text(CALLEE)
     (inside / "_caller.py").write_text(CALLER)

@@ -34,8 +34,8 @@ def _line(axes: Axes, label: str) -> Line2D:
 
 
 def trace(value: Vector, lower: Vector) -> Trace:
-    rows = zip(range(len(value)), value, lower, PASSES, range(len(value)), SECONDS, strict=False)
-    return Trace.of([TraceRow(*row, np.nan, "pass") for row in rows])
+    rows = zip(value, lower, PASSES, SECONDS, strict=False)
+    return Trace.of([TraceRow(t, *row[:3], t, row[3], np.nan, "pass") for t, row in enumerate(rows)])
 
 
 def draw(value: Vector, lower: Vector, goal: float) -> Figure:

@@ -516,7 +516,7 @@ def test_a_save_that_is_killed_at_any_step_leaves_the_old_or_the_new(tmp_path: P
 
 def test_a_first_save_that_is_killed_does_not_stand_in_the_way(tmp_path: Path) -> None:
     script = "import sys; from tests.test_store import *; kill_at(5); save_small(Path(sys.argv[1]))"
-    command = [sys.executable, "-c", script, tmp_path / "saved"]
+    command = [sys.executable, "-c", script, str(tmp_path / "saved")]
     run = subprocess.run(command, cwd=Path(__file__).parents[1], check=False)
     assert run.returncode == -signal.SIGKILL
     assert len(names(tmp_path)) == 1

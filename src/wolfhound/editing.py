@@ -15,7 +15,15 @@ from typing import Any, final
 import numpy as np
 
 from wolfhound._files import lock, summary, valid_ids
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms, as_atoms, block_rows, check_finite
+from wolfhound.atoms import (
+    ArrayAtoms,
+    ConcatAtoms,
+    FileAtoms,
+    MappedAtoms,
+    as_atoms,
+    block_rows,
+    check_finite,
+)
 from wolfhound.core import Atoms, AtomsLike, Ids, Matrix
 from wolfhound.validate import ids as checked_ids
 from wolfhound.validate import require
@@ -65,6 +73,15 @@ class KeptAtoms:
     def __repr__(self) -> str:
         """Shape, dtype and of how many."""
         return summary(self, f"of {self.atoms.shape[0]:,}")
+
+
+def in_files(atoms: Atoms) -> bool:
+    """Whether rows are read from files, all or some."""
+    if isinstance(atoms, (MappedAtoms, KeptAtoms)):
+        return in_files(atoms.atoms)
+    if isinstance(atoms, ConcatAtoms):
+        return any(map(in_files, atoms.parts))
+    return isinstance(atoms, FileAtoms)
 
 
 # ---------------------------------------------------------------- adding

@@ -129,7 +129,8 @@ def test_pictures(tmp_path: Path) -> None:
 )
 def test_a_forged_coding_is_refused(name: str, number: float, tmp_path: Path) -> None:
     found = design(np.array([[0.0, 1.0], [2.0, 5.0], [7.0, 3.0], [4.0, 9.0]]), model=LinearModel())
-    model = found.model._replace(**{name: (number, *getattr(found.model, name)[1:])})
+    forged: dict[str, Any] = {name: (number, *getattr(found.model, name)[1:])}
+    model = found.model._replace(**forged)
     replace(found, model=model).save(tmp_path / "forged")
     with pytest.raises(ValueError, match=name):
         wolfhound.load(tmp_path / "forged")

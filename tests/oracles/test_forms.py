@@ -33,7 +33,7 @@ def test_kernels_and_their_twins(seed: int, n: int, d: int, wide: bool) -> None:
     padded = np.zeros((-(-d // 4) * 4,) * 2)
     padded[:d, :d] = np.triu(matrix) + np.triu(matrix, 1)
     scores, squares = np.empty(n), np.empty(n)
-    kernels.forms(rows, padded, scores, squares)
+    kernels.forms(rows, padded, scores, squares, kernels.make_room(len(padded)))
     twin = rows.astype(np.longdouble)
     truth = ((twin @ matrix.astype(np.longdouble)) * twin).sum(axis=1)
     room = 4e-16 * (2 * d + 4) * (twin**2).sum(axis=1) * np.linalg.norm(matrix)

@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 from tests.conformance.oracle import check_hits, true_scores
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Hits, Vector
-from wolfhound.oracles._best import Best, highest
-from wolfhound.oracles._hits import Cost, join, offer, patch, rank, rescore, settle
+from wolfhound.oracles._hits import Cost, highest, join, offer, patch, rank, rescore, settle
+from wolfhound.oracles._pass import TopKScan
 from wolfhound.oracles._question import check_question, lengths, slacks
 
 few_values = arrays(np.float64, st.integers(1, 60), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
@@ -29,20 +29,19 @@ def test_highest_marks_the_first_of_equals(scores: Vector, count: int) -> None:
 @given(seed=st.integers(0, 10**6), limit=st.sampled_from([1, 7, 900, 30000]), step=st.integers(1, 5000))
 def test_best_of_a_stream_is_the_best_of_all(seed: int, limit: int, step: int) -> None:
     scores = np.random.default_rng(seed).integers(0, 200, 20000).astype(np.float64)
-    best = Best(limit)
+    best = TopKScan(check_question(ArrayAtoms(np.ones((len(scores), 1))), np.ones((1, 1)), limit, None), 0)
     for start in range(0, len(scores), step):
-        part = scores[start : start + step]
-        ids = start + np.flatnonzero(part > best.floor_for(part))
-        best.add(scores[ids], ids)
-    kept, ids = best.entries()
-    expected = np.flatnonzero(highest(scores, limit))
-    np.testing.assert_array_equal(ids, expected)
-    np.testing.assert_array_equal(kept, scores[expected])
+        best.add_scores(start, scores[start : start + step])
+    expected = rank(scores[None], np.arange(len(scores))[None], limit)
+    assert len(best.ids) == min(limit, len(scores))
+    for mine, right in zip(rank(best.scores[None], best.ids[None], limit), expected, strict=True):
+        np.testing.assert_array_equal(mine, right)
 
 
 def test_best_of_nothing_is_empty() -> None:
-    scores, ids = Best(3).entries()
-    assert len(scores) == len(ids) == 0
+    best = TopKScan(check_question(ArrayAtoms(np.ones((3, 1))), np.ones((1, 1)), 2, None), 0)
+    best.add_scores(0, np.full(3, -np.inf))
+    assert len(best.scores) == len(best.ids) == 0
 
 
 @given(

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.conformance.oracle import check_hits, check_proof, true_scores
 from wolfhound.atoms import ArrayAtoms
 from wolfhound.core import Hits, Matrix, Oracle, Vector
-from wolfhound.oracles import _one_kernels as kernels
 from wolfhound.oracles import _question, buckets, hashes, scan, subset
-from wolfhound.oracles._hits import rescore
-from wolfhound.oracles._one import empty_top, make_hits
+from wolfhound.oracles import _scan_kernels as kernels
+from wolfhound.oracles._hits import empty_top, make_hits, rescore
+from wolfhound.oracles._pass import TopKScan
 from wolfhound.oracles._question import check_question, check_thresholds, lengths
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.int8 import scan as int8_scan
@@ -42,7 +42,7 @@ def at_once() -> Iterator[None]:
 # ---------------------------------------------------------------- kernels and their twins
 
 
-def rank_in_numpy(scores: Vector, ids: Vector, k: int) -> tuple[Vector, Vector]:
+def rank_in_numpy(scores: Vector, ids: Any, k: int) -> tuple[Vector, Any]:
     order = np.lexsort((ids, -scores))[:k]
     return scores[order], ids[order]
 
@@ -62,34 +62,49 @@ def test_the_best_of_all_rows_and_of_some(seed: int, n: int, k: int, banned: int
     exclude = np.sort(np.concatenate([[-1], rng.permutation(n)[:banned]]))[None]
     plain, scores, kept = ArrayAtoms(rows).plain, rescore(rows, query), np.empty(n, np.float32)
     assert plain is not None
-    top = empty_top(plain, k)
-    allowed = np.setdiff1d(np.arange(n), exclude)
-    found = kernels.best_of_all(plain, query, exclude, (kept, 0.5), 0.0, top)
+    allowed, none = np.setdiff1d(np.arange(n), exclude), np.empty(0)
+    listed = np.empty(n), np.empty(n, np.int64)
+    asked, aside = (query[None], 0, exclude), kernels.Aside(none, kept, 0.5)
     best, ids = rank_in_numpy(scores[allowed], allowed, k)
-    hits = make_hits(top, found, 1.0, np.inf)
+    floor = best[-1] if len(best) == k else -np.inf
+    found = kernels.scan_rows(plain, 0, asked, floor, listed, False, aside)
+    np.testing.assert_array_equal(np.sort(listed[1][:found]), allowed[scores[allowed] >= floor])
+    np.testing.assert_array_equal(scores[listed[1][:found]], listed[0][:found])
+    np.testing.assert_array_equal(kept, (0.5 * scores).astype(np.float32))
+    squares = np.empty(n)
+    found = kernels.scan_rows(plain, 0, asked, -np.inf, listed, True, kernels.Aside(squares, kept[:0], 1.0))
+    np.testing.assert_array_equal(squares, (rows.astype(np.float64) ** 2).sum(axis=1))
+    one = rank_in_numpy(listed[0][:found], listed[1][:found], 1)
+    np.testing.assert_array_equal(one, rank_in_numpy(scores[allowed], allowed, 1))
+    question = check_question(ArrayAtoms(rows), query, k, exclude)
+    look = rank_in_numpy(*TopKScan(question, 0).look(0, plain, none), k)
+    np.testing.assert_array_equal(look[1], ids)
+    np.testing.assert_array_equal(look[0], best)
+    some, top = np.sort(rng.permutation(n)[: 1 + n // 2]), empty_top(plain, k)
+    room = np.empty((1, len(some))), np.empty((1, len(some)), np.int64)
+    found = kernels.best_listed(plain, query[None], some[None], exclude, room, top)
+    inside = np.intersect1d(some, allowed)
+    best, ids = rank_in_numpy(scores[inside], inside, k)
+    hits = make_hits(top, found, 0.0, np.inf)
     np.testing.assert_array_equal(hits.ids[0, :found], ids)
     np.testing.assert_array_equal(hits.scores[0, :found], best)
     np.testing.assert_array_equal(hits.rows, rows[ids])
     np.testing.assert_array_equal(hits.slots[0, :found], np.arange(found))
-    assert (found, hits.scored[0]) == (len(ids), n)
+    assert (found, hits.scored[0], hits.bounds[0]) == (len(ids), len(some), np.inf)
     assert (hits.ids[0, found:] == -1).all()
     assert (hits.scores[0, found:] == -np.inf).all()
-    np.testing.assert_array_equal(kept, (0.5 * scores).astype(np.float32))
-    some, again = np.sort(rng.permutation(n)[: 1 + n // 2]), empty_top(plain, k)
-    found = kernels.best_of_some(plain, query, some, exclude, again)
-    inside = np.intersect1d(some, allowed)
-    best, ids = rank_in_numpy(scores[inside], inside, k)
-    np.testing.assert_array_equal(again[1][0, :found], ids)
-    np.testing.assert_array_equal(again[0][0, :found], best)
-    assert again[3][0] == np.inf
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_a_score_that_is_not_finite_is_told(value: float) -> None:
     rows = ArrayAtoms(np.array([[1.0], [value], [2.0], [3.0], [0.0]])).plain
     assert rows is not None
-    none, ids = np.empty((1, 0), np.int64), np.arange(5)
-    assert kernels.best_of_some(rows, np.ones(1), ids, none, empty_top(rows, 2)) == -1
+    none, ids, room = (
+        np.empty((1, 0), np.int64),
+        np.arange(5)[None],
+        (np.empty((1, 5)), np.empty((1, 5), np.int64)),
+    )
+    assert kernels.best_listed(rows, np.ones((1, 1)), ids, none, room, empty_top(rows, 2)) == -1
 
 
 def test_the_opposites_come_after_all_directions() -> None:
@@ -102,6 +117,7 @@ def test_the_opposites_come_after_all_directions() -> None:
 
 MAKERS: dict[str, Callable[[Matrix], Oracle]] = {
     "Scan": Scan,
+    "Scan, screening": lambda rows: Scan(rows, screen=True),
     "Int8Scan": Int8Scan.build,
     "ClusterIndex": lambda rows: ClusterIndex.build(rows, budget=20),
     "ClusterIndex, proving": lambda rows: ClusterIndex.build(rows, budget=20, proof=True),
@@ -149,7 +165,7 @@ def test_the_general_way_gives_the_same(
 def test_answers_after_answers_are_proved(seed: int, n: int, k: int, near: float) -> None:
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((n, 5)) * rng.integers(0, 2, (n, 1))
-    oracle, query = Scan(rows), rng.standard_normal((1, 5))
+    oracle, query = Scan(rows, screen=True), rng.standard_normal((1, 5))
     for _ in range(4):
         hits = oracle.query(query, k=k)
         check_hits(hits, query, rows, k)
@@ -173,8 +189,8 @@ def test_few_queries_do_not_wait_for_a_kernel(monkeypatch: pytest.MonkeyPatch) -
         calls.append(1)
         return make_hits(*args)
 
-    monkeypatch.setattr(scan, "make_hits", make)
-    oracle, made = Scan(np.eye(5)), []
+    monkeypatch.setattr(int8_scan, "make_hits", make)
+    oracle, made = Int8Scan.build(np.eye(5)), []
     for _ in range(4):
         oracle.query(np.ones((1, 5)))
         made.append(len(calls))

@@ -373,4 +373,4 @@ def test_wrong_arguments_are_named() -> None:
 
 def test_repr_names_the_oracle_and_the_side() -> None:
     text = repr(QuantizedQueries(Scan(np.eye(2)), side=0.1))
-    assert text == "QuantizedQueries(Scan(ArrayAtoms(2 x 2, float64), screen=True), side=0.1)"
+    assert text == "QuantizedQueries(Scan(ArrayAtoms(2 x 2, float64), screen=False), side=0.1)"

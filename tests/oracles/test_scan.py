@@ -16,10 +16,9 @@ from wolfhound.atoms import ArrayAtoms, ConcatAtoms
 from wolfhound.core import Matrix, Status
 from wolfhound.oracles import _batch
 from wolfhound.oracles._hits import rescore
-from wolfhound.oracles._norms import Gauge, Norms
+from wolfhound.oracles._pass import NormRecorder, Norms
 from wolfhound.oracles._question import check_question, lengths
-from wolfhound.oracles._screen import ReferencePass, scale_of
-from wolfhound.oracles.scan import Scan
+from wolfhound.oracles.scan import ReferencePass, Scan, scale_of
 from wolfhound.progress import Cut, on_progress
 
 # ---------------------------------------------------------------- exactness, adversarially
@@ -160,7 +159,7 @@ def test_groups_of_queries_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(6)
     rows, queries = rng.standard_normal((900, 6)), rng.standard_normal((10, 6))
     whole = Scan(rows).query(queries, k=2)
-    monkeypatch.setattr(_batch, "_MEMORY", 3 * 5 * 16 * 130)
+    monkeypatch.setattr(_batch, "_MEMORY", 2 * 3 * 5 * 16 * 130)
     parts = Scan(rows).query(queries, k=2)
     check_hits(parts, queries, rows, 2)
     assert parts.passes == 4.0
@@ -186,7 +185,7 @@ def test_upper_bounds_of_products_hold_where_rounding_piles_up(
     atoms = ArrayAtoms(rows)
     queries = np.outer([1.0, -1.0, 1e-9, 1 / 3], np.full(5000, 1.3))
     question = check_question(atoms, queries, 1, None)
-    ids, uppers, rest, _ = _batch.product_pass(atoms, Gauge(atoms, keep=False), question, 61)
+    ids, uppers, rest, _ = _batch.product_pass(atoms, NormRecorder(atoms, keep=False), question, 61)
     truth = np.take_along_axis(true_scores(queries, rows), ids[:, :60], 1)
     assert (uppers[:, :60] >= truth).all()
     assert (uppers[:, :60] <= truth + 2e-3 * np.abs(truth)).all()
@@ -197,13 +196,13 @@ def test_upper_bounds_of_products_hold_where_rounding_piles_up(
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 30), per_block=st.integers(1, 40))
-def test_heaps_keep_the_smallest_ids_of_equal_keys(seed: int, size: int, per_block: int) -> None:
+def test_lists_keep_the_smallest_ids_of_equal_keys(seed: int, size: int, per_block: int) -> None:
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, 3, (200, 2)).astype(np.float64)
     atoms = ConcatAtoms([rows[i : i + per_block] for i in range(0, 200, per_block)])
     queries = np.array([[1.0, 0.0], [0.0, 0.0]])
     ids, uppers, rest, _ = _batch.product_pass(
-        atoms, Gauge(atoms, keep=True), check_question(atoms, queries, 1, None), size
+        atoms, NormRecorder(atoms, keep=True), check_question(atoms, queries, 1, None), size
     )
     order = np.lexsort((ids, -uppers), axis=1)
     np.testing.assert_array_equal(order, np.tile(np.arange(size), (2, 1)))
@@ -216,12 +215,12 @@ def test_heaps_keep_the_smallest_ids_of_equal_keys(seed: int, size: int, per_blo
 def test_norms_are_rounded_up(seed: int, exponent: int, double: bool) -> None:
     values = 10.0**exponent * np.random.default_rng(seed).standard_normal((40, 3))
     rows: Matrix = values.astype(np.float64 if double else np.float32)
-    gauge = Gauge(ArrayAtoms(rows), keep=True)
-    norms = gauge.measure(0, rows)
+    recorder = NormRecorder(ArrayAtoms(rows), keep=True)
+    norms = recorder.measure(0, rows)
     truth = np.sqrt((rows.astype(np.longdouble) ** 2).sum(axis=1))
     assert (norms >= truth).all()
     assert (norms <= truth * (1.0 + 1e-6) + 1e-44).all()
-    assert truth.max() <= gauge.norms().radius <= truth.max() * (1.0 + 1e-14) + 1e-150
+    assert truth.max() <= recorder.norms().radius <= truth.max() * (1.0 + 1e-14) + 1e-150
 
 
 @pytest.mark.parametrize("exponent", [-160, -200, -280])
@@ -275,7 +274,7 @@ def test_screening_changes_no_best_and_no_bound(
     first = rng.standard_normal((1, 12))
     query = factor * (first + distance * rng.standard_normal((1, 12)))
     banned = np.sort(rng.integers(0, 2000, (1, 50)))
-    scan = Scan(rows)
+    scan = Scan(rows, screen=True)
     scan.query(first)
     hits = scan.query(query, k=k, exclude=banned)
     full = Scan(rows, screen=False).query(query, k=k, exclude=banned)
@@ -290,7 +289,7 @@ def test_screening_changes_no_best_and_no_bound(
 def test_screening_may_change_the_next_best() -> None:
     rng = np.random.default_rng(8)
     rows, first = rng.standard_normal((4000, 6)), rng.standard_normal((1, 6))
-    query, scan = first + 0.02 * rng.standard_normal((1, 6)), Scan(rows)
+    query, scan = first + 0.02 * rng.standard_normal((1, 6)), Scan(rows, screen=True)
     scan.query(first)
     hits, full = scan.query(query, k=300), Scan(rows, screen=False).query(query, k=300)
     assert hits.passes < 1.0
@@ -324,7 +323,7 @@ def _cut(rows: int) -> None:
 def test_a_pass_that_was_cut_leaves_no_reference() -> None:
     rows = np.full((4000, 2), 1e-3, np.float32)
     rows[10], rows[3000] = (10.0, 0.0), (5.0, 0.0)
-    scan = Scan(ConcatAtoms([rows[:1500], rows[1500:]]))
+    scan = Scan(ConcatAtoms([rows[:1500], rows[1500:]]), screen=True)
     query = np.array([[1.0, 0.0]])
     assert scan.query(query).ids[0, 0] == 10
     with on_progress(_cut), pytest.raises(Cut):
@@ -399,4 +398,4 @@ def test_exclude_must_hold_integers() -> None:
 
 
 def test_repr_names_atoms_and_options() -> None:
-    assert repr(Scan(np.ones((5, 3)))) == "Scan(ArrayAtoms(5 x 3, float64), screen=True)"
+    assert repr(Scan(np.ones((5, 3)))) == "Scan(ArrayAtoms(5 x 3, float64), screen=False)"

@@ -15,7 +15,7 @@ from tests.conformance.oracle import check_hits
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
 from wolfhound.core import Atoms, Ids, Matrix
 from wolfhound.oracles._hits import rescore
-from wolfhound.oracles._scan_kernels import score_some
+from wolfhound.oracles._scan_kernels import score_pairs
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset, _draw
 from wolfhound.progress import on_progress
@@ -161,10 +161,10 @@ def test_scores_in_place_have_the_same_bits(d: int, dtype: type[np.floating[Any]
     query = rng.standard_normal(d)
     for size in (0, 1, 3, 4, 50, 299):
         ids = rng.permutation(300)[:size]
-        scores = np.empty(size)
-        score_some(rows, ids, query, scores)
-        np.testing.assert_array_equal(scores, rescore(rows[ids], query))
-        np.testing.assert_allclose(scores, rows[ids].astype(np.float64) @ query, rtol=0.0, atol=1e-12 * d)
+        scores = np.empty((1, size))
+        score_pairs(rows, ids[None], query[None], (0, size), scores)
+        np.testing.assert_array_equal(scores[0], rescore(rows[ids], query))
+        np.testing.assert_allclose(scores[0], rows[ids].astype(np.float64) @ query, rtol=0.0, atol=1e-12 * d)
 
 
 def test_kinds_of_atoms_give_the_same_answers(tmp_path: Path) -> None:

@@ -375,6 +375,6 @@ def test_repr() -> None:
     tiered = Tiered(RandomSubset(ROWS, size=9), cache=7)
     tiered.query(ROWS[:1])
     atoms = "ArrayAtoms(100 x 2, float64)"
-    inside = f"RandomSubset({atoms}, size=9), Scan({atoms}, screen=True)"
+    inside = f"RandomSubset({atoms}, size=9), Scan({atoms}, screen=False)"
     assert repr(tiered) == f"Tiered({inside}, cache=7; served: cache 0, index 0, exact 1)"
     assert repr(Audited(RandomSubset(ROWS, size=9))) == f"Audited({inside}, every=10)"

@@ -13,8 +13,9 @@ import pytest
 
 from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, MappedAtoms
 from wolfhound.core import Matrix
+from wolfhound.editing import in_files
 from wolfhound.oracles.costs import Estimate, Speeds, Workload, _measure
-from wolfhound.oracles.indexes import INDEXES, in_files
+from wolfhound.oracles.indexes import INDEXES
 from wolfhound.oracles.int8.scan import code_bytes
 
 ROWS = np.random.default_rng(0).standard_normal((5000, 11)).astype(np.float32)

@@ -1,7 +1,7 @@
 """Many queries at once: matrix products find candidates, with proved errors.
 
 Products run in the precision of the atoms. Each candidate's key is an upper
-bound on its score; a heap per query keeps the highest keys.
+bound on its score; a list per query keeps the highest keys.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -15,8 +15,8 @@ import numpy as np
 
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Ids, Ints, Matrix, Singles, Vector
-from wolfhound.oracles import _heap_kernels as kernels
-from wolfhound.oracles._norms import Gauge, Norms
+from wolfhound.oracles import _scan_kernels as kernels
+from wolfhound.oracles._pass import NormRecorder, Norms
 from wolfhound.oracles._question import Question, lengths
 from wolfhound.progress import report_rows
 from wolfhound.rounding import gamma
@@ -71,25 +71,25 @@ def round_queries(question: Question, dtype: np.dtype[Any]) -> RoundedQueries:
     return RoundedQueries(low, exponents, width, shift)
 
 
-def _empty_heaps(floors: Matrix, size: int) -> kernels.Heaps:
-    """Return m empty heaps that take keys above the floors."""
+def _empty_lists(floors: Matrix, size: int) -> kernels.Lists:
+    """Return m empty lists that take keys above the floors."""
     m = len(floors)
-    keys, ids = np.empty((m, size), floors.dtype), np.empty((m, size), np.int64)
-    return kernels.Heaps(keys, ids, np.zeros(m, np.int64), floors)
+    keys, ids = np.empty((m, 2 * size), floors.dtype), np.empty((m, 2 * size), np.int64)
+    return kernels.Lists(keys, ids, np.zeros(m, np.int64), floors)
 
 
 def group_size(atoms: Atoms, size: int, memory: float = math.inf) -> int:
     """How many queries one pass can serve within the memory."""
-    return max(1, int(min(_MEMORY, memory / 4)) // ((8 + atoms.dtype.itemsize) * size * _AHEAD))
+    return max(1, int(min(_MEMORY, memory / 4)) // ((8 + atoms.dtype.itemsize) * 2 * size * _AHEAD))
 
 
 def candidates(atoms: Atoms, k: int) -> int:
     """How many candidates are kept per query."""
-    return min(atoms.shape[0] + 1, k + SPARE)  # n + 1: a heap that holds all atoms is never full
+    return min(atoms.shape[0] + 1, k + SPARE)  # n + 1: a list that holds all atoms is never full
 
 
 def product_pass(
-    atoms: Atoms, gauge: Gauge, question: Question, size: int, *, block: int = 16 << 20
+    atoms: Atoms, recorder: NormRecorder, question: Question, size: int, *, block: int = 16 << 20
 ) -> tuple[Ids, Vector, Vector, Norms]:
     """Read all atoms once, blocks of so many bytes; return the candidates of every query.
 
@@ -103,26 +103,27 @@ def product_pass(
         What was measured.
     """
     low = round_queries(question, atoms.dtype)
-    heaps = _empty_heaps(np.full(len(low.queries), -np.inf, atoms.dtype), size)
+    best = _empty_lists(np.full(len(low.queries), -np.inf, atoms.dtype), size)
 
-    def work(task: tuple[int, Matrix]) -> tuple[int, kernels.Heaps]:
+    def work(task: tuple[int, Matrix]) -> tuple[int, kernels.Lists]:
         first, block = task
-        part = _empty_heaps(heaps.floors.copy(), size)
-        _multiply(block, first, gauge.measure(first, block), low, question.exclude, part)
+        part = _empty_lists(best.floors.copy(), size)
+        _multiply(block, first, recorder.measure(first, block), low, question.exclude, part)
         return len(block), part
 
     for rows, part in map_ordered(work, atoms.blocks(block_rows(atoms, block))):
         report_rows(rows)
-        kernels.merge_best(heaps, part)
+        kernels.merge_lists(best, part)
 
-    norms = gauge.norms()
-    full = heaps.fill == size
+    norms = recorder.norms()
+    full = best.fill == size
     # Products of huge float32 rows may have overflowed: nothing is then known.
     unsafe = atoms.dtype == np.float32 and norms.radius > _SINGLE_LIMIT
-    rest = np.where(full, _above(heaps.floors, low.exponents), -np.inf)
-    kernels.unheap(heaps)
-    uppers = np.where(heaps.ids >= 0, _above(heaps.keys, low.exponents[:, None]), -np.inf)
-    return heaps.ids, uppers, np.full_like(rest, np.inf) if unsafe else rest, norms
+    rest = np.where(full, _above(best.floors, low.exponents), -np.inf)
+    kernels.sort_lists(best)
+    ids, keys = best.ids[:, :size], best.keys[:, :size]
+    uppers = np.where(ids >= 0, _above(keys, low.exponents[:, None]), -np.inf)
+    return ids, uppers, np.full_like(rest, np.inf) if unsafe else rest, norms
 
 
 def _above(keys: Matrix, exponents: Ints) -> Vector:
@@ -132,9 +133,9 @@ def _above(keys: Matrix, exponents: Ints) -> Vector:
 
 
 def _multiply(
-    block: Matrix, first: int, norms: Singles, low: RoundedQueries, exclude: Ids, heaps: kernels.Heaps
+    block: Matrix, first: int, norms: Singles, low: RoundedQueries, exclude: Ids, lists: kernels.Lists
 ) -> None:
-    """Offer all rows of a block to the heaps, in tiles that suit the cache."""
+    """Offer all rows of a block to the lists, in tiles that suit the cache."""
     m = len(low.queries)
     wide = min(m, _WIDEST)
     tall = max(512, _TILE // wide)
@@ -144,6 +145,7 @@ def _multiply(
             here = slice(q, q + wide)
             with np.errstate(over="ignore", invalid="ignore"):
                 products = low.queries[here] @ rows.T
-            widths = kernels.Widths(low.width[here], low.shift)
-            mine = kernels.Heaps(*(getattr(heaps, name)[here] for name in heaps._fields))
-            kernels.keep_best(products, sizes, widths, first + start, exclude[here], mine)
+            mine = kernels.Lists(*(getattr(lists, name)[here] for name in lists._fields))
+            kernels.keep_products(
+                products, sizes, (low.width[here], low.shift), first + start, exclude[here], mine
+            )

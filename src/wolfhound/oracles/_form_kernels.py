@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from wolfhound.core import Matrix, Vector
-from wolfhound.jit import fast_kernel, kernel
+from wolfhound.jit import lean_fast_kernel, lean_kernel
 
 TILE = 4
 """Matrices come padded with zeros to a multiple of this."""
@@ -17,24 +17,29 @@ _LANES = 32
 _ROOT = math.sqrt(2.0)
 
 
-@fast_kernel
-def forms(rows: Matrix, upper: Vector, scores: Vector, squares: Vector) -> None:
+def make_room(width: int) -> tuple[Vector, Vector]:
+    """Memory for `forms` of matrices so wide."""
+    return np.zeros((width, _LANES)), np.empty(_LANES)
+
+
+@lean_fast_kernel
+def forms(rows: Matrix, upper: Vector, scores: Vector, squares: Vector, room: tuple[Vector, Vector]) -> None:
     """Evaluate sum_{i <= j} upper[i, j] x_i x_j of every row in float64, and |x|^2 if there is room for it.
 
     32 rows are turned so that they lie side by side, and meet 4 x 4 entries of the
     matrix at a time. Every row takes the same steps, wherever it stands: equal rows
-    have equal bits.
+    have equal bits. `room` is of `make_room`.
     """
     n, d = rows.shape
     width = upper.shape[0]
-    turned = np.zeros((width, _LANES))
-    total = np.empty(_LANES)
+    turned, total = room
     for first in range(0, n, _LANES):
         here = min(_LANES, n - first)
         for lane in range(here):
             for j in range(d):
                 turned[j, lane] = rows[first + lane, j]
-        total[:] = 0.0
+        for lane in range(_LANES):
+            total[lane] = 0.0
         for i in range(0, width, 4):
             for j in range(i, width, 4):
                 a0, a1, a2, a3 = upper[i, j], upper[i, j + 1], upper[i, j + 2], upper[i, j + 3]
@@ -72,7 +77,8 @@ def forms(rows: Matrix, upper: Vector, scores: Vector, squares: Vector) -> None:
         for lane in range(here):
             scores[first + lane] = total[lane]
         if squares.shape[0] > 0:
-            total[:] = 0.0
+            for lane in range(_LANES):
+                total[lane] = 0.0
             for j in range(d):
                 for lane in range(_LANES):
                     total[lane] += turned[j, lane] * turned[j, lane]
@@ -80,7 +86,7 @@ def forms(rows: Matrix, upper: Vector, scores: Vector, squares: Vector) -> None:
                 squares[first + lane] = total[lane]
 
 
-@kernel
+@lean_kernel
 def pair_up(rows: Matrix, out: Vector) -> None:
     """Write svec(x x') of every row: x_i x_j for i <= j, times sqrt 2 off the diagonal."""
     n, d = rows.shape

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfhound._files import lock
 from wolfhound.atoms import ArrayAtoms
@@ -33,9 +34,9 @@ def rescore(rows: Matrix, query: Vector) -> Vector:
     """
     from wolfhound.oracles import _scan_kernels as kernels  # noqa: PLC0415 - numba is slow to load
 
-    scores = np.empty(len(rows))
-    kernels.score(lock(rows.view()), query, scores)
-    return scores
+    slots, scores = np.arange(len(rows))[None], np.empty((1, len(rows)))
+    kernels.score_pairs(lock(rows.view()), slots, query[None], (0, len(rows)), scores)
+    return scores.reshape(-1)
 
 
 def score_ids(atoms: Atoms, ids: Ids, queries: Vector, scores: Vector) -> None:
@@ -45,8 +46,8 @@ def score_ids(atoms: Atoms, ids: Ids, queries: Vector, scores: Vector) -> None:
     rows, places = in_memory(atoms), ids
     if rows is None:
         rows, places = lock(atoms.take(ids)), np.arange(len(ids))
-    for query, out in zip(queries, scores, strict=True):
-        kernels.score_some(rows, places, query, out)
+    for i in range(len(queries)):
+        kernels.score_pairs(rows, places[None], queries[i : i + 1], (0, len(ids)), scores[i : i + 1])
 
 
 def in_memory(atoms: Atoms) -> Matrix | None:
@@ -63,7 +64,7 @@ def rescore_pairs(atoms: Atoms, queries: Vector, ids: Ids) -> Vector:
         unique, slots = _unique(ids)
         rows = lock(atoms.take(unique))
     scores = np.empty(ids.shape)
-    kernels.score_pairs(rows, slots, queries, scores)
+    kernels.score_pairs(rows, np.ascontiguousarray(slots), queries, (0, ids.shape[1]), scores)
     return scores
 
 
@@ -94,6 +95,24 @@ def rank_one(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
     """As `rank`, for the entries of one query: few calls of numpy."""
     order = np.lexsort((ids, -scores))[:k]
     return pad(scores[order][None], k, -np.inf), pad(ids[order][None], k, -1)
+
+
+def highest(scores: Vector, count: int) -> NDArray[np.bool_]:
+    """Mark the `count` highest scores; of equal ones the first.
+
+    Examples
+    --------
+    >>> highest(np.array([1.0, 3.0, 2.0, 2.0]), 2)
+    array([False,  True,  True, False])
+    """
+    if count >= len(scores):
+        return np.ones(len(scores), bool)
+    if count <= 0:
+        return np.zeros(len(scores), bool)
+    floor = np.partition(scores, len(scores) - count)[len(scores) - count]
+    marked: NDArray[np.bool_] = scores > floor
+    marked[np.flatnonzero(scores == floor)[: count - int(marked.sum())]] = True
+    return marked
 
 
 def settle(atoms: Atoms, question: Question, ids: Ids, uppers: Vector, *, rest: Vector, cost: Cost) -> Hits:
@@ -209,6 +228,9 @@ def refuse_overflow(question: Question) -> None:
     require(False, "queries", "so small that no score overflows", size)
 
 
+# ---------------------------------------------------------------- putting answers together
+
+
 class Cost(NamedTuple):
     """What an answer took, and the radius that it found; as in `Hits`."""
 
@@ -321,3 +343,28 @@ def _gather(parts: Sequence[Hits], firsts: Ints, used: Ints) -> Matrix:
     cuts = np.searchsorted(used, firsts)
     mine = [used[a:b] - first for a, b, first in zip(cuts[:-1], cuts[1:], firsts, strict=False)]
     return np.concatenate([part.rows[places] for part, places in zip(parts, mine, strict=True)])
+
+
+# ---------------------------------------------------------------- one query at once
+
+
+def empty_top(rows: Matrix, k: int, scored: int = 0) -> tuple[Any, ...]:
+    """Room for the k answers of a kernel, the fields of its `Top`; `scored` is counted already."""
+    ids, slots, count = np.empty((1, k), np.int64), np.empty((1, k), np.int64), np.empty(1, np.int64)
+    count[0] = scored
+    return np.empty((1, k)), ids, slots, np.empty(1), count, np.empty((k, rows.shape[1]), rows.dtype)
+
+
+def make_hits(top: tuple[Any, ...], found: int, passes: float, radius: float) -> Hits:
+    """Make `Hits` of what a kernel has found."""
+    scores, ids, slots, bounds, scored, rows = top
+    return Hits(
+        ids=ids,
+        scores=scores,
+        bounds=bounds,
+        rows=rows if found == len(rows) else rows[:found],
+        slots=slots,
+        scored=scored,
+        passes=passes,
+        radius=radius,
+    )

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from wolfhound.atoms import block_rows
+from wolfhound.atoms import block_rows, check_finite
 from wolfhound.core import Atoms, Ids, Matrix, Singles, Vector
+from wolfhound.editing import in_files
 from wolfhound.oracles import _scan_kernels as kernels
-from wolfhound.oracles._best import Best
-from wolfhound.oracles._norms import Gauge, Norms
-from wolfhound.oracles.indexes import in_files
+from wolfhound.oracles._question import Question
 from wolfhound.progress import report_rows
+from wolfhound.rounding import TINY, UNIT
 from wolfhound.threads import get_threads, map_ordered
 from wolfhound.validate import require
 
@@ -37,6 +36,9 @@ _BESIDE = 40
 
 _SCREEN = 12
 """Bytes per atom that screening takes during a pass."""
+
+_LEAD = 16
+"""Rows per answer, at the beginning of a block, that give a first floor."""
 
 _NOTHING: Vector = np.empty(0)
 _NO_COPY: Singles = np.empty(0, np.float32)
@@ -84,71 +86,167 @@ def plan_pass(atoms: Atoms, max_memory: float, screen: bool | None) -> PassPlan:
     return PassPlan(block, screened)
 
 
-@dataclass(slots=True, kw_only=True)
-class Watch:
-    """What a pass keeps for one query.
+# ---------------------------------------------------------------- norms
+
+_SQUARES_UNDERFLOW = 1e-150
+"""Norms below are known by the largest entry: their squares say too little."""
+
+
+class Norms(NamedTuple):
+    """What a whole pass has measured; never written to.
 
     Attributes
     ----------
-    query : (d,) float64
-    banned : (e,) int64
-        Atoms that must not be kept, ascending.
-    best : Best
-    copy : (n,) float32, optional
-        Where ``scale * score`` of every atom is stored, banned or not.
+    radius : float
+        The largest norm, rounded up.
+    each : (n,) float32
+        Norms, rounded up; empty if they are not kept.
     """
 
-    query: Vector
-    banned: Ids
-    best: Best
-    copy: Singles | None = None
-    scale: float = 1.0
-
-    def look(self, first: int, block: Matrix, squares: Vector, room: kernels.Room) -> tuple[Vector, Ids]:
-        """Score a block and pick what matters; on any thread."""
-        lead = self.best.lead(len(block))
-        if not lead:
-            return self._above(first, block, squares, room)
-        scores, ids = self._above(first, block[:lead], squares[:lead], room)
-        above = scores > self.best.floor_for(scores)
-        more, others = self._above(first + lead, block[lead:], squares[lead:], room)
-        return np.concatenate((scores[above], more)), np.concatenate((ids[above], others))
-
-    def _above(self, first: int, rows: Matrix, squares: Vector, room: kernels.Room) -> tuple[Vector, Ids]:
-        """Return scores and ids of rows above the floor, ids ascending."""
-        copy = _NO_COPY if self.copy is None else self.copy[first : first + len(rows)]
-        aside = kernels.Aside(squares, copy, self.scale)
-        count = kernels.sweep(rows, self.query, self.best.floor, aside, room)
-        scores, ids = room.scores[:count], room.found[:count] + first
-        if len(self.banned):
-            place = np.searchsorted(self.banned[:-1], ids)
-            allowed = self.banned[place] != ids
-            return scores[allowed], ids[allowed]
-        return scores.copy(), ids
+    radius: float
+    each: Singles
 
 
-def full_pass(atoms: Atoms, gauge: Gauge, watches: Sequence[Watch], block: int) -> Norms:
-    """Read all atoms once, by blocks of so many bytes; let every watch keep its part. Return the norms."""
+class NormRecorder:
+    """Measures the atoms during one pass, which also checks that they are finite.
+
+    A pass has its own: passes of other threads measure for themselves.
+
+    Parameters
+    ----------
+    atoms
+        What is measured.
+    known
+        What an earlier pass has measured: nothing is measured again.
+    keep
+        Whether the norm of each atom is kept (4n bytes), else only the maximum.
+    """
+
+    def __init__(self, atoms: Atoms, known: Norms | None = None, *, keep: bool) -> None:
+        n, self._d = atoms.shape
+        self._known = known
+        self._each = np.empty(n if keep and known is None else 0, np.float32)
+        self._tops: list[float] = []
+
+    def norms(self) -> Norms:
+        """Return what is known after a pass that has read all atoms."""
+        return Norms(max(self._tops), self._each) if self._known is None else self._known
+
+    def room(self, rows: int) -> Vector:
+        """Return room for the squared norms of a block; none if they are known."""
+        return np.empty(rows if self._known is None else 0)
+
+    def measure(self, first: int, block: Matrix) -> Singles:
+        """Return the norms of a block's rows, rounded up to float32."""
+        if self._known is not None and len(self._known.each):
+            return self._known.each[first : first + len(block)]
+        squares = np.empty(len(block))
+        kernels.square_all(block, squares)
+        return self.note(first, block, squares)
+
+    def note(self, first: int, block: Matrix, squares: Vector) -> Singles:
+        """Take the squared norms of a block, once; return its norms, rounded up."""
+        stop = first + len(block)
+        norms = self._each[first:stop] if len(self._each) else np.empty(len(block), np.float32)
+        # Rounded up, to float32 too; inf or nan if one is not finite.
+        above = np.sqrt(squares + self._d * TINY) * (1.0 + (self._d + 4) * UNIT)
+        with np.errstate(over="ignore"):
+            norms[:] = above * (1.0 + 2.0**-22) + 2.0**-148
+        top = float(above.max())
+        if not math.isfinite(top):
+            check_finite(block, first)
+            row = first + int(np.flatnonzero(~np.isfinite(squares))[0])
+            raise ValueError(f"`atoms` must have norms below 1e154. Got a larger one in row {row}.")
+        if top < _SQUARES_UNDERFLOW:
+            top = min(top, math.sqrt(self._d) * float(np.abs(block).max()) * (1.0 + 8.0 * UNIT) + TINY)
+        self._tops.append(top)
+        return norms
+
+
+# ---------------------------------------------------------------- the k best
+
+
+class TopKScan:
+    """The k best atoms of one query, over blocks that come in order; equal scores keep the smaller id.
+
+    Parameters
+    ----------
+    question, i
+        The query is number i.
+    copy, scale
+        Where ``scale * score`` of every atom is kept, excluded or not; (n,) float32.
+    """
+
+    def __init__(self, question: Question, i: int, copy: Singles | None = None, scale: float = 1.0) -> None:
+        self._asked = question.queries, i, question.exclude
+        self._k = question.k
+        self._copy, self._scale = copy, scale
+        self._floor = -math.inf
+        self.scores: Vector = np.empty(0)
+        self.ids: Ids = np.empty(0, np.int64)
+
+    def look(self, first: int, block: Matrix, squares: Vector) -> tuple[Vector, Ids]:
+        """Return the k best of a block, in no order; on any thread."""
+        lead = _LEAD * self._k
+        if self._k == 1 or self._floor > -math.inf or len(block) < 2 * lead:
+            scores, ids = self._list(first, block, squares, self._floor)
+            if self._k == 1 and len(ids) > 1 and scores[-2] < scores[-1]:  # they rise
+                return scores[-1:], ids[-1:]
+            return self._cut(scores, ids)
+        # The k-th best of the first few rows is a floor for all others.
+        scores, ids = self._cut(*self._list(first, block[:lead], squares[:lead], -math.inf))
+        floor = float(scores.min()) if len(scores) == self._k else -math.inf
+        more, others = self._list(first + lead, block[lead:], squares[lead:], floor)
+        return self._cut(np.concatenate((scores, more)), np.concatenate((ids, others)))
+
+    def _list(self, first: int, rows: Matrix, squares: Vector, floor: float) -> tuple[Vector, Ids]:
+        """Scores and ids of rows at or above the floor, the best among them."""
+        found = np.empty(len(rows)), np.empty(len(rows), np.int64)
+        copy = _NO_COPY if self._copy is None else self._copy[first : first + len(rows)]
+        aside = kernels.Aside(squares, copy, self._scale)
+        count = kernels.scan_rows(rows, first, self._asked, floor, found, self._k == 1, aside)
+        return found[0][:count], found[1][:count]
+
+    def _cut(self, scores: Vector, ids: Ids) -> tuple[Vector, Ids]:
+        """Keep the k best."""
+        if len(ids) <= self._k:
+            return scores, ids
+        if len(ids) > 4 * self._k:
+            last = np.partition(scores, len(ids) - self._k)[len(ids) - self._k]
+            near = np.flatnonzero(scores >= last)
+            scores, ids = scores[near], ids[near]
+        order = np.lexsort((ids, -scores))[: self._k]
+        return scores[order], ids[order]
+
+    def add_scores(self, first: int, scores: Vector) -> None:
+        """Take the scores of a block that were computed elsewhere, -inf for excluded atoms."""
+        places = np.flatnonzero(scores >= self._floor if self._floor > -math.inf else scores > -math.inf)
+        self.add(*self._cut(scores[places], places + first))
+
+    def add(self, scores: Vector, ids: Ids) -> None:
+        """Take what `look` gave of a block, after the blocks before it."""
+        if len(self.ids):
+            scores, ids = self._cut(np.concatenate((self.scores, scores)), np.concatenate((self.ids, ids)))
+        self.scores, self.ids = scores, ids
+        if len(ids) == self._k:
+            self._floor = float(scores.min())
+
+
+def full_pass(atoms: Atoms, recorder: NormRecorder, scans: Sequence[TopKScan], block: int) -> Norms:
+    """Read all atoms once, by blocks of so many bytes, for some queries. Return the norms."""
     rows = block_rows(atoms, block)
-    spare: list[kernels.Room] = []
 
     def work(task: tuple[int, Matrix]) -> tuple[int, list[tuple[Vector, Ids]]]:
         first, block = task
-        try:
-            room = spare.pop()
-        except IndexError:  # asking first would leave another thread time to take it
-            room = kernels.Room(np.empty(rows), np.empty(rows, np.int64))
-        squares = gauge.room(len(block))
-        picked = [watches[0].look(first, block, squares, room)]
+        squares = recorder.room(len(block))
+        picked = [scans[0].look(first, block, squares)]
         if len(squares):
-            gauge.note(first, block, squares)
-        picked += [watch.look(first, block, _NOTHING, room) for watch in watches[1:]]
-        spare.append(room)
-        return len(block), picked
+            recorder.note(first, block, squares)
+        return len(block), picked + [scan.look(first, block, _NOTHING) for scan in scans[1:]]
 
     blocks = atoms.blocks(rows)
     for size, picked in map_ordered(work, blocks, blas=False) if rows < atoms.shape[0] else map(work, blocks):
         report_rows(size)
-        for watch, part in zip(watches, picked, strict=True):
-            watch.best.add(*part)
-    return gauge.norms()
+        for scan, part in zip(scans, picked, strict=True):
+            scan.add(*part)
+    return recorder.norms()

@@ -9,7 +9,7 @@ import numpy as np
 
 from wolfhound.core import Ids, Ints, Matrix, Singles, Vector
 from wolfhound.jit import kernel, lean_kernel
-from wolfhound.oracles._one_kernels import BareTop, Top, best_offered, close, offer_listed
+from wolfhound.oracles._scan_kernels import BareTop, Top, close, score_pairs
 from wolfhound.oracles._top_kernels import is_listed, sort_best
 from wolfhound.oracles.int8._encode_kernels import BareCoded, BareScale, CodedRows, CodeScale, code_queries
 from wolfhound.oracles.int8._instructions import lowest_bit, prefetch, rows_of_one
@@ -282,13 +282,15 @@ def best_of_probed(
     fill, done, which = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64)
     state = ProbeState(keys, places, fill, coded.rules["floor"], done, top.scored)
     asked = PackedQueries(coded.levels, coded.rules, coded.numbers[1], exclude)
-    ids, got, last = np.empty(most, np.int64), np.zeros(1, np.int64), budgets.shape[0] - 1
+    scores, ids, last = np.empty((1, most)), np.empty((1, most), np.int64), budgets.shape[0] - 1
     for r in range(last + 1):
         probe(which, budgets[r : r + 1], promised, offsets, packed, asked, state, room[1])
+        best = -np.inf
         for i in range(fill[0]):
-            ids[i] = packed.ids[places[0, i]]
-        got[0] = 0
-        offer_listed(rows, query[0], ids[: fill[0]], top, got)
-        if r < last and best_offered(top, got) >= enough[r]:
+            ids[0, i] = packed.ids[places[0, i]]
+        score_pairs(rows, ids, query, (0, fill[0]), scores)
+        for i in range(fill[0]):
+            best = max(best, scores[0, i])
+        if r < last and best >= enough[r]:
             break
-    return close(rows, top, got, 0.0, np.inf)
+    return close(rows, top, (scores, ids), fill[0], 0.0, np.inf)

@@ -19,8 +19,15 @@ from numpy.typing import NDArray
 from wolfhound.atoms import block_rows
 from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
 from wolfhound.oracles import _probe_kernels as kernels
-from wolfhound.oracles._hits import in_memory, offer, patch, refuse_overflow, rescore_pairs
-from wolfhound.oracles._one import empty_top, make_hits
+from wolfhound.oracles._hits import (
+    empty_top,
+    in_memory,
+    make_hits,
+    offer,
+    patch,
+    refuse_overflow,
+    rescore_pairs,
+)
 from wolfhound.oracles._probe_kernels import Promises
 from wolfhound.oracles._question import CheckedOracle, Question
 from wolfhound.oracles.int8._encode_kernels import empty_coded

@@ -24,7 +24,7 @@ from wolfhound.oracles.buckets import Buckets, BucketTable, ProbingIndex, defaul
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
 from wolfhound.oracles.int8._encode_kernels import empty_coded
-from wolfhound.oracles.int8._one_kernels import bound_queries
+from wolfhound.oracles.int8._sweep_kernels import bound_queries
 from wolfhound.oracles.int8.codes import Codes
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.scan import code_bytes

@@ -12,9 +12,8 @@ import numpy as np
 from wolfhound._files import lock
 from wolfhound.atoms import ConcatAtoms, MappedAtoms, as_atoms, block_rows
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, Vector
-from wolfhound.oracles._best import Best
 from wolfhound.oracles._hits import Cost, build_hits, rank_one
-from wolfhound.oracles._norms import Gauge
+from wolfhound.oracles._pass import NormRecorder, TopKScan
 from wolfhound.oracles._question import CheckedOracle, Question, check_question, slacks
 from wolfhound.oracles.sharded import ShardedAtoms
 from wolfhound.progress import report_rows
@@ -193,26 +192,26 @@ class FormScan(CheckedOracle):
         """The candidates."""
         return f"FormScan({self.candidates!r})"
 
-    def _sweep(self, question: Question) -> tuple[list[Best], list[_Windows | None], float]:
+    def _sweep(self, question: Question) -> tuple[list[TopKScan], list[_Windows | None], float]:
         """Read all candidates once; keep the best of every query; bound |x|^2."""
         from wolfhound.oracles import _form_kernels as kernels  # noqa: PLC0415 - numba is slow to load
         from wolfhound.oracles import _scan_kernels as scans  # noqa: PLC0415
 
         rows, known = self._atoms.atoms, self._radius
         n, m = rows.shape[0], len(question.queries)
-        gauge = Gauge(rows, keep=False)
+        recorder = NormRecorder(rows, keep=False)
         uppers = [_spread_out(query, rows.shape[1], kernels.TILE) for query in question.queries]
-        found = [Best(question.k) for _ in uppers]
+        found = [TopKScan(question, i) for i in range(m)]
         windows = [_make_windows(n, question.k) for _ in uppers]
 
         def work(task: tuple[int, Matrix]) -> tuple[int, Vector]:
             first, block = task
             squares = np.empty(0 if known is not None else len(block))
-            scores = np.empty((m, len(block)))
+            scores, room = np.empty((m, len(block))), kernels.make_room(len(uppers[0]))
             for i, upper in enumerate(uppers):
-                kernels.forms(block, upper, scores[i], squares if i == 0 else squares[:0])
+                kernels.forms(block, upper, scores[i], squares if i == 0 else squares[:0], room)
             if len(squares):
-                gauge.note(first, block, squares)
+                recorder.note(first, block, squares)
             return first, scores
 
         step = max(1, min(block_rows(rows, _BLOCK), _BLOCK // (8 * m)))
@@ -220,14 +219,13 @@ class FormScan(CheckedOracle):
             report_rows(scores.shape[1])
             for i, each in enumerate(scores):
                 _ban(each, question.exclusions(i), first)
-                places = scans.collect(each, found[i].floor_for(each))
-                found[i].add(each[places], places + first)
+                found[i].add_scores(first, each)
                 window = windows[i]
                 if window is not None:
                     at = first // window.size
                     scans.peaks(each, first, window.size, window.best[at:], window.ids[at:])
         if known is None:
-            top = gauge.norms().radius
+            top = recorder.norms().radius
             rule = f"rows of norms below {_LARGEST:g}, and not all below {1.0 / _LARGEST:g}"
             require(
                 top < _LARGEST and (top * _LARGEST > 1.0 or top <= 2.0 * TINY), "atoms", rule, f"{top:.3g}"
@@ -264,9 +262,9 @@ def _ban(scores: Vector, banned: Ids, first: int) -> None:
     scores[banned[low:high] - first] = -np.inf
 
 
-def _choose(best: Best, windows: _Windows | None, k: int) -> tuple[Vector, Ids]:
+def _choose(best: TopKScan, windows: _Windows | None, k: int) -> tuple[Vector, Ids]:
     """At most k of the best entries and of those of the windows; the very best is among them."""
-    scores, ids = best.entries()
+    scores, ids = best.scores, best.ids
     if windows is None:
         return scores, ids
     order = np.lexsort((ids, -scores))

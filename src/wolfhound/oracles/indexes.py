@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, cast, final
 
 from wolfhound import store
-from wolfhound.atoms import ConcatAtoms, FileAtoms, MappedAtoms
-from wolfhound.core import Atoms, AtomsLike, Oracle
-from wolfhound.editing import KeptAtoms
+from wolfhound.core import AtomsLike, Oracle
 from wolfhound.oracles.costs import Estimate, Make, Workload
 from wolfhound.registry import Registry
 
@@ -117,12 +115,3 @@ def load_index(path: str | os.PathLike[str], atoms: AtomsLike) -> Oracle:
     """
     kind = find_saved(path)
     return cast(Load, kind.load)(path, atoms)
-
-
-def in_files(atoms: Atoms) -> bool:
-    """Whether rows are read from files, all or some."""
-    if isinstance(atoms, (MappedAtoms, KeptAtoms)):
-        return in_files(atoms.atoms)
-    if isinstance(atoms, ConcatAtoms):
-        return any(map(in_files, atoms.parts))
-    return isinstance(atoms, FileAtoms)

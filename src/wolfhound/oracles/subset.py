@@ -14,11 +14,9 @@ import numpy as np
 from wolfhound._files import lock
 from wolfhound.atoms import as_atoms, block_rows, check_finite
 from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
-from wolfhound.oracles._best import highest
-from wolfhound.oracles._hits import in_memory, offer, pad, score_ids
-from wolfhound.oracles._one import empty_top, make_hits
-from wolfhound.oracles._one_kernels import best_of_some
+from wolfhound.oracles._hits import empty_top, highest, in_memory, make_hits, offer, pad, score_ids
 from wolfhound.oracles._question import CheckedOracle, Question
+from wolfhound.oracles._scan_kernels import best_listed
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
 from wolfhound.oracles.scan import Scan
@@ -130,7 +128,8 @@ def _answer_at_once(atoms: Atoms, ids: Ids, question: Question) -> Hits | None:
     if rows is None or len(ids) > block_rows(atoms):
         return None
     top = empty_top(rows, question.k)
-    found = best_of_some(rows, question.queries[0], ids, question.exclude, top)
+    best = np.empty((1, len(ids))), np.empty((1, len(ids)), np.int64)
+    found = best_listed(rows, question.queries, ids[None], question.exclude, best, top)
     report_rows(len(ids))
     return make_hits(top, found, 0.0, math.inf) if found >= 0 else None
 

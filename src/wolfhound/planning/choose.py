@@ -15,9 +15,10 @@ from typing import Any, cast, final
 from wolfhound import plot
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Atoms, AtomsLike, Oracle
+from wolfhound.editing import in_files
 from wolfhound.markup import Field, Grid, HasSummary, Picture, Summary
 from wolfhound.oracles.costs import Estimate, Make, Speeds, Workload, check_speeds
-from wolfhound.oracles.indexes import INDEXES, IndexKind, in_files
+from wolfhound.oracles.indexes import INDEXES, IndexKind
 from wolfhound.text import (
     about_text,
     bytes_text,

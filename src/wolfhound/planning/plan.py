@@ -15,9 +15,9 @@ from scipy.special import betaincinv, btdtria
 from wolfhound import theory
 from wolfhound.atoms import as_atoms, finite_rows
 from wolfhound.core import Atoms, AtomsLike, Vector
+from wolfhound.editing import in_files
 from wolfhound.markup import Grid, Summary
 from wolfhound.oracles.costs import Speeds, Workload, check_speeds
-from wolfhound.oracles.indexes import in_files
 from wolfhound.planning.choose import Choice, Option, find_cheapest, weigh
 from wolfhound.text import about_text, count_text, seconds_text
 from wolfhound.theory import Regime

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from wolfhound.core import Singles
 from wolfhound.oracles._question import lengths
-from wolfhound.oracles.int8 import _encode_kernels, _sweep_kernels
+from wolfhound.oracles.int8 import _encode_kernels
 from wolfhound.oracles.int8._instructions import block_of_many, lowest_bit, prefetch, rows_of_one
 from wolfhound.oracles.int8.layout import GROUP, ROWS, RULE, Address
 
@@ -218,17 +216,6 @@ def test_rounding_up_to_float32(value: float) -> None:
     assert value <= float(up)
     # As floats: numpy would round the value to float32 before it compares.
     assert float(np.nextafter(up, np.float32(-np.inf))) < value or float(up) == value
-
-
-@given(
-    values=arrays(
-        np.float32, st.integers(1, 200), elements=st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 2.0, 3.0])
-    ),
-    data=st.data(),
-)
-def test_the_kth_largest(values: Singles, data: st.DataObject) -> None:
-    k = data.draw(st.integers(1, len(values)))
-    assert _sweep_kernels.largest(values.copy(), k) == np.sort(values)[::-1][k - 1]
 
 
 @given(

@@ -14,13 +14,12 @@ from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Singles, Vector
 from wolfhound.display import read_rows, show_progress
 from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.oracles import _saved as saved
-from wolfhound.oracles._hits import Cost, in_memory, join, patch, settle
-from wolfhound.oracles._one import empty_top, make_hits
+from wolfhound.oracles._hits import Cost, empty_top, in_memory, join, make_hits, patch, settle
 from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one, slacks
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
 from wolfhound.oracles.int8._encode_kernels import empty_coded
-from wolfhound.oracles.int8._one_kernels import UNDECIDED, best_by_codes
+from wolfhound.oracles.int8._sweep_kernels import UNDECIDED, best_by_codes
 from wolfhound.oracles.int8.codes import CHUNK, CodedQueries, Codes, CodeStore, encode_queries
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.sweep import CodeCandidates, room, sweep_codes, try_sample

@@ -107,11 +107,10 @@ def _lowest(queries: CodedQueries) -> Singles:
 def _sweep(chunk: CodeChunk, queries: CodedQueries, k: int, floors: Singles) -> CodeCandidates:
     """Sweep the blocks of a chunk; rows below the floors are not wanted."""
     m = len(queries.levels)
-    shape = (m, room(k))
-    keys, lows, places = np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(shape, np.int64)
-    fill, rules = np.zeros(m, np.int64), queries.rules.copy()
+    found = _sweep_kernels.empty_found(m, room(k))
+    keys, lows, places, fill = found[:4]
+    rules = queries.rules.copy()
     rules["floor"] = floors
-    found = _sweep_kernels.Found(keys, lows, places, fill)
     asked = PackedQueries(queries.levels, rules, queries.slack, queries.exclude)
     _sweep_kernels.sweep(chunk.packed, chunk.span, asked, k, found)
     width = max(0, int(fill.max()))
