@@ -92,16 +92,8 @@ def find_dtype(kind: Any) -> np.dtype[Any]:
 class Table:
     """A table whose columns can be read, all rows in order, some at a time; the base of all.
 
-    Attributes
-    ----------
-    names : tuple of str
-        All columns, in order.
-    kinds : dict of str to Kind
-        What each column holds that may count or be carried: not the index of a data frame.
-    size : int
-        How many rows.
-    resident : bool
-        Whether it is in memory already.
+    Its kinds are those of columns that may count or be carried: not the index of a data frame. `resident`:
+    it is in memory already.
     """
 
     names: tuple[str, ...]
@@ -178,21 +170,11 @@ def pick_rows(batches: Iterator[Any], ids: Ids) -> Any:
 
 
 class ColumnCells(NamedTuple):
-    """One column of some rows.
+    """One column of some rows."""
 
-    Attributes
-    ----------
-    values : (r,) or (r, w)
-        Numbers or vectors, w = 0 if all are missing; of texts and truths their places among `levels`.
-    missing : (r,) bool
-        Cells without a value, blank texts among them; what `values` has there means nothing.
-    levels : array of Arrow, or tuple
-        Distinct values of texts, in any order; there may be some that no cell has.
-    """
-
-    values: NDArray[Any]
-    missing: NDArray[np.bool_]
-    levels: Any = ()
+    values: NDArray[Any]  # (r,) or (r, w), w = 0 if all are missing; of texts, truths: places in `levels`
+    missing: NDArray[np.bool_]  # blank texts among them; what `values` has there means nothing
+    levels: Any = ()  # distinct texts, in any order; some may be in no cell
 
     def name_level(self, place: int) -> str:
         """Return a level as text."""

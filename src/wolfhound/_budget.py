@@ -24,15 +24,10 @@ _LEAST = FullyCorrective(harvest=64, pool=_START)
 
 
 def fit_memory(atoms: Atoms, method: Method, max_memory: float | str) -> tuple[Scan, Method]:
-    """Return a `Scan` and a method that together keep a memory limit.
+    """Return a `Scan` and a method that together keep a memory limit; ValueError says what would do.
 
     Passes give up screening and large blocks; `FullyCorrective` gives up a large pool
     and harvest. Of other methods only the pool that they start from is known.
-
-    Raises
-    ------
-    ValueError
-        If it is too little; says what would do.
     """
     given, passes = memory(max_memory, "max_memory"), least_memory(atoms)
     adjust = isinstance(method, FullyCorrective)

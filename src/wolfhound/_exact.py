@@ -31,16 +31,8 @@ _SLICE = 1 << 20  # entries that are looked into at once
 def require_exact(values: np.ndarray[Any, Any], name: str, rows: int | Ids = 0) -> None:
     """Raise ValueError if a cast to float64 changes an integer, naming the first.
 
-    Only integers of 64 bits are looked at: narrower ones are floats, all of them.
-
-    Parameters
-    ----------
-    values : (r, ...) array
-        Real numbers.
-    name
-        What the caller calls them.
-    rows
-        What the first row is called, or each of them.
+    Only integers of 64 bits are looked at: narrower ones are floats, all of them. `rows` is what the first
+    row is called, or each of them.
 
     Examples
     --------

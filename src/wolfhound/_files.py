@@ -80,13 +80,6 @@ class RowFile:
     The file must stay as it is: every read sees to it, before and after, that it is the
     same file, of the same size and last written at the same time; else it raises OSError.
     A pickled one is told so of the file that it finds.
-
-    Parameters
-    ----------
-    path
-        The file.
-    header
-        Shape, type and place of the rows.
     """
 
     __slots__ = ("_seen", "dtype", "offset", "path", "shape")
@@ -291,14 +284,7 @@ class FileRows:
     """An array in a file, by slices and ids of its rows, as they are stored: read, never mapped.
 
     For what is no atoms and need not fit in memory: likelihoods, targets. A map of a file that
-    shrinks would end the process; here it is an OSError.
-
-    Parameters
-    ----------
-    atoms
-        All rows, one after the other.
-    axes
-        Shape of the array, whose last axis is a row.
+    shrinks would end the process; here it is an OSError. The last of its axes is a row.
     """
 
     __slots__ = ("_atoms", "axes")

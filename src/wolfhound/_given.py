@@ -106,11 +106,6 @@ class Chance:
 
     A run over few atoms asks for one order of them, and for no more.
 
-    Parameters
-    ----------
-    seed
-        An integer, or the generator.
-
     Examples
     --------
     >>> chance, rng = Chance(5), np.random.default_rng(5)

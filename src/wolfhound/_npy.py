@@ -44,23 +44,12 @@ _CHUNK = 1 << 20
 
 
 class Header(NamedTuple):
-    """What a .npy file says of itself.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    dtype : dtype
-        Without Python objects.
-    fortran : bool
-        Whether columns are contiguous, not rows.
-    offset : int
-        Bytes before the values.
-    """
+    """What a .npy file says of itself."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    fortran: bool
-    offset: int
+    dtype: np.dtype[Any]  # without Python objects
+    fortran: bool  # columns are contiguous, not rows
+    offset: int  # bytes before the values
 
     @property
     def end(self) -> int:
@@ -80,12 +69,9 @@ class Header(NamedTuple):
 
 
 def npy_header(file: BinaryIO) -> Header:
-    """Read the header of a .npy file; nothing is allocated that it asks for.
+    """Read the header of a .npy file; ValueError if it is none, or of Python objects.
 
-    Raises
-    ------
-    ValueError
-        If it is none, or of Python objects.
+    Nothing is allocated that it asks for.
     """
     try:
         start = _read(file, len(np.lib.format.MAGIC_PREFIX) + 2)

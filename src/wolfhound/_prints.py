@@ -41,16 +41,7 @@ class PartPrint:
 
     The digest is made when it is first looked at, by a save, a comparison or a copy to another
     process: one read of all rows at the speed of a hash. Until then the atoms are held, and must
-    stay as they are.
-
-    Parameters
-    ----------
-    n, d
-        Rows, and entries of each.
-    dtype
-        "float32" or "float64".
-    digest
-        Of all rows; "" if it is not known, which equals nothing. Or where to find it.
+    stay as they are. "" equals nothing: it is not known.
     """
 
     __slots__ = ("_digest", "d", "dtype", "n")

@@ -21,13 +21,7 @@ from wolfhound.progress import report_rows
 
 
 def spool(blocks: Iterator[Matrix], shape: tuple[int, int], dtype: np.dtype[Any]) -> FileAtoms:
-    """Write blocks of rows to a temporary file, removed when the process ends.
-
-    Raises
-    ------
-    OSError
-        If there is no room for it; nothing of it is left.
-    """
+    """Write blocks of rows to a temporary file, removed when the process ends, or at once on an OSError."""
     size = math.prod(shape) * dtype.itemsize
     folder = spool_folder()
     free = shutil.disk_usage(folder).free

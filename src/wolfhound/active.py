@@ -35,16 +35,9 @@ class Move:
 
     u and v are the rows at the positions `up` and `down` of the active set,
     or x where they are `ALL`.
-
-    Attributes
-    ----------
-    gap : float
-        <-grad, u - v>, how fast f falls at s = 0.
-    up, down : int
-        Positions in the active set, or `ALL`.
     """
 
-    gap: float
+    gap: float  # <-grad, u - v>, how fast f falls at s = 0
     up: int = ALL
     down: int = ALL
 
@@ -64,26 +57,11 @@ def enlarge(array: NDArray[T], room: int) -> NDArray[T]:
 
 
 class ActiveSet:
-    """Atoms with weights w >= 0 of sum 1, and x = sum_i w_i s_i in float64.
+    """Distinct atoms with weights w >= 0 of sum 1, and x = sum_i w_i s_i in float64.
 
-    The weights sum to 1 only up to rounding: x stands for the exact quotient
-    (sum_i w_i s_i) / (sum_i w_i), and `drift` bounds their distance. Without
-    atoms it is the origin.
-
-    Parameters
-    ----------
-    ids, weights, rows : (k,), (k,), (k, d)
-        Distinct atoms; weights are scaled to sum 1, atoms without weight left
-        out.
-
-    Attributes
-    ----------
-    x : (d,)
-        The point; a fresh array after every move.
-    drift : (d,)
-        Componentwise bound on the rounding of x.
-    age : int
-        Moves since x was last computed from all the weights.
+    The weights sum to 1 only up to rounding: x, a fresh array after every move, stands for the exact quotient
+    (sum_i w_i s_i) / (sum_i w_i), and `drift` (d,) bounds their distance. Without atoms it is the origin.
+    `age` counts the moves since x was last computed from all the weights.
     """
 
     __slots__ = ("_ids", "_mass", "_peak", "_rows", "_size", "_weights", "age", "drift", "x")
@@ -169,15 +147,10 @@ class ActiveSet:
         return weight / others if others > weight * TINY else 0.0
 
     def step(self, move: Move, s: float, *, fresh: bool = True) -> None:
-        """Make a move of length s and forget the atoms it leaves empty.
+        """Make a move of length 0 <= s <= end(move) and forget the atoms it leaves empty.
 
-        Parameters
-        ----------
-        move, s
-            With 0 <= s <= end(move).
-        fresh
-            Whether x is computed from all the weights, (k d) work. If not, a
-            pairwise move only adds s (u - v) to x, and to the drift.
+        Fresh: x is computed from all the weights, (k d) work. If not, a pairwise move only adds s (u - v) to
+        x, and to the drift.
         """
         if s == 0.0:
             return

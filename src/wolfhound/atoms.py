@@ -237,17 +237,7 @@ def block_rows(atoms: Atoms, nbytes: int = 16 << 20) -> int:
 
 
 def check_finite(block: Matrix, first: int, name: str = "atoms") -> None:
-    """Raise ValueError if an entry is nan or infinite, naming its row.
-
-    Parameters
-    ----------
-    block : (r, d)
-        Rows of a pass.
-    first
-        Id of the first of them.
-    name
-        What the caller calls them.
-    """
+    """Raise ValueError if an entry is nan or infinite, naming its row; `first` is the id of the first."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(block.sum()):  # one fast read; a sum that overflows is looked into below
             return

@@ -194,21 +194,9 @@ R = TypeVar("R", bound=Seen)
 
 
 class Keeper:
-    """Opens the file of one run, says where it goes on, and writes it after every pass.
+    """Opens the file of one run, says where it goes on, and writes it after every pass; None: keeps nothing.
 
-    Parameters
-    ----------
-    file
-        New, or of a run of the same atoms and settings. None: nothing is kept.
-    source
-        Fingerprint of the atoms.
-
-    Attributes
-    ----------
-    ended : Result, optional
-        If the run did already what was asked.
-    steps, seconds : int, float
-        That the run took so far.
+    `ended` is its result if the run did already what was asked; `steps` and `seconds` are those so far.
     """
 
     def __init__(self, file: str | PathLike[str] | None, source: Fingerprint) -> None:

@@ -46,28 +46,14 @@ class Scalar(enum.Enum):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Array:
-    """A field that is an array.
+    """A field that is an array."""
 
-    Attributes
-    ----------
-    shape : tuple of str
-        Names of its sizes.
-    dtype
-        None: any but object.
-    low, high : float
-        Of its numbers, which are then not nan.
-    below : str, optional
-        The size that whole numbers stay below.
-    optional : bool
-        Whether it may be None.
-    """
-
-    shape: tuple[str, ...]
-    dtype: Any = np.float64
-    low: float = -math.inf
+    shape: tuple[str, ...]  # names of its sizes
+    dtype: Any = np.float64  # None: any but object
+    low: float = -math.inf  # least of its numbers, which are then not nan
     high: float = math.inf
-    below: str = ""
-    optional: bool = False
+    below: str = ""  # the size that whole numbers stay below
+    optional: bool = False  # whether it may be None
 
     def read(self, stored: store.Stored, name: str, sizes: dict[str, int | None]) -> NDArray[Any] | None:
         """Return the array of this name; sizes that were not known are noted."""
@@ -102,24 +88,12 @@ Field: TypeAlias = Scalar | Array | Columns | Json
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Codec(Generic[Saved]):
-    """Saves records of one class, and reads them back.
+    """Saves records of one class, and reads them back."""
 
-    Parameters
-    ----------
-    kind
-        What a file is said to hold.
-    make
-        The class; it has `fingerprint` besides the fields.
-    fields
-        All other fields that are saved.
-    check
-        Raises ValueError for a record that no run can have given.
-    """
-
-    kind: str
-    make: Callable[..., Saved]
+    kind: str  # what a file is said to hold
+    make: Callable[..., Saved]  # the class; it has `fingerprint` besides the fields
     fields: Mapping[str, Field]
-    check: Callable[[Saved], None]
+    check: Callable[[Saved], None]  # ValueError for a record that no run can have given
 
     def save(self, record: Saved, path: str | PathLike[str]) -> None:
         """Write to a file that must be new, or hold a record of this kind."""

@@ -42,16 +42,8 @@ class Reading(NamedTuple):
 class Job:
     """What is known of a job while it runs.
 
-    Attributes
-    ----------
-    state : object
-        What it said last; None before it has said anything.
-    heard : float
-        When that was, in seconds since the job began.
-    rows, swept : int
-        Rows that were read since then, and since it began.
-    widest : float
-        The largest finite gap of its states; 0 without any.
+    The state that it said last and when it was heard, the rows that were read since then and swept since it
+    began, and the widest finite gap of its states.
     """
 
     def __init__(self) -> None:
@@ -99,15 +91,8 @@ def show_progress(
 ) -> Iterator[Callback | None]:
     """Show how far a job is while the block lasts; give the callback that is to hear its states.
 
-    Parameters
-    ----------
-    progress
-        True: at once; False: not at all; None: after two seconds, on a terminal or in a notebook, unless
-        WOLFHOUND_QUIET is set. A job inside another that is shown is never shown itself.
-    read
-        What to show of it.
-    callback
-        The caller's own, which hears every state too.
+    True: at once; False: not at all; None: after two seconds, on a terminal or in a notebook, unless
+    WOLFHOUND_QUIET is set. A job inside another that is shown is never shown itself.
     """
     wanted = progress is None or validate.flag(progress, "progress")
     if not wanted or (progress is None and not _watched()) or not _SHOWN.acquire(blocking=False):

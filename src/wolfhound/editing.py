@@ -34,18 +34,10 @@ _SHOWN = 8
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class KeptAtoms:
-    """Some of the atoms that are read from elsewhere, in their order.
-
-    Parameters
-    ----------
-    atoms
-        All of them.
-    ids : (n,)
-        Those that are kept, ascending.
-    """
+    """Some of the atoms that are read from elsewhere, in their order."""
 
     atoms: Atoms
-    ids: Ids
+    ids: Ids  # (n,) those that are kept, ascending
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -90,13 +82,6 @@ def in_files(atoms: Atoms) -> bool:
 def check_order(names: Sequence[str], others: Sequence[str], name: str) -> None:
     """Raise ValueError if columns of one name stand at different places: rows are used by place.
 
-    Parameters
-    ----------
-    names, others
-        Columns that count; none where they have no names.
-    name
-        What the caller calls the table of the others.
-
     Examples
     --------
     >>> check_order(["a", "b"], ["b", "a"], "rows")
@@ -111,16 +96,10 @@ def check_order(names: Sequence[str], others: Sequence[str], name: str) -> None:
 
 
 def append_rows(atoms: Atoms, rows: AtomsLike) -> Atoms:
-    """Return atoms followed by rows.
+    """Return atoms followed by rows, or by one (d,) vector; their type stays.
 
     What is in memory, in one array each, becomes one array; all else stays where it is, in parts.
-
-    Parameters
-    ----------
-    atoms
-        The first of them; their type stays.
-    rows : (r, d) array, or whatever `as_atoms` takes, or one (d,) vector
-        Finite. Of float64 rows, float32 atoms take only those that float32 holds exactly.
+    Of float64 rows, float32 atoms take only those that float32 holds exactly.
 
     Examples
     --------
@@ -175,16 +154,9 @@ def check_removed(atoms: Atoms, ids: Any) -> Ids:
 
 
 def remove_rows(atoms: Atoms, gone: Ids) -> Atoms:
-    """Return atoms without some.
+    """Return atoms without some, whose ids ascend as `check_removed` gives them.
 
     Rows in memory are copied; of others, which stay where they are, it is known which are left.
-
-    Parameters
-    ----------
-    atoms
-        All of them.
-    gone
-        Ids, ascending, as `check_removed` gives them.
 
     Examples
     --------

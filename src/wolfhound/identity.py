@@ -22,11 +22,8 @@ _PLAIN = (bool, int, float, str, bytes, enum.Enum, np.generic)
 def identify(value: Any) -> str:
     """Return a digest that is the same for things made of the same, in any process.
 
-    Parameters
-    ----------
-    value
-        Numbers, texts, arrays, generators, dataclasses, and lists, tuples and dicts of
-        these by their content; a function by its name; any other object by its class.
+    Numbers, texts, arrays, generators, dataclasses, and lists, tuples and dicts of these count by their
+    content; a function by its name; any other object by its class.
 
     Examples
     --------

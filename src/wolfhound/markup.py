@@ -86,33 +86,15 @@ PLAIN = RowLabels()
 
 
 class Grid(NamedTuple):
-    """A table.
-
-    Attributes
-    ----------
-    caption : str
-        What it holds.
-    headings : tuple of str
-        Of the columns.
-    rows : sequence
-        A cell per column; the first one names the row.
-    left : collection of int
-        Columns that are aligned to the left.
-    size : int, optional
-        Rows that there are, if these are but the first of them.
-    key : str
-        Its name in documents; empty: it is not in them.
-    records : function
-        All rows as JSON values.
-    """
+    """A table."""
 
     caption: str
     headings: tuple[str, ...]
-    rows: Sequence[tuple[Cell, ...]]
-    left: Collection[int] = (0,)
-    size: int | None = None
-    key: str = ""
-    records: Callable[[], object] = list
+    rows: Sequence[tuple[Cell, ...]]  # a cell per column; the first one names the row
+    left: Collection[int] = (0,)  # columns that are aligned to the left
+    size: int | None = None  # rows that there are, if these are but the first of them
+    key: str = ""  # its name in documents; empty: it is not in them
+    records: Callable[[], object] = list  # all rows as JSON values
 
     def html(self, labels: RowLabels = PLAIN, most: int = _SHOWN) -> str:
         """Return a table with a caption, and headings of columns and rows."""
@@ -161,19 +143,7 @@ def _write_cell(cell: Cell, labels: RowLabels) -> str:
 def list_weights(
     caption: str, atoms: Sequence[tuple[int, str | None, float]], *, size: int, **more: Any
 ) -> Grid:
-    """Return a table of atoms and their weights, the largest first, each with a bar.
-
-    Parameters
-    ----------
-    caption
-        What they are.
-    atoms
-        Id, name and weight of those that may be shown.
-    size
-        How many there are.
-    more
-        `key` and `records` of a `Grid`.
-    """
+    """Return a table of atoms (id, name, weight) of `size` in all, the largest first, each with a bar."""
     most = max((weight for _, _, weight in atoms), default=1.0)
     rows = [(Atom(i, name), Bar(weight, most)) for i, name, weight in atoms]
     return Grid(caption, ("atom", "weight"), rows, (0, 1), size, **more)
@@ -200,43 +170,21 @@ def pick(record: object, *names: str) -> dict[str, object]:
 
 
 class Field(NamedTuple):
-    """A fact of a result.
-
-    Attributes
-    ----------
-    name, text : str
-        A line of text; without a text it is in documents only.
-    values : mapping
-        The numbers behind it, by their names in JSON documents.
-    tile : (name, text), optional
-        What a page shows of it in large letters.
-    """
+    """A fact of a result: a line of text; without a text it is in documents only."""
 
     name: str
     text: str = ""
-    values: Mapping[str, object] = {}
-    tile: tuple[str, str] | None = None
+    values: Mapping[str, object] = {}  # the numbers behind it, by their names in JSON documents
+    tile: tuple[str, str] | None = None  # what a page shows of it in large letters
 
 
 class Picture(NamedTuple):
-    """What is drawn of a result, in axes of its own.
-
-    Attributes
-    ----------
-    title : str
-        What it shows.
-    text : str
-        What there is to see, in one sentence: for those who cannot see it.
-    draw : function
-        Draws it in axes of matplotlib.
-    numbers : Grid, optional
-        Its numbers, or some of them.
-    """
+    """What is drawn of a result, in axes of its own."""
 
     title: str
-    text: str
+    text: str  # what there is to see, in one sentence: for those who cannot see it
     draw: Callable[[Axes], None]
-    numbers: Grid | None = None
+    numbers: Grid | None = None  # its numbers, or some of them
 
 
 class Details(NamedTuple):
@@ -248,42 +196,19 @@ class Details(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """All that is told of a result.
+    """All that is told of a result."""
 
-    Attributes
-    ----------
-    heading : str
-        The first line of its text.
-    fields : tuple of Field
-        Facts; a pair of texts will do.
-    tables : tuple of Grid
-    notes : tuple of str
-        Sentences that follow.
-    title : str
-        What it is, for those who know no names of classes.
-    status : str
-        How it ended, in a word; empty if nothing was run.
-    success : bool
-        Whether it did what was asked.
-    message : str
-        How it ended and what it is worth, in one sentence.
-    caption : str
-        Heading of its pictures.
-    pictures, details : function
-        Made when they are asked for.
-    """
-
-    heading: str
-    fields: tuple[Field | tuple[str, str], ...] = ()
+    heading: str  # the first line of its text
+    fields: tuple[Field | tuple[str, str], ...] = ()  # facts; a pair of texts will do
     tables: tuple[Grid, ...] = ()
-    notes: tuple[str, ...] = ()
-    title: str = ""
-    status: str = ""
+    notes: tuple[str, ...] = ()  # sentences that follow
+    title: str = ""  # what it is, for those who know no names of classes
+    status: str = ""  # how it ended, in a word; empty if nothing was run
     success: bool = True
-    message: str = ""
-    caption: str = ""
-    pictures: Callable[[], Iterable[Picture]] = tuple
-    details: Callable[[], Details] = Details
+    message: str = ""  # how it ended and what it is worth, in one sentence
+    caption: str = ""  # heading of its pictures
+    pictures: Callable[[], Iterable[Picture]] = tuple  # made when they are asked for
+    details: Callable[[], Details] = Details  # likewise
 
     @classmethod
     def of_run(cls, name: str, status: Status, **told: Any) -> Summary:

@@ -56,14 +56,7 @@ _FEW_PASSES = 12.0  # up to which a linear axis shows them all
 
 
 class Run(NamedTuple):
-    """One curve of `draw_gaps`.
-
-    Parameters
-    ----------
-    passes, seconds, gap : (states,)
-        Cost so far, twice, and the proved gap there. Gaps that are not finite
-        and positive are not drawn.
-    """
+    """One curve of `draw_gaps`: cost so far, twice, and the proved gap there, if finite and positive."""
 
     passes: Vector
     seconds: Vector
@@ -71,14 +64,7 @@ class Run(NamedTuple):
 
 
 def draw_all(drawings: Sequence[Callable[[Axes], None]], *, title: str = "") -> Figure:
-    """Draw several pictures side by side, four of them two by two.
-
-    Parameters
-    ----------
-    drawings
-        Each draws in axes of its own.
-    title
-        Heading; empty for none.
+    """Draw several pictures, each in axes of its own, side by side, four of them two by two.
 
     Examples
     --------
@@ -99,19 +85,7 @@ def draw_all(drawings: Sequence[Callable[[Axes], None]], *, title: str = "") -> 
 def draw_band(
     axes: Axes, cost: Vector, value: Vector, bound: Vector, x: str, *, names: tuple[str, str], y: str = "f"
 ) -> None:
-    """Draw how value and bound came together, and the band between them.
-
-    Parameters
-    ----------
-    axes
-        Where.
-    cost, value, bound : (states,)
-        What was spent by then, and what was known.
-    x, y
-        Names of the axes.
-    names
-        Of the value and of the bound, for the legend.
-    """
+    """Draw how value and bound, of these names, came together with the cost, and the band between them."""
     both = np.isfinite(value) & np.isfinite(bound)  # else there is no band
     axes.fill_between(cost[both], bound[both], value[both], step="post", color=COLOURS[0], alpha=0.15, lw=0)
     draw_curve(axes, cost, value, 0, names[0], steps=True)
@@ -121,19 +95,7 @@ def draw_band(
 
 
 def draw_gap(axes: Axes, cost: Vector, gap: Vector, x: str, *, goal: float | None, y: str = "gap") -> None:
-    """Draw how a gap fell to the wanted one; what is not positive has no place on a log axis.
-
-    Parameters
-    ----------
-    axes
-        Where.
-    cost, gap : (states,)
-        What was spent by then, and the gap.
-    x, y
-        Names of the axes.
-    goal
-        Wanted gap, drawn as a dashed line.
-    """
+    """Draw how a gap fell to the wanted one, dashed; what is not positive has no place on a log axis."""
     draw_curve(axes, cost, hide_nonpositive(gap), 2, "gap", steps=True)
     _goal(axes, goal)
     use_log(axes.set_yscale, gap)
@@ -142,17 +104,7 @@ def draw_gap(axes: Axes, cost: Vector, gap: Vector, x: str, *, goal: float | Non
 
 
 def draw_gaps(runs: Mapping[str, Run], *, goal: float | None = None, title: str = "") -> Figure:
-    """Draw the proved gaps of several runs against passes and seconds.
-
-    Parameters
-    ----------
-    runs
-        Label -> curve, drawn in this order.
-    goal
-        Wanted gap, drawn as a dashed line.
-    title
-        Heading; empty for none.
-    """
+    """Draw the proved gaps of several runs against passes and seconds; the wanted one is dashed."""
     require(0 < len(runs) <= len(COLOURS), "runs", f"1 to {len(COLOURS)} runs", f"{len(runs)} runs")
     figure = make_figure(9.0, 3.9, title)
     left, right = figure.subplots(1, 2, sharey=True)
@@ -184,19 +136,7 @@ def draw_stems(axes: Axes, places: Vector, weights: Vector, *, x: str, y: str) -
 def draw_totals(
     axes: Axes, seconds: Mapping[str, float], *, marked: str, faint: Collection[str] = ()
 ) -> None:
-    """Draw a bar per label for its time in all.
-
-    Parameters
-    ----------
-    axes
-        Where.
-    seconds
-        Label -> time; what is not finite has no bar.
-    marked
-        The label that was chosen.
-    faint
-        Labels that will not do.
-    """
+    """Draw a bar per label for its finite time in all; the chosen is marked, those that will not do faint."""
     times = hide_nonpositive(np.array(list(seconds.values())))
     looks = {each: ("", COLOURS[0]) for each in seconds}
     looks |= {each: (" (will not do)", PALE) for each in faint} | {marked: (" (chosen)", COLOURS[1])}
@@ -211,15 +151,10 @@ def draw_totals(
 
 
 def robust_limits(values: Vector) -> tuple[float, float]:
-    """Return limits of an axis that a few far values do not stretch.
+    """Return limits of an axis that a few far values, all finite, do not stretch.
 
     Values far outside the middle 95 per cent are left out if there are at most two of them,
     or one per cent; else one per cent is.
-
-    Parameters
-    ----------
-    values : (n,)
-        Finite numbers.
 
     Examples
     --------
@@ -237,17 +172,7 @@ def robust_limits(values: Vector) -> tuple[float, float]:
 
 
 def limit_axes(axes: Axes, points: Vector, what: str) -> None:
-    """Keep a few far points from squashing a scatter, and say how many are not shown.
-
-    Parameters
-    ----------
-    axes
-        Where the points are drawn.
-    points : (n, 2)
-        All of them.
-    what
-        What they are, in the plural.
-    """
+    """Keep a few far points (n, 2) from squashing a scatter, and say how many of `what` are not shown."""
     (left, right), (bottom, top) = (robust_limits(column) for column in points.T)
     inside = (points >= (left, bottom)).all(axis=1) & (points <= (right, top)).all(axis=1)
     axes.set(xlim=(left, right), ylim=(bottom, top))
@@ -312,18 +237,7 @@ def hide_nonpositive(values: Vector) -> Vector:
 def draw_curve(axes: Axes, cost: Vector, height: Vector, i: int, label: str, *, steps: bool = False) -> None:
     """Draw the i-th line of a figure: every i has a colour and dashes of its own.
 
-    Parameters
-    ----------
-    axes
-        Where.
-    cost, height : (k,)
-        The points.
-    i
-        Which line it is.
-    label
-        As the legend says it.
-    steps
-        Whether a height holds until the next: what is proved does.
+    With `steps` a height holds until the next: what is proved does.
     """
     # An infinite height would stretch the axis over everything.
     height = np.where(np.isfinite(height), height, np.nan)

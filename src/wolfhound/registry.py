@@ -110,13 +110,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
 
 
 def load_plugins() -> None:
-    """Load the installed packages that add to the tables, each once.
-
-    Raises
-    ------
-    ImportError
-        If one cannot be loaded; says which.
-    """
+    """Load the installed packages that add to the tables, each once; ImportError says which fails."""
     if PLUGINS in _loaded:  # to look for packages takes milliseconds
         return
     for entry in entry_points(group=PLUGINS):

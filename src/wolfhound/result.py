@@ -389,16 +389,7 @@ def picture_trace(
 ) -> list[Picture]:
     """Draw how value and bound came together, against passes and against seconds.
 
-    Parameters
-    ----------
-    trace
-        Of the run; if the value is a J, it is that of -J.
-    goal
-        The gap that was wanted.
-    names
-        Of the value and of the bound.
-    word
-        What the bounds are: proved, or trusted.
+    Where the value is a J, the trace is that of -J; `word` is what the bounds are: proved, or trusted.
     """
     sign = -1.0 if names[0] == "J" else 1.0
     value, bound, gap = sign * trace.value, sign * trace.lower, trace.gap

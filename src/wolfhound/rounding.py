@@ -63,16 +63,9 @@ _NOTHING = 2.0**-960
 def is_rounding(gap: float, slack: float, stake: float = math.inf) -> bool:
     """Whether a proved gap is as small as rounding allows: the claim of `Status.ROUNDING`.
 
-    Parameters
-    ----------
-    gap
-        Proved, where no step improves f any more.
-    slack
-        Proved bound on the rounding in it, of f and of the certificate at the same point; inf if
-        unknown.
-    stake
-        How much f varies, or its size. A bound on rounding may be loose: a gap that is not
-        small beside this is no success, whatever its reason.
+    The gap is one where no step improves f any more; `slack` is a proved bound on the rounding in it, of f
+    and of the certificate at the same point, inf if unknown. Such a bound may be loose: a gap that is not
+    small beside `stake`, how much f varies or its size, is no success, whatever its reason.
 
     Examples
     --------

@@ -19,13 +19,7 @@ _LARGE = 1e150  # squares of these are still finite, and of their inverses posit
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaling:
-    """x -> (x - shift) * scale, column by column, in float64.
-
-    Parameters
-    ----------
-    shift, scale : (d,)
-        Of the columns.
-    """
+    """x -> (x - shift) * scale, column by column, in float64."""
 
     shift: Vector
     scale: Vector
@@ -49,13 +43,7 @@ class Scaling:
 
 
 def unit_variance(atoms: Atoms) -> Scaling:
-    """Return the scaling to mean 0 and variance 1; a constant column keeps its scale.
-
-    Parameters
-    ----------
-    atoms
-        The rows; read once.
-    """
+    """Return the scaling to mean 0 and variance 1, by one read; a constant column keeps its scale."""
     mean, squares, done = np.zeros(atoms.shape[1]), np.zeros(atoms.shape[1]), 0
     extent = np.zeros(atoms.shape[1])
     for rows, block_mean, block_squares, block_extent in map_ordered(

@@ -81,25 +81,13 @@ DEFAULT_NAME = describe_method(DEFAULT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(Generic[P]):
-    """What `drive` saw.
-
-    Attributes
-    ----------
-    last, best
-        The last state, and the one with least value; of a run that ends STATIONARY, the last.
-    status
-        Why it ended.
-    rows
-        One trace row per state.
-    seconds
-        Time since `began`, without that in which kernels were compiled or loaded.
-    """
+    """What `drive` saw."""
 
     last: P
-    best: P
+    best: P  # the one with least value; of a run that ends STATIONARY, the last
     status: Status
-    rows: list[TraceRow]
-    seconds: float
+    rows: list[TraceRow]  # one per state
+    seconds: float  # since `began`, without those in which kernels were compiled or loaded
 
 
 def drive(
@@ -115,27 +103,11 @@ def drive(
 ) -> Outcome[P]:
     """Run a method until its gap is at most the goal, or a limit is reached.
 
-    Deadlines and Ctrl-C are also obeyed inside a pass; the last state stays.
-
-    Parameters
-    ----------
-    states
-        The method's generator; its first state comes before any query.
-    goal
-        Wanted absolute gap.
-    limits
-        When to give up.
-    stake
-        How much f varies, 0 if not at all: a gap that rounding keeps open is a success only if it is
-        small beside this, or beside f.
-    callback
-        Called with every state; True stops the run.
-    began
-        ``time.perf_counter()`` at the start of the run; None: now.
-    spent
-        Seconds of the runs that this one goes on from.
-    keep
-        Called between states with what was seen so far, INTERRUPTED.
+    Deadlines and Ctrl-C are also obeyed inside a pass; the last state stays. The first state comes before
+    any query. A gap that rounding keeps open is a success only if it is small beside `stake`, how much f
+    varies, or beside f. A callback that returns True stops the run; `keep` is called between states with
+    what was seen so far, INTERRUPTED. `began` is by ``time.perf_counter()``, now if None; `spent` are the
+    seconds of the runs that this one goes on from.
     """
     log: _Log[P] = _Log(time.perf_counter() if began is None else began, spent, limits, stake)
     status = None

@@ -246,27 +246,13 @@ def check_free(path: PathLike, kind: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stored:
-    """What a file holds.
-
-    Attributes
-    ----------
-    path : Path
-        Where it was read from.
-    arrays : dict
-        Arrays by name, in memory.
-    on_disk : dict
-        Where those lie that were not loaded.
-    params : dict
-        The JSON values that were saved.
-    fingerprint : Fingerprint
-        Of the atoms it was made from, () if of none.
-    """
+    """What a file holds."""
 
     path: Path
     arrays: Mapping[str, NDArray[Any]]
-    on_disk: Mapping[str, Header]
-    params: Mapping[str, Any]
-    fingerprint: Fingerprint
+    on_disk: Mapping[str, Header]  # where those lie that were not loaded
+    params: Mapping[str, Any]  # the JSON values that were saved
+    fingerprint: Fingerprint  # of the atoms it was made from, () if of none
 
     @property
     def shape(self) -> tuple[int, int | None]:

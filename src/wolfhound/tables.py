@@ -107,11 +107,7 @@ NAMED = tuple(ending for ending, kind in _KINDS.items() if kind is not ArrayTabl
 def open_table(path: PathLike | Sequence[PathLike]) -> FileTable:
     """Open a file, or all files that a glob matches, in the order of their names.
 
-    Parameters
-    ----------
-    path
-        A file with one of the known endings, ``file::name`` for one array of several, a
-        glob of these, or several with commas between or in a list, all of one kind.
+    ``file::name`` is one array of several; commas, or a list, join several files of one kind.
     """
     several = isinstance(path, (list, tuple))
     texts = list(map(os.fspath, cast(Any, path))) if several else split_paths(os.fspath(cast(PathLike, path)))

@@ -85,14 +85,7 @@ def ratio_text(ratio: float) -> str:
 
 
 def table_lines(rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> list[str]:
-    """Return rows of cells as lines with aligned columns.
-
-    Parameters
-    ----------
-    rows
-        Of equal length, the heading first.
-    left
-        Columns that are aligned to the left; the others to the right.
+    """Return rows of cells, the heading first, as lines with aligned columns, those of `left` to the left.
 
     Examples
     --------

@@ -293,12 +293,8 @@ def function(value: Any, name: str, rule: str = "a function") -> None:
 def kind(value: Any, name: str, rule: str, *members: str | type) -> None:
     """Raise TypeError unless a value is an object of a type, or has all these members.
 
-    Parameters
-    ----------
-    rule
-        What it must be, with an example of how to make one.
-    members
-        Types, any of which will do, or names of what a protocol asks for.
+    `rule` says what it must be, with an example of how to make one; members are types, any of which will
+    do, or names of what a protocol asks for.
 
     Examples
     --------

@@ -47,17 +47,7 @@ def write_atoms(path: Path, atoms: Atoms) -> None:
 
 
 def write_rows(path: Path, table: FileTable, ids: Ids, weights: Vector) -> None:
-    """Write every column of these rows, in order, then their ids and weights; types stay where they can.
-
-    Parameters
-    ----------
-    path
-        Its ending chooses the format.
-    table
-        Where the rows are.
-    ids, weights : (m,)
-        The rows.
-    """
+    """Write every column of these rows, in order, then their ids and weights; types stay where they can."""
     ending, taken = path.suffix.lower(), table.names or (ROW,)
     added = {find_free("id", taken): ids, find_free("weight", taken): weights}
     if isinstance(table, ArrayTable):

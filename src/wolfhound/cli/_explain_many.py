@@ -87,19 +87,7 @@ class ManyExplained(NamedTuple):
 
 
 def explain_many(rows: opt.NamedRows, file: str, *, exclude_self: bool, **options: Any) -> ManyExplained:
-    """Explain all points of a file.
-
-    Parameters
-    ----------
-    rows
-        What explains, and what it is called.
-    file
-        Points, one per row.
-    exclude_self
-        Whether point i is atom i, which must not be used.
-    options
-        Of `minimize_many`.
-    """
+    """Explain all points of a file, one per row; `exclude_self`: point i is atom i, which is not used."""
     atoms, names = rows.atoms, rows.names
     if rows.table is not None and rows.table.ids is not None:
         rule = "None where rows of ATOMS are left out: write them to a file of their own first"

@@ -222,14 +222,7 @@ def _read_array(path: str) -> NDArray[Any]:
 def _read_ids(texts: Sequence[str], option: str, written: str) -> Ids | None:
     """Return the ids of "1,5" "9", of files of ids, or of tables with a column of ids.
 
-    Parameters
-    ----------
-    texts
-        As they were typed.
-    option
-        What they were typed for.
-    written
-        The column of ids in rows that `herd` wrote of these atoms; without it, `id` counts.
+    That is `written` in rows that `herd` wrote of these atoms; without it, `id` counts.
     """
     if not texts:
         return None

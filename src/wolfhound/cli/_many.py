@@ -27,13 +27,7 @@ def read_points(file: str) -> NDArray[Any] | FileRows:
 
 @contextlib.contextmanager
 def name_mistakes(**names: str) -> Iterator[None]:
-    """Let mistakes name the options of the command.
-
-    Parameters
-    ----------
-    names
-        What the user calls arguments of `minimize_many`.
-    """
+    """Let mistakes name the options of the command for arguments of `minimize_many`."""
     try:
         yield
     except (ValueError, TypeError) as error:

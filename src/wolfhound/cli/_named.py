@@ -8,13 +8,5 @@ from wolfhound.tables import open_table
 
 
 def check_files(atoms: str, others: str, name: str) -> None:
-    """Refuse files that have columns of the atoms at other places; files without names have none.
-
-    Parameters
-    ----------
-    atoms, others
-        The files.
-    name
-        What the user calls the others.
-    """
+    """Refuse files that have columns of the atoms at other places; files without names have none."""
     check_order(open_table(atoms).numbers, open_table(others).numbers, name)

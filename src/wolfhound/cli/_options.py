@@ -157,21 +157,11 @@ def open_atoms(path: str) -> Atoms:
 
 
 class NamedRows(NamedTuple):
-    """Rows of a file as atoms, and what they are called.
+    """Rows of a file as atoms, and what they are called."""
 
-    Attributes
-    ----------
-    atoms : Atoms
-        Rows that are kept.
-    names : tuple of str, optional
-        Of all rows of the file.
-    table : TableAtoms, optional
-        What the file was, if it has named columns.
-    """
-
-    atoms: Atoms
-    names: tuple[str, ...] | None
-    table: TableAtoms | None = None
+    atoms: Atoms  # rows that are kept
+    names: tuple[str, ...] | None  # of all rows of the file
+    table: TableAtoms | None = None  # what the file was, if it has named columns
 
     @property
     def kept_names(self) -> Sequence[str] | None:

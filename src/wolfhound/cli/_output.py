@@ -141,19 +141,7 @@ def notify(text: str) -> None:
 
 
 def tell(told: Summary, as_json: bool = False, *, top: int = 0, **more: object) -> None:
-    """Print what is told of a result.
-
-    Parameters
-    ----------
-    told
-        What it is.
-    as_json
-        Whether as a document.
-    top
-        Rows of its table that are printed.
-    more
-        What only the command knows, for the document.
-    """
+    """Print what is told of a result with `top` rows of its table, or its document with `more` in it."""
     if as_json:
         print_json(told.document() | more)
         return

@@ -26,15 +26,10 @@ def spell(param: Any) -> str:
 
 
 def check_reads(ctx: Any) -> None:
-    """Refuse to write where the command reads, or twice to one place.
+    """Refuse to write where the command reads, or twice to one place; runs when all arguments are known.
 
     Outputs are the options that are paths; texts may be files to read. Arguments that are paths are
     saved indexes, which some commands edit in place, and none writes over otherwise.
-
-    Parameters
-    ----------
-    ctx
-        The context of a command whose arguments are known.
     """
     given = [(param, _value(ctx, param)) for param in ctx.command.params]
     options = [pair for pair in given if pair[0].param_type_name == "option"]
@@ -86,17 +81,7 @@ def _is_inside(output: Path, folder: str | Path) -> bool:
 
 
 def check_file(path: Path | None, option: str, endings: Collection[str]) -> None:
-    """Refuse a file that could not be written.
-
-    Parameters
-    ----------
-    path
-        The file; a link is followed. None: nothing to check.
-    option
-        What the user calls it.
-    endings
-        Those that it may have.
-    """
+    """Refuse a file that could not be written, or has another ending; a link is followed."""
     if path is None:
         return
     if path.suffix.lower() not in endings:

@@ -284,18 +284,10 @@ def _print_checked(found: Checked, size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QuerySample:
-    """Queries to test with.
+    """Queries to test with."""
 
-    Attributes
-    ----------
-    queries : (m, d) float64
-        Random, spread as the atoms are.
-    here : (m,) float64
-        <query, mean of some atoms>: where a gap is counted from.
-    """
-
-    queries: Vector
-    here: Vector
+    queries: Vector  # (m, d) random, spread as the atoms are
+    here: Vector  # (m,) <query, mean of some atoms>: where a gap is counted from
 
     def ratios(self, hits: Hits, truth: Hits) -> Vector:
         """(m,) gap ratios: 1 is the best atom, 0 no better than the mean."""
@@ -315,18 +307,9 @@ def sample_queries(atoms: Atoms, size: int, *, seed: int) -> QuerySample:
 
 
 def find_faults(atoms: Atoms, queries: Vector, hits: Hits, truth: Hits, *, exact: bool) -> list[str]:
-    """Say what is wrong with answers (k = 1); an empty list if nothing is.
+    """Say what is wrong with answers (k = 1), given those of `Scan`; an empty list if nothing is.
 
-    Parameters
-    ----------
-    atoms, queries
-        What was searched, and for what.
-    hits
-        The answers.
-    truth
-        Those of `Scan`.
-    exact
-        Whether they must be the same.
+    Exact ones must be the same.
     """
     ids, scores = hits.ids[:, 0], hits.scores[:, 0]
     if not ((ids >= 0) & (ids < atoms.shape[0])).all():

@@ -12,24 +12,12 @@ from wolfhound.jit import fast_kernel, kernel
 
 
 class Exchange(NamedTuple):
-    """What the exchange works on; `counts` and `inverse` are changed.
+    """What the exchange works on; `counts` and `inverse` are changed."""
 
-    Attributes
-    ----------
-    rows : (r, d)
-        Candidates.
-    inverse : (d, d)
-        Of the information of all runs, counted in runs.
-    root : (d, c)
-        C of trace C'M^-1 C; of width 0 for the determinant.
-    counts : (r,)
-        Runs of each candidate.
-    """
-
-    rows: Vector
-    inverse: Vector
-    root: Vector
-    counts: Ints
+    rows: Vector  # (r, d) candidates
+    inverse: Vector  # (d, d) of the information of all runs, counted in runs
+    root: Vector  # (d, c) C of trace C'M^-1 C; of width 0 for the determinant
+    counts: Ints  # (r,) runs of each candidate
 
 
 @fast_kernel

@@ -30,20 +30,10 @@ _LARGEST = 1e140
 
 
 class Root(NamedTuple):
-    """C of the criterion trace C'M^-1 C, as it was computed.
+    """C of the criterion trace C'M^-1 C, as it was computed."""
 
-    Attributes
-    ----------
-    matrix : (d, r) or None
-        C; None: the determinant.
-    error : float
-        The true C has rows that differ by at most this share of their norms: it is part of every proof.
-    passes : float
-        What it took.
-    """
-
-    matrix: Vector | None
-    error: float = 0.0
+    matrix: Vector | None  # (d, r); None: the determinant
+    error: float = 0.0  # share of their norms by which rows of the true C may differ: part of every proof
     passes: float = 0.0
 
 

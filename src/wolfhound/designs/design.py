@@ -153,53 +153,27 @@ def _read_state(job: Job) -> Reading:
 
 
 class Aim(NamedTuple):
-    """What is optimised, in the terms of the caller.
-
-    Attributes
-    ----------
-    criterion : str
-    root : Root
-    given : (g, d)
-        Terms of the given runs.
-    share : float
-        Of these in all.
-    given_table : TableReport, optional
-        What became of their rows, where they were a table.
-    """
+    """What is optimised, in the terms of the caller."""
 
     criterion: str
     root: Root
-    given: Vector
-    share: float
-    given_table: TableReport | None = None
+    given: Vector  # (g, d) terms of the given runs
+    share: float  # of these in all
+    given_table: TableReport | None = None  # what became of their rows, where they were a table
 
 
 # ---------------------------------------------------------------- candidates
 
 
 class _Candidates(NamedTuple):
-    """Candidates as rows of factors and as rows of terms.
-
-    Attributes
-    ----------
-    factors, rows : Atoms
-    spec : ModelSpec
-    make : function, optional
-        Rows of factors to rows of terms; None: they are the same.
-    passes : float
-        What it took to prepare them.
-    oracle : optional
-        The caller's.
-    missing : Missing
-        What happens to rows with missing values.
-    """
+    """Candidates as rows of factors and as rows of terms."""
 
     factors: Atoms
     rows: Atoms
     spec: ModelSpec
-    make: Callable[[Matrix], Matrix] | None
-    passes: float = 0.0
-    oracle: Oracle | None = None
+    make: Callable[[Matrix], Matrix] | None  # factors to terms; None: they are the same
+    passes: float = 0.0  # to prepare them
+    oracle: Oracle | None = None  # the caller's
     missing: Missing = Missing.DROP
 
     @property

@@ -216,22 +216,11 @@ def _choose_frame(rows: Atoms) -> _Frame:
 
 
 class _Fit(NamedTuple):
-    """An ellipsoid that holds all points.
+    """An ellipsoid that holds all points."""
 
-    Attributes
-    ----------
-    centre : (d,)
-        In the caller's coordinates.
-    matrix : (d, d)
-        In those of the frame.
-    loose : float
-        Factor by which rounding alone makes the squares of its axes larger.
-    passes : float
-    """
-
-    centre: Vector
-    matrix: Vector
-    loose: float
+    centre: Vector  # (d,) in the caller's coordinates
+    matrix: Vector  # (d, d) in those of the frame
+    loose: float  # factor by which rounding alone makes the squares of its axes larger
     passes: float
 
 

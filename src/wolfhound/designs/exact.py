@@ -259,18 +259,9 @@ def apportion(weights: Vector, runs: int) -> Ints:
 
 
 def choose_runs(rows: Vector, weights: Vector, runs: int, *, root: Vector | None, given: Vector) -> Ints:
-    """(r,) how often each row of a pool is run.
+    """(r,) how often each of the (r, d) rows of a pool is run, by the weights of the best design on it.
 
-    Parameters
-    ----------
-    rows : (r, d)
-    weights : (r,)
-        Of the best design; some are zero.
-    runs
-        At least what makes the model estimable.
-    root : (d, c) or None
-    given : (g, d)
-        Rows run already.
+    There are at least as many runs as make the model estimable with the (g, d) given ones.
     """
     support = np.flatnonzero(weights > 0.0)
     counts = np.zeros(len(rows), np.int64)
@@ -309,18 +300,9 @@ def exchange_runs(rows: Vector, counts: Ints, *, root: Vector | None, fixed: Vec
 def refine(
     pool: Pool, counts: Ints, harvest: Harvest, *, root: Vector | None, fixed: Vector, passes: int
 ) -> tuple[Pool, Ints]:
-    """Look for better exchanges among all candidates: passes find those that say most.
+    """Look for better exchanges among all candidates: at most `passes` of these find those that say most.
 
-    Parameters
-    ----------
-    pool, counts
-        Candidates, and how often each is run.
-    harvest
-        Gives the candidates with the largest x'Bx.
-    root, fixed
-        As in `exchange_runs`.
-    passes
-        At most so many.
+    `harvest` gives the candidates with the largest x'Bx; root and fixed are as in `exchange_runs`.
     """
     value = _evaluate(pool.rows, counts, root, fixed)
     for _ in range(passes):

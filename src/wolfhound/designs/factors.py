@@ -31,17 +31,10 @@ from wolfhound.validate import array, as_floats, describe, kind, require
 
 
 class Column(NamedTuple):
-    """One factor.
-
-    Attributes
-    ----------
-    name : str
-    levels : tuple of str
-        Of a category, in order; empty for a number.
-    """
+    """One factor."""
 
     name: str
-    levels: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()  # of a category, in order; empty for a number
 
     def show(self, value: float) -> str:
         """A value as the user wrote it."""
@@ -141,18 +134,9 @@ def _check_levels(name: str, given: Any) -> NDArray[Any]:
 def read_factors(
     value: AtomsLike, name: str, known: Sequence[Column] = (), options: FactorOptions | None = None
 ) -> tuple[Atoms, tuple[Column, ...]]:
-    """Return rows of numbers, and what their columns are.
+    """Return rows of numbers, and what their columns are; texts of tables are categories.
 
-    Parameters
-    ----------
-    value
-        Factors, atoms, an array, a table, or a path; texts of tables are categories.
-    name
-        What the caller calls it.
-    known
-        Columns that it must have: those of the candidates, for given runs and regions.
-    options
-        How a table is read.
+    Given runs and regions must have the `known` columns of the candidates.
     """
     found: Atoms
     if isinstance(value, Factors):

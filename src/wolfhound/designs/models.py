@@ -82,12 +82,7 @@ class TermModel(Protocol):
     def choose_pairs(self, owners: Ints, numbers: NDArray[np.bool_]) -> list[tuple[int, int]]:
         """Pairs of coded columns whose product is a term.
 
-        Parameters
-        ----------
-        owners : (c,)
-            The factor of each coded column.
-        numbers : (c,)
-            Whether it is one of numbers.
+        Of each column `owners` has the factor, and `numbers` whether it is one of numbers.
         """
 
 
@@ -185,12 +180,7 @@ class TermMap:
 def measure_coding(
     atoms: Atoms, columns: Sequence[Column], sample: Matrix, *, shift: bool
 ) -> tuple[Coding, float]:
-    """Choose how numbers are coded; where a sample leaves [-1, 1], by one pass for their ranges.
-
-    Returns
-    -------
-    coding, passes
-    """
+    """Choose how numbers are coded, and by how many passes: one for ranges if a sample leaves [-1, 1]."""
     d = atoms.shape[1]
     numbers = np.array([not column.levels for column in columns])
     centre, half = np.zeros(d), np.ones(d)
@@ -236,25 +226,13 @@ MODELS: dict[str, type[LinearModel] | type[Interactions] | type[Quadratic]] = {
 
 
 class ModelSpec(NamedTuple):
-    """How rows of factors become rows of terms, in values that can be saved.
+    """How rows of factors become rows of terms, in values that can be saved."""
 
-    Attributes
-    ----------
-    kind : str
-        A key of `MODELS`; "terms": rows are terms; "function": one of the caller's.
-    intercept : bool
-    columns : tuple of Column
-    terms : tuple of str
-        Names of the terms.
-    centre, half : tuple of float
-        How numbers are coded.
-    """
-
-    kind: str
+    kind: str  # a key of `MODELS`; "terms": rows are terms; "function": one of the caller's
     intercept: bool
     columns: tuple[Column, ...]
-    terms: tuple[str, ...]
-    centre: tuple[float, ...] = ()
+    terms: tuple[str, ...]  # their names
+    centre: tuple[float, ...] = ()  # with `half`: how numbers are coded
     half: tuple[float, ...] = ()
 
     def make_map(self) -> Callable[[Matrix], Matrix] | None:

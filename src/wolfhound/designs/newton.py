@@ -34,20 +34,10 @@ _SHARE = 0.3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """What is minimised: the criterion, and the runs that are there already.
+    """What is minimised, with M = (1 - share) sum w_i x_i x_i' + share * fixed."""
 
-    Attributes
-    ----------
-    root : (d, r) or None
-        C of trace C'M^-1 C; None: -log det M.
-    fixed : (d, d)
-        Information of the given runs, a mean over them.
-    share : float
-        Of the given runs in all: M = (1 - share) sum w_i x_i x_i' + share * fixed.
-    """
-
-    root: Vector | None
-    fixed: Vector
+    root: Vector | None  # (d, r) C of trace C'M^-1 C; None: -log det M
+    fixed: Vector  # (d, d) information of the given runs, a mean over them
     share: float = 0.0
 
     def information(self, rows: Vector, weights: Vector) -> Vector:
@@ -59,10 +49,7 @@ class Task:
 class Local:
     """The criterion at M = LL': a target, and how far each candidate of a pool leads to it.
 
-    Attributes
-    ----------
-    gap : float
-        Of the pool: efficiency is at least 1 / (1 + gap) among its candidates.
+    Efficiency is at least 1 / (1 + `gap`) among these candidates.
     """
 
     def __init__(self, task: Task, rows: Vector, information: Vector) -> None:
@@ -167,23 +154,9 @@ def _forms(left: Vector, matrix: Vector, right: Vector) -> Vector:
 
 
 def improve(task: Task, rows: Vector, weights: Vector, goal: float) -> tuple[Vector, float]:
-    """Solve the design problem over a pool of rows.
+    """Solve the design problem over a pool of (r, d) float64 rows; the best weights seen, and their gap.
 
-    Parameters
-    ----------
-    task
-        The criterion.
-    rows : (r, d)
-        The pool, in float64.
-    weights : (r,)
-        Where to begin; their M must have full rank.
-    goal
-        Wanted gap of the pool, relative.
-
-    Returns
-    -------
-    weights, gap
-        The best seen.
+    The weights to begin with must have an M of full rank; `goal` is the wanted gap of the pool, relative.
     """
     best, least, idle = weights, np.inf, 0
     for _ in range(STEPS):

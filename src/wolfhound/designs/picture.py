@@ -26,14 +26,7 @@ def draw_support(
 ) -> None:
     """Draw the first two factors, areas for weights; one factor against its weights.
 
-    Parameters
-    ----------
-    axes
-        Where.
-    columns, settings, weights
-        Factors, (k, c) their values, (k,) weights or numbers of runs.
-    what
-        What the weights are, in the singular.
+    Settings are (k, c); `what` the weights are, in the singular.
     """
     if len(columns) == 1:
         plot.draw_stems(axes, settings[:, 0], weights, x=columns[0].name, y=what)
@@ -69,14 +62,7 @@ def draw_variance(
 ) -> None:
     """Draw how the variance of a prediction changes with each factor, the others at the design's centre.
 
-    Parameters
-    ----------
-    axes
-        Where.
-    columns, settings, weights
-        Factors, (k, c) their values at the support, (k,) weights.
-    variance
-        Of rows of factors; relative to one run of variance 1.
+    `variance` is one of rows of factors, relative to one run of variance 1.
     """
     centre = weights @ settings / weights.sum()
     for j, column in enumerate(columns):

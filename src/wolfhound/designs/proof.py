@@ -33,37 +33,17 @@ OPEN = 1e-3
 
 
 class Certificate(NamedTuple):
-    """What is asked of all candidates, and what their answer proves.
+    """What is asked of all candidates, and what their answer proves."""
 
-    Attributes
-    ----------
-    query : (d, d)
-        N, symmetric.
-    root : (d, r) or None
-        C.
-    lead : float
-        Lower bound of log det(K M) / d, or of (tr B'C)^2 / tr(C'M^-1 C); -inf if nothing is proved.
-    plain : float
-        The same number as computed, without any bound on its rounding.
-    spill : float
-        Bound on the Frobenius norm of B B' - N.
-    fixed, fixed_size : float
-        Bounds on the mean of x'Nx and of |x|^2 over the given runs.
-    fixed_plain : float
-        The mean of x'Nx as computed.
-    share : float
-        a, rounded such that t is not too small.
-    """
-
-    query: Vector
-    root: Vector | None
-    lead: float
-    plain: float
-    spill: float
-    fixed: float
-    fixed_size: float
-    fixed_plain: float
-    share: float
+    query: Vector  # (d, d) N, symmetric
+    root: Vector | None  # (d, r) C
+    lead: float  # lower bound of log det(K M) / d, or of (tr B'C)^2 / tr(C'M^-1 C); -inf: nothing proved
+    plain: float  # the same as computed, without any bound on its rounding
+    spill: float  # bound on the Frobenius norm of B B' - N
+    fixed: float  # bound on the mean of x'Nx over the given runs
+    fixed_size: float  # and of |x|^2
+    fixed_plain: float  # the mean of x'Nx as computed
+    share: float  # a, rounded such that t is not too small
 
     def efficiency(self, bound: float, radius: float) -> float:
         """Lower bound of the efficiency, from bounds on <svec N, svec xx'> and on |x|^2 of all candidates."""
@@ -78,12 +58,7 @@ class Certificate(NamedTuple):
     def slack(self, score: float, bound: float, radius: float) -> float:
         """How much of minus the logarithm of `efficiency` is owed to bounds on rounding; inf if too much.
 
-        Parameters
-        ----------
-        score
-            The largest x'Nx of all candidates, as computed.
-        bound, radius
-            As in `efficiency`.
+        `score` is the largest x'Nx of all candidates, as computed.
         """
         reach = (1.0 - self.share) * score + self.share * self.fixed_plain
         return excuse(self._relate(self.plain, reach), self.efficiency(bound, radius))
@@ -120,18 +95,8 @@ def certify(
 ) -> Certificate | None:
     """Prepare the proof for a design; None if its information cannot be inverted.
 
-    Parameters
-    ----------
-    rows, weights : (k, d), (k,)
-        The design; weights are taken relative to their sum.
-    root : (d, r) or None
-        C; None: the determinant.
-    given : (g, d)
-        Rows run already.
-    share
-        Of these in all.
-    root_error
-        By which share of their norms the rows of the true C may differ.
+    Weights are taken relative to their sum. `given` (g, d) are rows run already, `share` that of these in
+    all; `root_error` is the share of their norms by which rows of the true C may differ from `root`.
     """
     wide = np.concatenate([rows.astype(WIDE), given.astype(WIDE)])
     total = math.fsum(weights) * (1.0 + 2.0 * UNIT)

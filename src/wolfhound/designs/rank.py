@@ -71,13 +71,7 @@ def find_null_space(rows: Matrix) -> Vector:
 
 
 def complete_sample(search: Search, ids: Ids, names: Sequence[str]) -> tuple[Ids, Vector, float]:
-    """Add candidates until the sample, and its first `POOL`, have full rank.
-
-    Returns
-    -------
-    ids, rows, passes
-        What it took to find them.
-    """
+    """Add candidates until the sample, and its first `POOL`, have full rank: ids, rows, passes it took."""
     candidates, given, passes = search.candidates, search.given, 0.0
     rows = np.asarray(finite_rows(candidates, ids), np.float64)
     some = max(POOL, 4 * candidates.shape[1])

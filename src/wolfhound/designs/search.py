@@ -36,29 +36,18 @@ _PATIENCE = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesignState:
-    """The best design so far, and what is proved of it: a `Progress`.
-
-    Attributes
-    ----------
-    ids, weights : (k,)
-    efficiency : float
-        Proved lower bound; `value - lower` is minus its logarithm.
-    near : (r,)
-        Candidates that scored best in the last pass.
-    slack : float
-        How much of `value` is owed to proved bounds on rounding; inf if these explain too much.
-    """
+    """The best design so far, and what is proved of it: a `Progress`; `value - lower` = -log `efficiency`."""
 
     t: int
     ids: Ids
     weights: Vector
-    efficiency: float
+    efficiency: float  # proved lower bound
     passes: float
     scored: int
     kind: str
     ratio: float = math.nan
-    slack: float = math.inf
-    near: Ids = dataclasses.field(default_factory=lambda: np.empty(0, np.int64))
+    slack: float = math.inf  # what of `value` is owed to proved bounds on rounding; inf if too much
+    near: Ids = dataclasses.field(default_factory=lambda: np.empty(0, np.int64))  # best of the last pass
     end: Status | None = None
 
     @property
@@ -74,36 +63,16 @@ class DesignState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What is searched.
+    """What is searched."""
 
-    Attributes
-    ----------
-    oracle
-        Of forms, over the candidates.
-    candidates : Atoms
-        Rows of terms.
-    task
-        The criterion and the given runs.
-    given : (g, d)
-        Rows of these.
-    exclude : (e,)
-        Candidates that must not be used.
-    goal : float
-        Wanted relative gap.
-    scale : (d,)
-        What the caller's terms were multiplied by.
-    root_error : float
-        How well C is known, by share of its rows.
-    """
-
-    oracle: Oracle
-    candidates: Atoms
+    oracle: Oracle  # of forms, over the candidates
+    candidates: Atoms  # rows of terms
     task: Task
-    given: Matrix
-    exclude: Ids
-    goal: float
-    scale: Vector
-    root_error: float = 0.0
+    given: Matrix  # (g, d)
+    exclude: Ids  # candidates that must not be used
+    goal: float  # wanted relative gap
+    scale: Vector  # (d,) what the caller's terms were multiplied by
+    root_error: float = 0.0  # how well C is known, by share of its rows
 
     def take(self, ids: Ids) -> Vector:
         """Rows in float64."""
@@ -112,12 +81,8 @@ class Search:
     def states(self, ids: Ids, weights: Vector) -> Iterator[DesignState]:
         """Yield the start, then the best design after every pass; end where no pass helps any more.
 
-        Whether rounding is then the reason is for the driver to say, by the slack that is proved.
-
-        Parameters
-        ----------
-        ids, weights : (r,)
-            A pool, and a design on it whose information has full rank.
+        The start is a design on a pool whose information has full rank. Whether rounding is the reason of the
+        end is for the driver to say, by the slack that is proved.
         """
         best = DesignState(t=0, ids=ids, weights=weights, efficiency=0.0, passes=0.0, scored=0, kind="start")
         yield best
@@ -159,11 +124,7 @@ class Search:
     def begin(self, ids: Ids, rows: Vector) -> tuple[Ids, Vector]:
         """Solve a sample of candidates, roughly; return its design.
 
-        Parameters
-        ----------
-        ids : (r,)
-        rows : (r, d)
-            Of full rank, with the given runs; the first `POOL` alone, too.
+        With the given runs its rows have full rank; the first `POOL` alone, too.
         """
         first = min(len(ids), max(POOL, 4 * rows.shape[1]))
         weights = np.full(first, 1.0 / first)

@@ -41,49 +41,20 @@ RIDGE = 1e-4
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Embedding:
-    """Candidates, and the target's mean embedding mu at each of them.
+    """Candidates, and the target's mean embedding mu at each of them."""
 
-    Attributes
-    ----------
-    kernel : Kernel
-        With nothing left to choose.
-    ids : (c,) int64
-        Candidates, ascending.
-    rows : (c, d)
-        Their rows, as the atoms give them.
-    ku : (c,) float64
-        <mu, k(c, .)> at the candidates.
-    base : (r, d)
-        Rows that stand for the target: rows of it, the candidates themselves where
-        that will do; one row if the kernel knows its mean, none if that is 0.
-    base_ids : (r,) int64
-        Ids of these rows in the target; none if they are not of it.
-    mass : (r,) float64
-        Their calibrated weights, 1 in sum; some may be below 0.
-    square : float
-        |mu|^2.
-    features : Features, optional
-        That the mass was calibrated by; None if none were needed, or known.
-    exact : bool
-        Whether `ku` and `square` are those of all rows.
-    passes : float
-        Passes over the target.
-    scored : int
-        Rows read in passes, and candidates.
-    """
-
-    kernel: Kernel
-    ids: Ids
-    rows: Matrix
-    ku: Vector
-    base: Matrix
-    base_ids: Ids
-    mass: Vector
-    square: float
-    features: Features | None
-    exact: bool
-    passes: float
-    scored: int
+    kernel: Kernel  # with nothing left to choose
+    ids: Ids  # (c,) candidates, ascending
+    rows: Matrix  # (c, d) as the atoms give them
+    ku: Vector  # (c,) <mu, k(c, .)> at the candidates
+    base: Matrix  # (r, d) stand for the target: rows, or one if the kernel knows its mean, none if that is 0
+    base_ids: Ids  # (r,) ids of these in the target; none if they are not of it
+    mass: Vector  # (r,) their calibrated weights, 1 in sum; some may be below 0
+    square: float  # |mu|^2
+    features: Features | None  # that the mass was calibrated by, if it was
+    exact: bool  # whether `ku` and `square` are those of all rows
+    passes: float  # over the target
+    scored: int  # rows read in passes, and candidates
 
     def at(self, rows: Matrix) -> Vector:
         """(r,) float64 values <mu, k(x, .)> at other rows."""
@@ -101,26 +72,11 @@ def embed(
     exclude: Ids | None = None,
     rng: np.random.Generator,
 ) -> Embedding:
-    """Draw candidates and return the target's mean embedding at them.
+    """Draw `count` candidates and return the target's mean embedding at them; that of the atoms by default.
 
-    Parameters
-    ----------
-    atoms
-        (n, d): atoms to pick from, an array or a path.
-    kernel
-        Without a lengthscale, one is chosen from the rows drawn.
-    count
-        Candidates to draw; all rows, if there are no more.
-    features
-        Random features by which the rows are weighted: these, or how many are drawn.
-    target
-        (t, d) rows whose mean embedding is wanted; the atoms if not given.
-    row_weights : (t,), optional
-        Weights >= 0 of the target's rows; only their ratios matter.
-    exclude : (e,) int64, optional
-        Atoms that must not be candidates. They count in the mean.
-    rng
-        Draws candidates and features.
+    A lengthscale that the kernel lacks is chosen from the rows drawn. Rows are weighted by random features,
+    these or so many; of `row_weights` only ratios matter. Excluded atoms are no candidates, but count in
+    the mean.
 
     Examples
     --------
@@ -232,20 +188,8 @@ def calibrate(
 ) -> Vector:
     """(r,) weights of rows near `start`, 1 in sum, whose feature mean is nearly `mean`.
 
-    ``a = p (1 + F z)`` with ``(F' P F + ridge tr(F' P F)/D I) z = mean - F' p``, p = `start`
-    and P = diag(p), the constant 1 being the last of the D columns of F.
-
-    Parameters
-    ----------
-    features
-        A map to D - 1 columns.
-    rows : (r, d)
-    mean : (D - 1,)
-        The mean to be matched.
-    start : (r,)
-        Weights >= 0, 1 in sum.
-    ridge
-        Relative to the mean diagonal.
+    ``a = p (1 + F z)`` with ``(F' P F + ridge tr(F' P F)/D I) z = mean - F' p``, p = `start` (>= 0, 1 in
+    sum) and P = diag(p), the constant 1 being the last of the D columns of F.
 
     Examples
     --------

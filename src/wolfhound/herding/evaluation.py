@@ -68,27 +68,13 @@ class Quality(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A herd that was measured, and how others are.
+    """A herd that was measured, and how others are."""
 
-    Attributes
-    ----------
-    words : str
-        What it was measured on.
-    mmd : float
-        Of all atoms with their weights.
-    curve : (s,)
-        Of the first atoms, equally weighted; nan where it is not known.
-    mmd_by : (labels,), optional
-        Within each label.
-    ruler : callable
-        (k, d) rows in random order -> (s,) MMD of the first of them.
-    """
-
-    words: str
-    mmd: float
-    curve: Vector
-    mmd_by: Vector | None
-    ruler: Callable[[Matrix], Vector]
+    words: str  # what it was measured on
+    mmd: float  # of all atoms with their weights
+    curve: Vector  # (s,) of the first atoms, equally weighted; nan: not known
+    mmd_by: Vector | None  # within each label
+    ruler: Callable[[Matrix], Vector]  # (k, d) rows in random order -> (s,) MMD of the first of them
 
 
 def effort(m: int) -> int:

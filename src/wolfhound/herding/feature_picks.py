@@ -46,40 +46,20 @@ _TAKEN = ("forward", "pairwise")  # steps that give weight to the atom that was 
 class FeatureRun:
     """Picks, their weights, and how close they come to the mean.
 
-    Attributes
-    ----------
-    ids, weights : (k,), (k,)
-        Distinct atoms in the order of their first pick, repeats merged; weights
-        have sum 1. Empty if a limit ended the run before the first pick.
-    picks : (t,) int64
-        The atoms as they were picked, repeats included, those of `start` first.
-    x, mean : (p,), (p,)
-        ``sum_i weights_i Phi(ids_i)``, and mu.
-    value, lower : float
-        Proved upper bound on 1/2 |x - mu|^2, proved lower bound on its minimum
-        over the hull.
-    status : Status
-        FINISHED: all picks were made, or x is as close to mu as can be.
-    t : int
-        Steps of the schedule so far, those of `start` included.
-    passes, scored : float, int
-        Passes over all atoms, that of the mean included, and atoms scored.
-    seconds : float
-        Wall time.
-    trace : Trace
-        Value, passes, ratio, ... after each pick.
+    Empty if a limit ended the run before the first pick; FINISHED: all picks were made, or x is as close to
+    mu as can be.
     """
 
-    ids: Ids
-    weights: Vector
-    picks: Ids
-    x: Vector
-    mean: Vector
-    value: float
-    lower: float
+    ids: Ids  # (k,) distinct, in the order of their first pick
+    weights: Vector  # (k,) repeats merged; sum 1
+    picks: Ids  # (t,) as they were picked, repeats included, those of `start` first
+    x: Vector  # (p,) sum_i weights_i Phi(ids_i)
+    mean: Vector  # (p,) mu
+    value: float  # proved upper bound on 1/2 |x - mu|^2
+    lower: float  # proved lower bound on its minimum over the hull
     status: Status
-    t: int
-    passes: float
+    t: int  # steps of the schedule so far, those of `start` included
+    passes: float  # over all atoms, that of the mean included
     scored: int
     seconds: float
     trace: Trace
@@ -110,47 +90,15 @@ def pick_in_features(
 
     ``x_t = argmax <mu - w_t, Phi(x)>``, ``w_(t+1) = w_t + eta_t (Phi(x_t) - w_t)`` from
     w_0 = 0. With eta_t = 1/(t+1), the default, this is herding, W += mu - Phi(x_t) with
-    W_t = t (mu - w_t), and all picks weigh the same. A schedule takes its step even
-    where no atom that was found is better than w_t.
+    W_t = t (mu - w_t), and all picks weigh the same; with ``OpenLoop(2)`` the t-th pick weighs
+    eta_t prod_(j>t) (1 - eta_j). A schedule takes its step even where no atom that was found is
+    better than w_t.
 
-    Parameters
-    ----------
-    atoms
-        Atoms, an array or a path.
-    m
-        Picks in all, those of `start` and repeats included.
-    features
-        Phi; None: the atoms are features already. It is computed anew whenever
-        a row is read: to keep all features in memory, give them as atoms.
-    oracle
-        Searches the features for the largest inner product: an oracle over
-        ``map_atoms(atoms, features)``, or what makes one of them, such as ``Scan``
-        (exact) or ``LshIndex.build``. Default: a fresh random sample for every pick, of
-        1 % of the atoms (5 % for m < 300) but at least 1000.
-    step
-        ``OpenLoop(1)``, the default: equal weights. ``OpenLoop(2)``: the t-th pick weighs
-        eta_t prod_(j>t) (1 - eta_j). ``LineSearch()``: weights that fit best.
-    method
-        Instead of `step`: `SublinearHerding` for a verified share of |w - mu|^2,
-        `SublinearFrankWolfe` for one of the gap that is left (its schedule decides the
-        weights), or a `FrankWolfe` of your own.
-    target
-        Other atoms, whose features have mean mu; default: the atoms themselves.
-    row_weights : (n,), optional
-        Weights >= 0 of the rows (of the target, if there is one) in mu, scaled to
-        sum 1; default: equal.
-    start
-        Picks that are made already, in their order, with equal weights; or a run
-        that is to go on, with its own. The schedule continues after them.
-    exclude : (e,) ids, optional
-        Atoms that must not be picked; those of `start` may be among them.
-    limits
-        When to give up; the picks so far are returned. The mean is computed
-        in any case.
-    callback
-        Called with every `State`; returning True stops.
-    seed
-        Of the samples.
+    The arguments are those of `herd_in_features`. Phi is computed anew whenever a row is read. The default
+    oracle is a fresh random sample for every pick, of 1 % of the atoms (5 % for m < 300) but at least 1000.
+    Instead of `step`, a `method` may ask for a verified share: `SublinearHerding` of |w - mu|^2,
+    `SublinearFrankWolfe` of the gap that is left, or a `FrankWolfe` of your own. A run given as `start` goes
+    on with its own weights and schedule. The mean is computed whatever the limits.
 
     Examples
     --------

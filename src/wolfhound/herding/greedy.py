@@ -28,21 +28,12 @@ from wolfhound.solve import Limits, Outcome, drive
 
 
 class Held(NamedTuple):
-    """Atoms that are chosen already, none of them a candidate.
-
-    Attributes
-    ----------
-    ids, rows : (r,), (r, d)
-    labels : (r,) int64
-        0 without labels.
-    ku : (r,)
-        The mean to be matched there.
-    """
+    """Atoms that are chosen already, none of them a candidate."""
 
     ids: Ids
-    rows: Matrix
-    labels: Ints
-    ku: Vector
+    rows: Matrix  # (r, d)
+    labels: Ints  # (r,) 0 without labels
+    ku: Vector  # (r,) the mean to be matched there
 
 
 @final
@@ -53,49 +44,22 @@ class Candidates:
     With labels the kernel is ``k(x, y) (1 + [same label])``: what is matched is the mean
     of all rows and that of each label at once. Each label on its own would choose
     the middle of its rows first, and few rows of many labels would all lie there.
-
-    Attributes
-    ----------
-    ids, rows : (c,), (c, d)
-        The candidates, those of one label after those of another.
-    ku : (c,)
-        <mu, k(c, .)>, with labels in the kernel with labels.
-    square : float
-        |mu|^2 in the same kernel.
-    starts : (labels + 1,)
-        Where the candidates of each label begin, and the end.
-    held : Held
-        Atoms that are chosen already.
-    embeddings : tuple of Embedding
-        Of each label; one of all atoms.
-    shares : (labels,)
-        Of the labels; sum 1.
-    used : (u,) int64
-        Ids in the target that the embeddings used, ascending.
-    features : Features, optional
-        That the embeddings were calibrated by, if they were.
-    passes, scored : float, int
-        Passes that the embeddings took, and atoms that they scored.
-    balanced : bool
-        Whether all labels are to have as many rows.
-    same : float
-        What k is multiplied by for rows of one label: 2; without labels 1.
     """
 
-    ids: Ids
-    rows: Matrix
-    ku: Vector
-    square: float
-    starts: Ints
+    ids: Ids  # (c,) those of one label after those of another
+    rows: Matrix  # (c, d)
+    ku: Vector  # (c,) <mu, k(c, .)>, with labels in the kernel with labels
+    square: float  # |mu|^2 in the same kernel
+    starts: Ints  # (labels + 1,) where the candidates of each label begin, and the end
     held: Held
-    embeddings: tuple[Embedding, ...]
-    shares: Vector
-    used: Ids
-    features: Features | None
-    passes: float
-    scored: int
-    balanced: bool = False
-    same: float = 1.0
+    embeddings: tuple[Embedding, ...]  # of each label; one of all atoms
+    shares: Vector  # (labels,) sum 1
+    used: Ids  # ids in the target that the embeddings used, ascending
+    features: Features | None  # that the embeddings were calibrated by, if they were
+    passes: float  # that the embeddings took
+    scored: int  # atoms that they scored
+    balanced: bool = False  # all labels are to have as many rows
+    same: float = 1.0  # what k is multiplied by for rows of one label: 2; without labels 1
 
     @classmethod
     def of(cls, embedding: Embedding, held_ids: Ids, held_rows: Matrix, *, used: Ids) -> Candidates:
@@ -122,15 +86,7 @@ class Candidates:
 
 
 class Herd:
-    """A growing set of atoms, and the scores of all candidates to join it.
-
-    Parameters
-    ----------
-    candidates
-        What can join, the mean to be matched, and atoms that are in the set from the start.
-    kernel
-        With nothing left to choose.
-    """
+    """A growing set of atoms, the held ones from the start, and the scores of all candidates to join it."""
 
     def __init__(self, candidates: Candidates, kernel: Kernel) -> None:
         size, held = len(candidates.ids), candidates.held
@@ -313,19 +269,10 @@ class Picks:
 
 
 def states(gather: Callable[[], Herd], m: int, *, begun: Ids, swap: bool) -> Iterator[Picks]:
-    """Yield the start, then a state per pick, then one per swap looked at.
+    """Yield the start, then a state per pick until there are m, then one per swap looked at.
 
-    Parameters
-    ----------
-    gather
-        Makes the set; called after the first state, so that a deadline and
-        Ctrl-C are obeyed inside the pass over the atoms.
-    m
-        Atoms in all.
-    begun
-        Atoms that the set will have, fewer than m.
-    swap
-        Whether each pick is looked at once more.
+    `gather` makes the set, with the atoms `begun`, after the first state, so that a deadline and
+    Ctrl-C are obeyed inside the pass over the atoms.
     """
     yield Picks(t=len(begun), value=math.inf, passes=0.0, scored=0, kind="start", ids=begun.copy())
     herd = gather()
@@ -349,15 +296,7 @@ def run(
     callback: Callable[[Progress], bool | None] | None,
     began: float,
 ) -> tuple[Herd, Outcome[Picks]]:
-    """Pick until there are m, and return the set as it was at the last state.
-
-    Parameters
-    ----------
-    make, m, begun, swap
-        As for `states`.
-    limits, callback, began
-        As for `drive`.
-    """
+    """Pick until there are m, and return the set as it was at the last state; see `states` and `drive`."""
     made: list[Herd] = []
     lost: list[OSError] = []
 

@@ -149,28 +149,12 @@ def _find_features(features: Any, atoms: Atoms, exclude: Ids) -> tuple[Atoms, Fe
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FeatureSession:
-    """All that decides a run in a feature space; also what it needs to go on.
+    """All that decides a run in a feature space; also what it needs to go on."""
 
-    Attributes
-    ----------
-    atoms : Atoms
-        What is herded, for pictures.
-    source, features : Atoms, Features
-        What is mapped and the map; None: the source are features already.
-    options : dict
-        Oracle, step, target and row weights, as for `pick_in_features`.
-    exclude, evaluate
-        As for `herd_in_features`, checked.
-    seed : int
-        Of all that is random.
-    done : FeatureRun, optional
-        What there is so far.
-    """
-
-    atoms: Atoms
-    source: Atoms
-    features: Features | None
-    options: dict[str, Any]
+    atoms: Atoms  # what is herded, for pictures
+    source: Atoms  # what is mapped
+    features: Features | None  # the map; None: the source are features already
+    options: dict[str, Any]  # oracle, step, target and row weights, as for `pick_in_features`
     exclude: Ids
     evaluate: bool
     seed: int

@@ -27,21 +27,11 @@ _NONE_MISSING = "no missing labels (None or nan)"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Labels:
-    """The rows of each label.
+    """The rows of each label."""
 
-    Attributes
-    ----------
-    values : (n,)
-        The label of each row, as given.
-    members : list of (n_c,) int64
-        Rows of each distinct label, ascending; labels in sorted order.
-    shares : (labels,)
-        Of all rows, or of their weights; sum 1.
-    """
-
-    values: NDArray[Any]
-    members: list[Ids]
-    shares: Vector
+    values: NDArray[Any]  # (n,) the label of each row, as given
+    members: list[Ids]  # rows of each label, ascending; labels in sorted order
+    shares: Vector  # (labels,) of all rows, or of their weights; sum 1
 
     @classmethod
     def of(cls, by: ArrayLike, n: int, row_weights: Vector | None = None) -> Labels:
@@ -105,21 +95,12 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def next_label(counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -> int:
-    """Return the label whose turn it is; -1 if none has rows left.
+    """Return the label whose turn it is, by rows taken and rows left to take; -1 if none has rows left.
 
     Balanced: the label with fewest rows. Proportional: each label once, then
     Webster's rule, the largest share / (2 count + 1). The turn depends on the counts
     alone, so a longer run begins like a shorter one: with largest remainders a
     label can lose a row when m grows.
-
-    Parameters
-    ----------
-    counts, room : (labels,)
-        Rows taken so far, and rows that there are to take.
-    shares : (labels,)
-        Wanted shares.
-    balanced
-        Whether all labels are to have as many rows.
 
     Examples
     --------
@@ -150,18 +131,10 @@ def allot(m: int, counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelAtoms:
-    """The atoms of one label; their ids here are places in `members`.
-
-    Parameters
-    ----------
-    atoms
-        All rows.
-    members : (r,) int64
-        Distinct ids, ascending.
-    """
+    """The atoms of one label; their ids here are places in `members`."""
 
     atoms: Atoms
-    members: Ids
+    members: Ids  # distinct, ascending
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -193,23 +166,12 @@ class Means:
 
     Picks of one label make up for what those of another leave over. Weights fitted to
     each label alone forget that, and the mean of all rows is met less well than before.
-
-    Attributes
-    ----------
-    gram : (k, k)
-        Kernel values of the rows.
-    whole : (k,)
-        The mean embedding of all rows at these.
-    own : (k,)
-        That of a row's label, times the label's share.
-    blocks : sequence of slice
-        The rows of each label.
     """
 
-    gram: Vector
-    whole: Vector
-    own: Vector
-    blocks: Sequence[slice]
+    gram: Vector  # (k, k) kernel values of the rows
+    whole: Vector  # (k,) the mean embedding of all rows at these
+    own: Vector  # (k,) that of a row's label, times the label's share
+    blocks: Sequence[slice]  # the rows of each label
 
 
 def fit_jointly(means: Means, start: Vector) -> Vector:
@@ -218,13 +180,6 @@ def fit_jointly(means: Means, start: Vector) -> Vector:
     ``|w - mu|^2 + sum_c |w_c - share_c mu_c|^2`` is minimised by label in turn, each label
     keeping its sum; the picks are made by the same sum. What still made one of the
     distances larger is taken back as far as needed.
-
-    Parameters
-    ----------
-    means
-        What is to be matched.
-    start : (k,)
-        Weights >= 0 to begin with.
 
     Examples
     --------

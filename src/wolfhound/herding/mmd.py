@@ -33,16 +33,7 @@ TALL, WIDE = 1024, 512
 def kernel_sums(
     kernel: Kernel, left: Matrix, right: Matrix, weights: Vector, *, single: bool = True
 ) -> Vector:
-    """(r,) float64 sums ``sum_j weights_j k(left_i, right_j)``, on our threads.
-
-    Parameters
-    ----------
-    kernel
-        With nothing left to choose.
-    left, right : (r, d), (s, d)
-    weights : (s,)
-    single
-        Float32 kernel values will do, see `Kernel.against`.
+    """(r,) float64 sums ``sum_j weights_j k(left_i, right_j)``, on our threads; `single`: float32 will do.
 
     Examples
     --------

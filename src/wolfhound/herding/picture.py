@@ -23,15 +23,8 @@ _AREA = 24.0
 def draw_curve(axes: Axes, sizes: Vector, mmd: Vector, random: Vector, last: float = np.nan) -> None:
     """Draw the MMD of m rows beside that of random ones.
 
-    Parameters
-    ----------
-    axes
-        Where.
-    sizes, mmd, random : (s,)
-        Numbers of rows, the MMD of so many chosen rows and of random ones.
-    last
-        The MMD of the whole result, marked if it is not that of the curve: rows
-        of the curve are not weighted.
+    The MMD of the whole result, `last`, is marked if it is not that of the curve: rows of the curve are not
+    weighted.
     """
     plot.draw_curve(axes, sizes, plot.hide_nonpositive(random), 1, "random (mean)")
     plot.draw_curve(axes, sizes, plot.hide_nonpositive(mmd), 0, "chosen")
@@ -46,17 +39,7 @@ def draw_curve(axes: Axes, sizes: Vector, mmd: Vector, random: Vector, last: flo
 def draw_rows(
     axes: Axes, others: Vector, dots: Vector, weights: Vector, labels: NDArray[Any] | None = None
 ) -> None:
-    """Draw chosen rows among others.
-
-    Parameters
-    ----------
-    axes
-        Where.
-    others, dots : (r, 2), (m, 2)
-        Some of all rows and the chosen ones, as `project_rows` gives them.
-    weights, labels : (m,)
-        Of the chosen rows: areas and colours of their dots.
-    """
+    """Draw chosen rows (m, 2) among others (r, 2), as `project_rows` gives them: weights are areas."""
     areas = _AREA * weights * len(weights)
     axes.scatter(others[:, 0], others[:, 1], s=5.0, color=plot.PALE, linewidths=0.0, label="rows (a sample)")
     for i, (label, which) in enumerate(group_labels(labels, len(dots)).items()):

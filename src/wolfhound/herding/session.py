@@ -38,22 +38,12 @@ _EVALUATION = 1 << 20  # second word of the seed of an evaluation; embeddings ha
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KernelSession:
-    """A run of kernel herding that can go on; pickled, it is None: atoms are not copied along.
-
-    Attributes
-    ----------
-    data, settings
-        What decides it.
-    ids : (k,)
-        Atoms so far; before the first pick those of `start`.
-    herd : Herd, optional
-        Their scores; None: made anew.
-    """
+    """A run of kernel herding that can go on; pickled, it is None: atoms are not copied along."""
 
     data: HerdData
     settings: HerdSettings
-    ids: Ids
-    herd: Herd | None = None
+    ids: Ids  # atoms so far; before the first pick those of `start`
+    herd: Herd | None = None  # their scores; None: made anew
 
     @property
     def atoms(self) -> Atoms:
@@ -75,15 +65,7 @@ class KernelSession:
         return self.run(size, Limits(seconds=max_seconds), callback, began)
 
     def run(self, m: int, limits: Limits, callback: Callback | None, began: float) -> dict[str, Any]:
-        """Pick until there are m atoms, weight and evaluate them; return the fields of `HerdResult`.
-
-        Parameters
-        ----------
-        m
-            Atoms in all.
-        limits, callback, began
-            As for `drive`.
-        """
+        """Pick until there are m atoms, weight and evaluate them; return the fields of `HerdResult`."""
         if callback is not None:
             function(callback, "callback", "a function of a state")
             callback = _name_ids(callback, self.data.table)
@@ -147,15 +129,7 @@ def forget() -> None:
 def resume(
     settings: HerdSettings, ids: Ids, made_from: Fingerprint, atoms: AtomsLike | None, **given: Any
 ) -> KernelSession:
-    """Return the run of a loaded result, given again what it was made from.
-
-    Parameters
-    ----------
-    settings, ids, made_from
-        Of the result; the last is the fingerprint of its atoms.
-    atoms, given
-        What `herd` was given: the arguments of `HerdData.of`.
-    """
+    """Return the run of a loaded result; atoms and `given` are what `herd` was given: see `HerdData.of`."""
     if atoms is None:
         raise ValueError("`atoms` must be given: this result was loaded or pickled without them.")
     for name, value in given.items():
@@ -189,15 +163,7 @@ def _check_same(name: str, given: object, wanted: object) -> None:
 
 
 def gather(data: HerdData, settings: HerdSettings, start: Ids) -> Candidates:
-    """Draw candidates and embed the mean that they are to match.
-
-    Parameters
-    ----------
-    data, settings
-        What decides the run.
-    start : (r,)
-        Atoms that are chosen already.
-    """
+    """Draw candidates and embed the mean that they are to match, with the atoms that are chosen already."""
     held_rows = take_rows(data.atoms, start)
     if data.labels is not None:
         return _gather_by_label(data, settings, data.labels, start, held_rows)

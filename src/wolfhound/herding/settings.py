@@ -27,30 +27,14 @@ FLAGS = ("balanced", "weights", "swap", "evaluate")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HerdData:
-    """What is herded.
+    """What is herded."""
 
-    Attributes
-    ----------
-    atoms : Atoms
-        To pick from.
-    target : Atoms, optional
-        To stand for; None: the atoms.
-    labels : Labels, optional
-        Of the atoms.
-    row_weights : (t,), optional
-        Weights of what is to be stood for, with sum 1.
-    table : TableAtoms, optional
-        What the atoms were; ids of its rows are what a caller sees.
-    target_table : TableAtoms, optional
-        What the target was.
-    """
-
-    atoms: Atoms
-    target: Atoms | None
+    atoms: Atoms  # to pick from
+    target: Atoms | None  # to stand for; None: the atoms
     labels: Labels | None
-    row_weights: Vector | None
-    table: TableAtoms | None = None
-    target_table: TableAtoms | None = None
+    row_weights: Vector | None  # (t,) of what is to be stood for, with sum 1
+    table: TableAtoms | None = None  # what the atoms were; ids of its rows are what a caller sees
+    target_table: TableAtoms | None = None  # what the target was
 
     @classmethod
     def of(
@@ -105,43 +89,21 @@ def _digest(array: NDArray[Any] | None) -> str:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HerdSettings:
-    """All that decides a run besides its data; saved with the result, so that it can go on.
+    """All that decides a run besides its data; saved with the result, so that it can go on."""
 
-    Attributes
-    ----------
-    kernel : Kernel
-        With nothing left to choose.
-    candidates : tuple of int
-        To draw of each label, or of all atoms.
-    held : int
-        Atoms of `start`: the first ids.
-    exclude : (e,) int64
-        Atoms that must not be picked.
-    balanced, weights, swap, evaluate : bool
-        As given to `herd`.
-    seed : int
-        Of all that is random.
-    target : Fingerprint
-        Of the target, () if there is none.
-    by, row_weights : str
-        Digests of the labels and the row weights, "" where there are none.
-    options : TableOptions
-        How a table became atoms.
-    """
-
-    kernel: Kernel
-    candidates: tuple[int, ...]
-    held: int
+    kernel: Kernel  # with nothing left to choose
+    candidates: tuple[int, ...]  # to draw of each label, or of all atoms
+    held: int  # atoms of `start`: the first ids
     exclude: Ids
     balanced: bool
     weights: bool
     swap: bool
     evaluate: bool
     seed: int
-    target: Fingerprint
-    by: str
-    row_weights: str
-    options: TableOptions = AS_USUAL
+    target: Fingerprint  # () if there is none
+    by: str  # digest of the labels, "" if there are none
+    row_weights: str  # digest, "" if there are none
+    options: TableOptions = AS_USUAL  # how a table became atoms
 
     def to_json(self) -> dict[str, Any] | None:
         """Return JSON values; None for a kernel that is in no table, so cannot be made again."""

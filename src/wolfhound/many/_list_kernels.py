@@ -18,22 +18,12 @@ STRIDE = 64
 
 
 class TopLists(NamedTuple):
-    """Per target the atoms of largest key; all others have at most `level`.
+    """Per target the atoms of largest key; all others have at most `level`."""
 
-    Attributes
-    ----------
-    keys, ids : (m, 2 h + 64)
-        Minus the keys, and their atoms.
-    fill : (m,) int64
-        How many there are.
-    level : (m,)
-        What a key must exceed.
-    """
-
-    keys: NDArray[Any]
-    ids: Ids
-    fill: Ints
-    level: NDArray[Any]
+    keys: NDArray[Any]  # (m, 2 h + 64) minus the keys
+    ids: Ids  # (m, 2 h + 64) their atoms
+    fill: Ints  # (m,) how many there are
+    level: NDArray[Any]  # (m,) what a key must exceed
 
 
 def make_lists(m: int, h: int, level: Singles | None, kind: np.dtype[Any]) -> TopLists:

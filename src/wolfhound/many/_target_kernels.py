@@ -233,20 +233,12 @@ def limit_atoms(
 
 
 class Chunk(NamedTuple):
-    """Some targets, centred and scaled.
+    """Some targets, centred and scaled; i must not use the atoms ``banned[starts[i]:starts[i + 1]]``."""
 
-    Attributes
-    ----------
-    cross, squares, goals : (m, wide), (m,), (m,)
-        Products with all atoms, padded with zeros; |target|^2; wanted gaps.
-    starts, banned : (m + 1,), (e,)
-        Atoms that target i must not use are ``banned[starts[i]:starts[i + 1]]``.
-    """
-
-    cross: Vector
-    squares: Vector
-    goals: Vector
-    starts: Ints
+    cross: Vector  # (m, wide) products with all atoms, padded with zeros
+    squares: Vector  # (m,) |target|^2
+    goals: Vector  # (m,) wanted gaps
+    starts: Ints  # (m + 1,)
     banned: Ids
 
 

@@ -63,16 +63,9 @@ def measure_scales(
     """(m,) scales of rtol as `find_scale` of `minimize` has them, for all targets of a chunk.
 
     The larger of the gap at the best of some atoms of the random pool, and median less minimum of f over
-    some.
-
-    Parameters
-    ----------
-    squares, cross : (p,), (m, p)
-        |a|^2 of the pool, and its products with the targets.
-    out
-        Pairs (target, place) of atoms that must not be used.
-    gram
-        Gives the products of some atoms of the pool, one per target, with all, (m, p).
+    some. `squares` are |a|^2 of the pool (p,), `cross` its products with the targets (m, p), `out` pairs
+    (target, place) of atoms that must not be used; `gram` gives the products (m, p) of one atom of the pool
+    per target with all.
     """
     values = 0.5 * squares - cross
     values[out] = np.inf

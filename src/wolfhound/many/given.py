@@ -23,21 +23,11 @@ _BLOCK = 1 << 22
 
 
 class Targets(NamedTuple):
-    """Targets, some of which may be none.
+    """Targets, some of which may be none."""
 
-    Attributes
-    ----------
-    rows : (m, d) array
-        Of any real type; not copied where it is one, and read where it is in a file.
-    shape : tuple of int
-        How the m targets were given.
-    good : (m,) bool
-        Which can be solved.
-    """
-
-    rows: NDArray[Any] | FileRows
-    shape: tuple[int, ...]
-    good: NDArray[np.bool_]
+    rows: NDArray[Any] | FileRows  # (m, d) of any real type; an array is not copied, a file not read whole
+    shape: tuple[int, ...]  # how the m targets were given
+    good: NDArray[np.bool_]  # (m,) which can be solved
 
     def read(self, start: int, stop: int) -> Vector:
         """(stop - start, d) float64; those that cannot be solved are zeros."""
@@ -50,14 +40,7 @@ class Targets(NamedTuple):
 def read_targets(targets: Any, d: int, *, skip: bool) -> Targets:
     """Check targets: an array (m, d) or (rows, columns, d), a table, or a list of vectors.
 
-    Parameters
-    ----------
-    targets
-        What the caller has.
-    d
-        Dimension of the atoms.
-    skip
-        Whether one that is not finite or of another width is passed over rather than refused.
+    With `skip`, one that is not finite or of another width is passed over rather than refused.
     """
     rows, shape, fits = _gather(targets, d, skip)
     good = fits.copy()
@@ -144,15 +127,7 @@ class Excluded(NamedTuple):
 
 
 def read_exclude(exclude: Any, m: int, n: int) -> Excluded:
-    """Check excluded ids: a vector for all targets, or one vector per target.
-
-    Parameters
-    ----------
-    exclude
-        None, a vector of ids, a list of m vectors, or an (m, e) array padded with -1.
-    m, n
-        Targets and atoms.
-    """
+    """Check excluded ids: None, a vector for all m targets, one vector each, or (m, e) padded with -1."""
     if exclude is None:
         return Excluded(np.zeros(2, np.int64), np.empty(0, np.int64), True)
     if isinstance(exclude, np.ndarray) and exclude.ndim == 2 and exclude.dtype.kind in "iu":

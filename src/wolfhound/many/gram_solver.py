@@ -33,36 +33,19 @@ AGAIN = 6
 
 @dataclass(frozen=True, slots=True)
 class GramSolver:
-    """A dictionary, ready for targets.
-
-    Attributes
-    ----------
-    units : Units
-    rows, norms, squares : (n, d), (n,), (wide,)
-        Atoms in these units; |row| rounded up, |row|^2.
-    gram, singles : (n, wide)
-        Products of the rows, padded with zeros, in float64 and float32.
-    shift : float
-        What `measure_points` adds.
-    pool : (p,) int64
-        Random atoms that give the scale of rtol.
-    cap, most : int
-        Most active atoms; targets per chunk.
-    rooms : threading.local
-        The `GramState` of a thread: it serves one chunk after the other.
-    """
+    """A dictionary, ready for targets."""
 
     units: Units
-    rows: Vector
-    norms: Vector
-    squares: Vector
-    gram: Vector
-    singles: Matrix
-    shift: float
-    pool: Ids
-    cap: int
-    most: int
-    rooms: threading.local
+    rows: Vector  # (n, d) atoms in these units
+    norms: Vector  # (n,) |row| rounded up
+    squares: Vector  # (wide,) |row|^2
+    gram: Vector  # (n, wide) products of the rows, padded with zeros
+    singles: Matrix  # the same in float32
+    shift: float  # what `measure_points` adds
+    pool: Ids  # random atoms that give the scale of rtol
+    cap: int  # most active atoms
+    most: int  # targets per chunk
+    rooms: threading.local  # the `GramState` of a thread: it serves one chunk after the other
     alone = False
     quick = True
 

@@ -29,15 +29,7 @@ TILE = 512
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PortionedAtoms:
-    """Atoms that are read in small blocks, whatever a pass asks for.
-
-    Attributes
-    ----------
-    whole : Atoms
-        All of them.
-    most : int
-        Rows of a block.
-    """
+    """Atoms that are read in blocks of at most `most` rows, whatever a pass asks for."""
 
     whole: Atoms
     most: int
@@ -62,24 +54,12 @@ class PortionedAtoms:
 
 
 class Allotment(NamedTuple):
-    """Bytes for each part.
+    """Bytes for each part."""
 
-    Attributes
-    ----------
-    kept : float
-        All atoms, as codes or float32 rows.
-    step : float
-        A subset of the ladder.
-    chunk : float
-        What `fit_chunk` fits targets into.
-    rows : int
-        Rows of a block; 0: as many as a pass likes.
-    """
-
-    kept: float
-    step: float
-    chunk: float
-    rows: int
+    kept: float  # all atoms, as codes or float32 rows
+    step: float  # a subset of the ladder
+    chunk: float  # what `fit_chunk` fits targets into
+    rows: int  # rows of a block; 0: as many as a pass likes
 
     def portion(self, atoms: Atoms) -> Atoms:
         """Return atoms that are read in blocks of this size."""
@@ -89,16 +69,8 @@ class Allotment(NamedTuple):
 def plan_room(atoms: Atoms, pool: int, each: int, max_memory: float) -> Allotment:
     """Share out a memory limit; ValueError, which says what would do, if it is too little.
 
-    Parameters
-    ----------
-    atoms
-        All of them.
-    pool
-        Random atoms that give the scale of rtol.
-    each
-        Bytes of a target, besides the rows that its list names.
-    max_memory
-        The limit. As much as by default, or more, is not looked into.
+    `pool` random atoms give the scale of rtol; a target takes `each` bytes besides the rows that its list
+    names. A limit as large as the default, or larger, is not looked into.
     """
     if max_memory >= MEMORY:
         return Allotment(max_memory / 2, math.inf, max_memory, 0)

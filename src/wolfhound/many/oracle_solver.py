@@ -38,32 +38,16 @@ PASSES = 100
 
 @dataclass(frozen=True, slots=True)
 class OracleSolver:
-    """An oracle, and random atoms to begin with.
-
-    Attributes
-    ----------
-    fitter : PoolFitter
-    oracle : Oracle
-    pool, pool_rows : (p,), (p, d)
-        The random atoms, which give the scale of rtol, too, in these units.
-    table : RowTable
-        Their rows, and the origin if it is an atom.
-    zero : int
-        Its id, or -1.
-    most : int
-        Most targets per chunk.
-    over
-        Tells whether time is over.
-    """
+    """An oracle, and random atoms to begin with."""
 
     fitter: PoolFitter
     oracle: Oracle
-    pool: Ids
-    pool_rows: Vector
-    table: RowTable
-    zero: int
-    most: int
-    over: Callable[[], bool]
+    pool: Ids  # the random atoms, which give the scale of rtol, too
+    pool_rows: Vector  # (p, d) in these units
+    table: RowTable  # their rows, and the origin if it is an atom
+    zero: int  # its id, or -1
+    most: int  # targets per chunk
+    over: Callable[[], bool]  # whether time is over
     alone = True
     quick = False
 
@@ -194,21 +178,7 @@ def _pad(starts: Ints, banned: Ids) -> Ids:
 def build_oracle_solver(
     oracle: Oracle, pool_ids: Ids, *, zero: bool, max_memory: float, over: Callable[[], bool]
 ) -> OracleSolver:
-    """Read the random atoms, no others.
-
-    Parameters
-    ----------
-    oracle
-        Who is asked.
-    pool_ids
-        Random atoms that give the scale of rtol.
-    zero
-        Whether the origin is one more atom, whose weight is left out of the answer.
-    max_memory
-        Bytes to work in.
-    over
-        Tells whether time is over.
-    """
+    """Read the random atoms, no others; `zero`: the origin is one more atom, left out of the answer."""
     n, d = oracle.atoms.shape
     cap = min(n + zero, d + 1) + 1
     each = ANSWERS * (24 + 16 * d) + 8 * (pool_size(d) + cap + 8 * d + 4 * len(pool_ids))

@@ -74,32 +74,17 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PassSolver:
-    """All atoms as a sheet, and subsets of it.
-
-    Attributes
-    ----------
-    fitter : PoolFitter
-    sheet, codes, steps
-        All atoms, the same as codes if there is room for them, and the ladder.
-    pool, pool_rows : (p,), (p, d)
-        Random atoms that give the scale of rtol, in these units.
-    least : float
-        At most the length of every atom.
-    most : int
-        Most targets per chunk.
-    over
-        Tells whether time is over.
-    """
+    """All atoms as a sheet, and subsets of it."""
 
     fitter: PoolFitter
     sheet: RowBlocks
-    codes: CodedRows | None
-    steps: tuple[Step, ...]
-    pool: Ids
-    pool_rows: Vector
-    least: float
-    most: int
-    over: Callable[[], bool]
+    codes: CodedRows | None  # the same atoms, if there is room for them
+    steps: tuple[Step, ...]  # the ladder
+    pool: Ids  # random atoms that give the scale of rtol
+    pool_rows: Vector  # (p, d) in these units
+    least: float  # at most the length of every atom
+    most: int  # targets per chunk
+    over: Callable[[], bool]  # whether time is over
     alone = False
     quick = False
 
@@ -210,14 +195,8 @@ def bound_rest(
 ) -> Vector:
     """Bound on <query, a> for all atoms outside the lists of the queries that were asked.
 
-    Parameters
-    ----------
-    queries, asked : (m, d)
-        The queries, and what was asked, of norm up to 1.
-    rho, edge
-        Atoms outside have <asked, a> + rho |a| <= edge; -inf: there are none.
-    lengths
-        At most and at least every |a|.
+    What was asked has norm up to 1; atoms outside have <asked, a> + rho |a| <= edge (-inf: there are none).
+    `lengths` are at most and at least every |a|.
     """
     least, radius = lengths
     d = queries.shape[1]
@@ -244,24 +223,10 @@ def build_pass_solver(
     max_memory: float,
     over: Callable[[], bool],
 ) -> PassSolver:
-    """Read the atoms and lay them out.
+    """Read the atoms and lay them out; `zero`: the last one is the origin, left out of the answer.
 
-    Parameters
-    ----------
-    atoms
-        All of them.
-    pool_ids
-        Random atoms that give the scale of rtol.
-    rng
-        Draws the subsets.
-    zero
-        Whether the last atom is the origin, whose weight is left out of the answer.
-    max_memory
-        Bytes to work in. Codes, n (d + 12) bytes, or float32 rows of few atoms are kept if they take
-        up to half of it (a third, of less than is there by default), else float32 rows are made anew
-        in each pass.
-    over
-        Tells whether time is over.
+    Codes, n (d + 12) bytes, or float32 rows of few atoms are kept if they take up to half of `max_memory`
+    (a third, of less than is there by default), else float32 rows are made anew in each pass.
     """
     n, d = atoms.shape
     cap = min(n, d + 1) + 1

@@ -17,14 +17,7 @@ if TYPE_CHECKING:
 def draw_errors(axes: Axes, distance: Vector, shape: tuple[int, ...]) -> None:
     """Draw how far targets are from their mixtures: a map of a cube, else how many are how far.
 
-    Parameters
-    ----------
-    axes
-        Where.
-    distance : (m,)
-        nan: not solved.
-    shape
-        Of the targets.
+    `shape` is that of the targets; a distance of nan: not solved.
     """
     solved = distance[np.isfinite(distance)]
     left_out = len(distance) - len(solved)

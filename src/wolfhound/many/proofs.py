@@ -62,16 +62,8 @@ def measure_points(
 def certify(sizes: Vector, d: int, inner: Vector, least: Vector, *, radius: float, error: Vector) -> Brackets:
     """Prove what a pricing shows.
 
-    Parameters
-    ----------
-    sizes, d
-        Of the points, and their dimension.
-    inner, least : (m,)
-        The computed <r, x>, and the least computed <r, a> over all atoms.
-    radius
-        At least every |a|.
-    error : (m,)
-        Of `least`, against the product of the computed r with the computed rows.
+    `inner` and `least` are the computed <r, x>, and the least computed <r, a> over all atoms; `radius` is at
+    least every |a|, `error` (m,) that of `least` against the product of the computed r and rows.
     """
     value, lost, size = 0.5 * sizes[:, SQUARE], sizes[:, LOST], sizes[:, R]
     off = SAFE * (gamma(d + 4) * value + d * TINY + lost * (size + 0.5 * lost))

@@ -47,41 +47,20 @@ class Banned(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """Per target the atoms of largest key, and what bounds the keys of all others.
+    """Per target the atoms of largest key, and what bounds the keys of all others."""
 
-    Attributes
-    ----------
-    ids, fill : (m, l) and (m,)
-        Places of the atoms, of which `fill`.
-    level : (m,) float32
-        What the keys of others do not exceed, as computed.
-    edge : (m,)
-        What they do not exceed, as proved; -inf if every atom is listed that may be.
-    """
-
-    ids: Ids
-    fill: Ints
-    level: Singles
-    edge: Vector
+    ids: Ids  # (m, l) places of the atoms,
+    fill: Ints  # (m,) of which so many
+    level: Singles  # (m,) what the keys of others do not exceed, as computed
+    edge: Vector  # (m,) as proved; -inf if every atom is listed that may be
 
 
 class RowBlocks(NamedTuple):
-    """The atoms of a pass, as rows.
-
-    Attributes
-    ----------
-    units : Units
-    radius : float
-        At least every length, in these units.
-    kept : (n, d + 1)
-        Rows and their lengths rounded up, of the type of the keys; empty if they are made anew in each pass.
-    atoms : Atoms
-        What they are made of.
-    """
+    """The atoms of a pass, as rows."""
 
     units: Units
-    radius: float
-    kept: NDArray[Any]
+    radius: float  # at least every length, in these units
+    kept: NDArray[Any]  # (n, d + 1) rows and lengths rounded up; empty if made anew in each pass
     atoms: Atoms
 
     def exact(self) -> RowBlocks:
@@ -204,20 +183,11 @@ _SPAN = 4096
 
 
 class CodedRows(NamedTuple):
-    """The atoms of a pass, as codes.
-
-    Attributes
-    ----------
-    units : Units
-    codes : Codes
-        About the centre of these units.
-    lengths : (n,) float32
-        At least the length of every atom, in the units of the codes.
-    """
+    """The atoms of a pass, as codes."""
 
     units: Units
-    codes: Codes
-    lengths: Singles
+    codes: Codes  # about the centre of these units
+    lengths: Singles  # (n,) at least that of every atom, in the units of the codes
 
     def list_atoms(
         self,

@@ -46,13 +46,7 @@ class Stream(NamedTuple):
         return self.folder / f"targets-{start:010d}{store.ENDING}"
 
     def write(self, start: int, batch: TargetBatch) -> None:
-        """Keep the answers of a group.
-
-        Raises
-        ------
-        OSError
-            If that cannot be done, as on a full disk. Groups that were written stay.
-        """
+        """Keep the answers of a group; on an OSError, as of a full disk, those written before stay."""
         if not (self.folder / store.RUN_FILE).exists():
             text = "`out` must stay where it is during the run. It is gone"
             raise FileNotFoundError(errno.ENOENT, text, str(self.folder))
@@ -127,19 +121,7 @@ def check_out(out: str | PathLike[str] | None) -> None:
 def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: Fingerprint) -> Stream:
     """Begin a run in a new or empty folder, or go on with one of the same settings and atoms.
 
-    Parameters
-    ----------
-    folder
-        Where.
-    params
-        What is run.
-    source
-        Of the atoms.
-
-    Raises
-    ------
-    StoreError
-        If the folder holds anything else; the message names what differs.
+    A folder that holds anything else is a StoreError that names what differs.
     """
     check_out(folder)
     root = path(folder, "out")
@@ -194,12 +176,7 @@ def _map(file: IO[bytes], kind: np.dtype[Any]) -> NDArray[Any]:
 def read_stream(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> ManyResult:
     """Read what a run has written so far; targets that are not there yet are INTERRUPTED.
 
-    Parameters
-    ----------
-    folder
-        The `out` of the run.
-    atoms
-        If given, must be the atoms of the run.
+    Atoms, if given, must be those of the run.
     """
     stored = store.load(folder, RUN)
     if atoms is not None:

@@ -23,13 +23,7 @@ HIGHEST = 500
 
 
 class Units(NamedTuple):
-    """Where the origin is, and the power of two that is 1.
-
-    Attributes
-    ----------
-    centre : (d,) float64
-    exponent : int
-    """
+    """Where the origin is, and the power of two that is 1."""
 
     centre: Vector
     exponent: int

@@ -84,17 +84,9 @@ def _cross(here: Point, there: Point) -> Contradiction | None:
 class Asker:
     """Queries along one run; keeps `lower`, `upper` (of the best state), passes, atoms scored, ratio, slack.
 
-    Parameters
-    ----------
-    objective, oracle
-        f, and who is asked.
-    exclude
-        Atoms that must not be answered.
-    goal
-        Wanted gap; where f is not convex, the Frank-Wolfe gap that ends the run.
-    start
-        Of a run that goes on. Its counters go on too; its lower bound is not believed, but
-        proved again: the first query is joined by that of its proof, in the same pass.
+    Where f is not convex, `goal` is the Frank-Wolfe gap that ends the run. The counters of a run that goes
+    on from `start` go on too; its lower bound is not believed, but proved again: the first query is joined
+    by that of its proof, in the same pass.
     """
 
     def __init__(
@@ -126,17 +118,7 @@ class Asker:
         self._hint = -math.inf if start is None else start.lower
 
     def __call__(self, point: Point, *, k: int = 1, wanted: float | None = None) -> Hits:
-        """Find atoms of largest gap <-grad, s - x>; raise `lower` if proved.
-
-        Parameters
-        ----------
-        point
-            Where to ask.
-        k
-            Atoms wanted.
-        wanted
-            Any atom with at least this gap will do.
-        """
+        """Find k atoms of largest gap <-grad, s - x>, or any of gap `wanted`; raise `lower` if proved."""
         if self._again is not None:
             return self._prove_again(point, k)
         here = -float(point.grad @ point.x)

@@ -32,13 +32,6 @@ def best_atom(objective: Objective, start: Start) -> Start:
     The objective's own weights if it has any (a mixture's single atoms are
     mostly infinite), else the atom of least f among the first 256; where f is
     infinite at all of them, the mean of the pool.
-
-    Parameters
-    ----------
-    objective
-        Judges the pool.
-    start
-        Returned as it is if it has ids already.
     """
     known = _begin_there(objective, start)
     if known is not None:
@@ -51,20 +44,9 @@ def best_atom(objective: Objective, start: Start) -> Start:
 
 
 def random_mixture(objective: Objective, start: Start, rng: np.random.Generator, *, size: int) -> Start:
-    """Choose a random point of the hull: Dirichlet weights on random atoms.
+    """Choose a random point of the hull for a start without one: uniform weights on `size` atoms of its pool.
 
     The objective's own weights, if it has any, come first.
-
-    Parameters
-    ----------
-    objective
-        Asked for weights of its own.
-    start
-        Returned as it is if it has ids already.
-    rng
-        Draws the atoms from the pool, and their weights, uniform on the simplex.
-    size
-        How many atoms, if the pool has as many.
     """
     known = _begin_there(objective, start)
     if known is not None:
@@ -135,14 +117,8 @@ def try_starts(
     """Yield a method's states from the first start, and from the next where they end without a proof.
 
     At the edge of a domain slopes and curvature tell nothing of what lies inside: from a warm start
-    there a run may stall that a cold one solves. The next start goes on with counters and proof.
-
-    Parameters
-    ----------
-    starts
-        Tried in turn; those before the last only if f is finite there.
-    stake
-        See `wolfhound.rounding.ends_in_rounding`.
+    there a run may stall that a cold one solves. The next start goes on with counters and proof; those
+    before the last are tried only if f is finite there. `stake`: see `wolfhound.rounding.ends_in_rounding`.
     """
     best: State | None = None
     last: State | None = None

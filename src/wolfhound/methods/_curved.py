@@ -38,24 +38,9 @@ def lift(objective: Objective, rows: Matrix) -> Vector:
 class Curved:
     """The space in which f is expanded, and its curvature there.
 
-    The lifted space, where the curvature is diagonal; or that of the atoms, with
-    a Hessian matrix, where d is small and the lift long.
-
-    Parameters
-    ----------
-    objective
-        With a lift.
-    x : (d,)
-        Any point.
-
-    Attributes
-    ----------
-    diagonal : bool
-        Whether the lift is the identity: curvature costs nothing.
-    cheap : bool
-        Whether entering the space costs nothing.
-    patience : int
-        Pricings of all in a row that need not lower the gap much.
+    The lifted space, where the curvature is diagonal; or that of the atoms, with a Hessian matrix, where d
+    is small and the lift long. `diagonal`: the lift is the identity, curvature costs nothing; `cheap`:
+    entering the space does not; `patience`: pricings of all in a row that need not lower the gap much.
     """
 
     patience = 6
@@ -106,18 +91,8 @@ Space: TypeAlias = Curved | Secant
 class Hot(Dense):
     """A model over the active atoms and a few others, by its Gram matrix.
 
-    Parameters
-    ----------
-    curved
-        Curvature in the lifted space.
-    linear : (p,)
-        H z - f's derivative, at the point z of the lifted space.
-    active, others : (k, p), (r, p)
-        Lifted atoms.
-    known : (k, k) or (0, 0)
-        Gram matrix of the active atoms, if it still holds.
-    tol
-        Violations up to this are accepted.
+    Atoms are lifted, (k, p) and (r, p); `linear` is H z - f's derivative at the point z there. `known` is the
+    Gram matrix of the active atoms if it still holds, else (0, 0). Violations up to `tol` are accepted.
     """
 
     def __init__(
@@ -151,22 +126,10 @@ class Hot(Dense):
 
 
 class Near:
-    """A model over the active atoms and many others, by its gradient.
+    """A model over the active atoms (k, d) and many others (M, d), by its gradient; its space is cheap.
 
-    Parameters
-    ----------
-    curved
-        Cheap; its space has d dimensions.
-    point
-        Where f is expanded.
-    active : (k, d)
-        Active atoms.
-    others : (M, d)
-        Others; some may be active atoms, too: a corral holds them once.
-    twins : (M,)
-        Label of the active atom that another atom is, or -1.
-    tol
-        Violations up to this are accepted.
+    Others may be active atoms, too, whose label `twins` has, else -1: a corral holds them once. Violations
+    up to `tol` are accepted.
     """
 
     def __init__(

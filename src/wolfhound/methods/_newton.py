@@ -61,14 +61,7 @@ VIRTUAL = -1
 class NearAtoms:
     """The pool's best atoms, and some of all: priced alone between two pricings of the whole pool.
 
-    Parameters
-    ----------
-    pool
-        Shared with the caller.
-    point
-        The first.
-    care
-        How many times more atoms are near.
+    With `care`, so many times more atoms are near.
     """
 
     def __init__(self, pool: AtomPool, point: Point, *, care: int) -> None:
@@ -149,16 +142,8 @@ class PoolLifts:
 class NewtonInner:
     """Minimises f over the hull of the pool by Newton models.
 
-    Parameters
-    ----------
-    objective
-        With a lift.
-    pool
-        Shared with the caller, who may add atoms; see `renumber`.
-    point
-        The start, whose `positions` in the pool carry `weights`.
-    most
-        Atoms that there are: no model holds more, however many dimensions they have.
+    The caller, who shares the pool, may add atoms: see `renumber`. No model holds more atoms than there are,
+    `most`, however many dimensions they have.
     """
 
     def __init__(
@@ -227,13 +212,7 @@ class NewtonInner:
         return self._point
 
     def improve(self, *, stop: float, tol: float, budget: float) -> Iterator[int]:
-        """Move until f <= stop, the pool's gap < tol, or work > budget.
-
-        Yields
-        ------
-        joined : int
-            Atoms added since the last one.
-        """
+        """Move until f <= stop, the pool's gap < tol, or work > budget; yield how many atoms joined."""
         idle, least, self.work = 0, np.inf, 0.0
         self._near.turns = 0
         while True:

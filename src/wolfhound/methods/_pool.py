@@ -11,15 +11,7 @@ from wolfhound.validate import require_moderate
 
 
 class AtomPool:
-    """Distinct atoms with their ids; a position is an index into both.
-
-    Parameters
-    ----------
-    ids : (r,) int64
-        Distinct.
-    rows : (r, d)
-        Kept in their dtype.
-    """
+    """Distinct atoms with their ids; a position is an index into both. Rows keep their dtype."""
 
     def __init__(self, ids: Ids, rows: Matrix) -> None:
         require_moderate(rows, "atoms")
@@ -38,15 +30,7 @@ class AtomPool:
         return self._rows[: self.size]
 
     def add(self, ids: Ids, rows: Matrix, slots: Ints) -> int:
-        """Add the atoms that are not yet here; return how many were new.
-
-        Parameters
-        ----------
-        ids : (r,)
-            Distinct.
-        rows, slots
-            ``rows[slots[i]]`` is atom ``ids[i]``.
-        """
+        """Add the distinct atoms ``ids[i]``, ``rows[slots[i]]``, not yet here; return how many were new."""
         fresh = np.flatnonzero(~np.isin(ids, self.ids))
         end = self.size + len(fresh)
         if end > len(self._ids):

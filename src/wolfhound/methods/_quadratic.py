@@ -34,16 +34,9 @@ SAMPLE = 32
 
 
 class QuadraticInner:
-    """Minimises f over the hull of the pool, and keeps factor and weights.
+    """Minimises a quadratic f over the hull of the pool, and keeps factor and weights.
 
-    Parameters
-    ----------
-    objective
-        Quadratic.
-    pool
-        Shared with the caller, who may add atoms; see `renumber`.
-    point
-        The start, whose `positions` in the pool carry `weights`.
+    The caller, who shares the pool, may add atoms: see `renumber`.
     """
 
     def __init__(
@@ -92,13 +85,7 @@ class QuadraticInner:
         return Point(x=x, value=0.5 * float(slope @ slope) + self._const, grad=self._objective.pull(slope))
 
     def improve(self, *, stop: float, tol: float, budget: float) -> Iterator[int]:
-        """Move until f <= stop, the pool's proved gap < tol, or work > budget.
-
-        Yields
-        ------
-        joined : int
-            Atoms added since the last one.
-        """
+        """Move until f <= stop, the pool's proved gap < tol, or work > budget; yield how many joined."""
         self._stop, self._tol, self._budget, self.work = stop, tol, budget, 0.0
         self._slot = np.concatenate([self._slot, np.full(self._pool.size - len(self._slot), -1)])
         self._close = self._close[:0]

@@ -31,12 +31,7 @@ NOISE = 64.0 * UNIT
 class Secant:
     """The space of the atoms with an approximate Hessian, see `Curved`.
 
-    Parameters
-    ----------
-    point
-        The first.
-    pool : (r, d)
-        Rows that show the scale of every coordinate.
+    It begins with the scale that the rows of the pool show of every coordinate.
     """
 
     diagonal = False

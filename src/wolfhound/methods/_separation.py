@@ -22,13 +22,8 @@ from wolfhound.rounding import norm
 class Halved:
     """Half of the gap that was last proved, see `Halving`.
 
-    Parameters
-    ----------
-    first
-        Phi at the start; None: what is left there, a guess.
-    trusted
-        Whether "none" is confirmed: then too large a Phi does no harm. If not, half
-        of what is left counts only where this run has proved it.
+    It begins with `first`, or with what is left at the start, a guess. If "none" is confirmed, `trusted`, too
+    large a Phi does no harm; if not, half of what is left counts only where this run has proved it.
     """
 
     def __init__(self, first: float | None, *, trusted: bool) -> None:
@@ -69,16 +64,8 @@ class Halved:
 class Fixed:
     """``tau |q| R`` until a "none", or until the theorem's T steps are taken.
 
-    Parameters
-    ----------
-    tau
-        In (0, 1].
-    diameter
-        2R; None: measured at the first step.
-    ratio
-        Share of the gap that answers have, for T.
-    atol
-        Wanted f(w_T) - min f, for T; 0: no T.
+    The diameter is 2R, measured at the first step if None. T is that of answers with `ratio` of the gap
+    and a wanted f(w_T) - min f of `atol`; 0: no T.
     """
 
     def __init__(self, tau: float, diameter: float | None, *, ratio: float, atol: float) -> None:
@@ -130,16 +117,7 @@ Wanted: TypeAlias = Halved | Fixed
 class Separation:
     """A `Seeker` that wants atoms of gap c Phi.
 
-    Parameters
-    ----------
-    ask
-        Whose oracle is `Confirmed`, if `confirm`.
-    wanted
-        Phi.
-    ratio
-        In (0, 1].
-    confirm
-        Whether to make a pass where too little is found and nothing proved.
+    With `confirm` it makes a pass where too little is found and nothing proved: its oracle is `Confirmed`.
     """
 
     def __init__(self, ask: Asker, wanted: Wanted, *, ratio: float, confirm: bool) -> None:

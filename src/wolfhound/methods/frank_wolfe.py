@@ -45,14 +45,9 @@ class Seeker(Protocol):
         """Gaps up to this lead nowhere, unless they are proved to be the best."""
 
     def __call__(self, point: Point, *, best: bool) -> Hits | None:
-        """Return an atom to step to; None: no atom is good enough.
+        """Return an atom to step to (`best`: only the best will do); None: none is good enough.
 
-        Parameters
-        ----------
-        point
-            Where the run is. After a None it is asked again for the same.
-        best
-            Whether only the best atom will do.
+        After a None it is asked again for the same point.
         """
 
     def over(self, t: int) -> Status | None:

@@ -34,25 +34,13 @@ FINE_POINTS = (np.arange(FINE) + 0.5) / FINE * 2.0 - 1.0
 
 
 class Maps(NamedTuple):
-    """Linear maps of the values at the nodes.
+    """Linear maps of the values at the nodes."""
 
-    Attributes
-    ----------
-    left, right : (16, 16)
-        To the values at the nodes of either half.
-    chebyshev : (16, 16)
-        To coefficients of Chebyshev polynomials.
-    bernstein : (16, 16)
-        From these to Bernstein coefficients: at once, values would lose four digits more.
-    fine : (FINE, 16)
-        To values at `FINE_POINTS`.
-    """
-
-    left: Vector
+    left: Vector  # (16, 16) to the values at the nodes of either half
     right: Vector
-    chebyshev: Vector
-    bernstein: Vector
-    fine: Vector
+    chebyshev: Vector  # (16, 16) to coefficients of Chebyshev polynomials
+    bernstein: Vector  # from these to Bernstein's: at once, values would lose four digits more
+    fine: Vector  # (FINE, 16) to values at `FINE_POINTS`
 
 
 @functools.cache

@@ -44,25 +44,13 @@ _BLOCK = 1 << 20
 
 
 class ContinuumProof(NamedTuple):
-    """What is known of G.
+    """What is known of G."""
 
-    Attributes
-    ----------
-    upper : float
-        Proved: log G <= this everywhere.
-    attained : float
-        Largest value that was seen.
-    places, heights : (p,)
-        Local maxima, in z, and G there.
-    slack : float
-        The part of `upper` that is rounding.
-    """
-
-    upper: float
-    attained: float
-    places: Vector
-    heights: Vector
-    slack: float = 0.0
+    upper: float  # proved: log G <= this everywhere
+    attained: float  # largest value that was seen
+    places: Vector  # local maxima, in z
+    heights: Vector  # G there
+    slack: float = 0.0  # the part of `upper` that is rounding
 
 
 def to_theta(kind: int, z: Vector) -> Vector:
@@ -103,19 +91,8 @@ def log_shares(waves: Waves, table: tuple[Vector, Vector]) -> Matrix:
 class Continuum:
     """All observations of one family, and the cells over which G is bounded.
 
-    Parameters
-    ----------
-    kind
-        NORMAL, POISSON or BINOMIAL.
-    a, b : (n,)
-        x and sigma; x and exposure; x and trials.
-    w : (n,)
-        Weights, positive, of sum 1 but for rounding.
-
-    Attributes
-    ----------
-    origin : float
-        Places z of normal means are differences to it: far from 0 they would have few digits.
+    a, b are x and sigma (NORMAL), exposure (POISSON) or trials (BINOMIAL); w positive, of sum 1 but for
+    rounding. Places z of normal means are differences to `origin`: far from 0 they would have few digits.
     """
 
     def __init__(self, kind: int, a: Vector, b: Vector, w: Vector) -> None:

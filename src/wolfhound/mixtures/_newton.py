@@ -74,19 +74,7 @@ class Solved:
 
 
 def solve(rows: LikelihoodRows, tol: float, *, seed: int, end: float = math.inf) -> Solved:
-    """Weights to a proved gap: some rows first, then all.
-
-    Parameters
-    ----------
-    rows
-        The likelihoods.
-    tol
-        Wanted gap.
-    seed
-        Of the sample of rows.
-    end
-        When to stop, by `time.perf_counter`.
-    """
+    """Weights to a proved gap: some random rows first, then all; stops at `end` by `time.perf_counter`."""
     n, m = rows.shape
     first = min(FIRST, max(1000, n // 8))
     x = np.full(m, 1.0 / m)

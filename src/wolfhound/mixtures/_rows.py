@@ -29,55 +29,25 @@ LOST = 2.0**-149
 
 
 class Look(NamedTuple):
-    """What one read of all rows says of a mixture x.
+    """What one read of all rows says of a mixture x."""
 
-    Attributes
-    ----------
-    value : float
-        sum_j w_j log u_j.
-    slopes : (m,)
-        sum_j w_j L_jk / u_j.
-    mass : float
-        sum_j w_j / u_j.
-    least : float
-        Least u_j, as a share of what it was.
-    bad : int
-        Rows that the mixture does not explain at all.
-    """
-
-    value: float
-    slopes: Vector
-    mass: float
-    least: float
-    bad: int
+    value: float  # sum_j w_j log u_j
+    slopes: Vector  # (m,) sum_j w_j L_jk / u_j
+    mass: float  # sum_j w_j / u_j
+    least: float  # least u_j, as a share of what it was
+    bad: int  # rows that the mixture does not explain at all
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LikelihoodRows:
-    """Likelihoods of N observations under m components, with weights.
+    """Likelihoods of N observations under m components, with weights."""
 
-    Parameters
-    ----------
-    matrix : (N, m)
-        Likelihoods or their logarithms, in memory or in a file.
-    weights : (N,)
-        Of the observations, sum 1 but for rounding.
-    log
-        Whether these are logarithms: each block is then scaled to a largest 1 per row.
-    lost
-        Relative rounding of the likelihoods that is ours: `NARROW` and more if they are kept in float32.
-    shift : (N,), optional
-        Powers of two by which rows are multiplied when they are read: those that float64 hardly holds.
-    tops : (N,), optional
-        Largest likelihood of each row as it is read, where that is not 1.
-    """
-
-    matrix: NDArray[Any] | FileRows
-    weights: Vector
-    log: bool = False
-    lost: float = 0.0
-    shift: Ints | None = None
-    tops: Vector | None = None
+    matrix: NDArray[Any] | FileRows  # (N, m) likelihoods or their logarithms
+    weights: Vector  # (N,) of sum 1 but for rounding
+    log: bool = False  # logarithms: each block is scaled to a largest 1 per row
+    lost: float = 0.0  # relative rounding that is ours: `NARROW` and more if they are kept in float32
+    shift: Ints | None = None  # powers of two that rows are multiplied by: those that float64 hardly holds
+    tops: Vector | None = None  # largest likelihood of each row as it is read, where that is not 1
     total: float = field(init=False)
 
     def __post_init__(self) -> None:

@@ -39,19 +39,11 @@ _HALVINGS = 64
 
 
 class _Posterior(NamedTuple):
-    """Probabilities of the support for some observations, and what each point says of their parameters.
+    """Probabilities of the support for some observations, and what each point says of their parameters."""
 
-    Attributes
-    ----------
-    shares : (n, k)
-        Posterior probabilities.
-    means, deviations : (n, k) or (k,)
-        Of the parameter, given a point of the support; a deviation of 0 is that number itself.
-    """
-
-    shares: Matrix
-    means: Vector
-    deviations: Vector
+    shares: Matrix  # (n, k) posterior probabilities
+    means: Vector  # (n, k) or (k,) of the parameter, given a point of the support
+    deviations: Vector  # 0: the mean is that number itself
 
     def below(self, level: Vector | float, *, strict: bool = False) -> Vector:
         """(n,) probabilities that the parameter is at most the level, one or (n,), or below it."""

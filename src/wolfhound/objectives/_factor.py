@@ -28,21 +28,11 @@ _MAX_LOSS = 0.25
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proof:
-    """An approximate inverse X that was checked.
+    """An approximate inverse X that was checked."""
 
-    Attributes
-    ----------
-    inverse : (d, d)
-        X.
-    size : float
-        At least |X|_F.
-    loss : float
-        At least |B'B - I|_2.
-    """
-
-    inverse: Matrix
-    size: float
-    loss: float
+    inverse: Matrix  # (d, d)
+    size: float  # at least |X|_F
+    loss: float  # at least |B'B - I|_2
 
     def project(self, g: Vector, error: float) -> float:
         """Upper bound on |P v| for every v with |A'v - g| <= error."""
@@ -53,24 +43,12 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Factor:
-    """1/2 |A x - b|^2 = 1/2 |R x - c|^2 + a constant that is at least `floor`.
+    """1/2 |A x - b|^2 = 1/2 |R x - c|^2 + a constant that is at least `floor`."""
 
-    Attributes
-    ----------
-    lift : (p, d)
-        R, p = min(m, d).
-    centre : (p,)
-        c.
-    floor : float
-        Proved lower bound of the minimum.
-    proof : Proof, optional
-        None if nothing could be proved (m <= d, or A is ill-conditioned).
-    """
-
-    lift: Matrix
-    centre: Vector
-    floor: float = 0.0
-    proof: Proof | None = None
+    lift: Matrix  # (p, d) R, p = min(m, d)
+    centre: Vector  # (p,) c
+    floor: float = 0.0  # proved lower bound of the minimum
+    proof: Proof | None = None  # None if nothing could be proved (m <= d, or A is ill-conditioned)
 
     def excess(self, grad: Vector, grad_error: float) -> float:
         """Upper bound on g'(A'A)^-1 g for |g - grad| <= grad_error, or inf."""

@@ -35,15 +35,10 @@ class LinearObjective(PlainObjective, abc.ABC):
     the range of A), a move w in that range has |z + w - A x| >= |w| - e: that costs at most
     sqrt(N) e more. Evaluating a loss (>= 0) or its slope, with the rounding
     of z - b, costs fewer than `ELEMENTWISE` units relative to each; sums gamma_m.
-
-    Parameters
-    ----------
-    design : (m, d)
-        The matrix A.
     """
 
     convex = True  # so are the losses
-    design: Matrix
+    design: Matrix  # (m, d) A
     _size: float
     _spectral: float
 

@@ -133,13 +133,7 @@ def fill_buckets(atoms: Atoms, bucketing: Bucketing, centre: Vector, known: Ints
 
     Inside a bucket they are ordered by falling distance from the centre: where a
     budget ends inside one, the others are more likely to score high.
-
-    Parameters
-    ----------
-    atoms, bucketing, centre
-        What is put where, and about what it is encoded.
-    known
-        Buckets of the first atoms, which need not be assigned.
+    The buckets of the first atoms may be known: of an edited index.
     """
     owners, lengths = [known], []
     middle = centre.astype(atoms.dtype)

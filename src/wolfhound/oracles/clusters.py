@@ -106,18 +106,7 @@ _LARGEST = 1 << 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What k-means was trained on, and how far edits have gone from there.
-
-    Attributes
-    ----------
-    n : int
-        Atoms that there were.
-    crowding : float
-        Atoms in the cluster of an atom, on average over the atoms, then.
-    seed : int
-    edits : int
-        Rows that came or went since.
-    """
+    """What k-means was trained on, n atoms of this `crowding`, and how many rows came or went since."""
 
     n: int
     crowding: float

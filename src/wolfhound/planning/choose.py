@@ -82,14 +82,7 @@ def weigh(
 ) -> tuple[Option, ...]:
     """Weigh all oracles that say what they cost, the exact one that all others must beat first.
 
-    Parameters
-    ----------
-    work
-        What they are to do.
-    queries
-        How many, by the gap ratio of the answers.
-    proof, savable
-        Whether bounds are needed; whether it must be an index that can be saved.
+    `queries` is how many there are by the gap ratio of the answers; savable: it must be an index.
     """
     models = [(kind, kind.expected(work)) for kind in INDEXES.values() if kind.expected is not None]
     scan, least = models[0][1], queries(1.0)

@@ -17,13 +17,7 @@ _SAME = "The same seed and the same versions give the same bits, at any number o
 
 
 class Page:
-    """Collects the parts of a page; no two elements of it have the same id.
-
-    Parameters
-    ----------
-    labels
-        What stands for atoms.
-    """
+    """Collects the parts of a page; no two elements of it have the same id."""
 
     def __init__(self, labels: RowLabels) -> None:
         self._labels, self._ids = labels, 0

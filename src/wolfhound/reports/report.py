@@ -159,13 +159,7 @@ def _find_version(name: str) -> str:
 
 
 class PageLabels(RowLabels):
-    """What stands for an atom on a page: its picture, and the name that was given, else the one it has.
-
-    Parameters
-    ----------
-    names, thumbnails
-        By id.
-    """
+    """What stands for an atom on a page: its picture, and the name that was given, else the one it has."""
 
     def __init__(self, names: Names | None = None, thumbnails: Thumbnails | None = None) -> None:
         self._names, self._thumbnails = names, thumbnails

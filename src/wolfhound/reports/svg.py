@@ -28,15 +28,7 @@ _NOT_OURS = ("metadata", "style")  # the page has a style of its own
 
 
 def draw_svg(draw: Callable[[Axes], None], prefix: str) -> str:
-    """Return a picture as an element of a page.
-
-    Parameters
-    ----------
-    draw
-        Draws it in axes.
-    prefix
-        Begins all ids that it needs: no two pictures of a page may share one.
-    """
+    """Return a picture as an element of a page; `prefix` begins its ids: no two pictures may share one."""
     root = ElementTree.fromstring(plot.render_svg(draw))
     for parent in list(root.iter()):
         for child in list(parent):

@@ -165,14 +165,8 @@ def exponential_row(
 ) -> KernelRow:
     """Return the exponentials of scaled distances between one row and many, on our threads.
 
-    Parameters
-    ----------
-    distances
-        Compiled: writes ``scale * distance`` of all rows to one, in their precision.
-    rows : (N, d)
-        C-ordered.
-    scale
-        Below 0.
+    `distances`, compiled, writes ``scale * distance`` of all C-ordered rows to one, in their precision; the
+    scale is below 0.
     """
     out = np.empty(len(rows), rows.dtype)
     step = len(rows)

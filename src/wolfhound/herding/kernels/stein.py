@@ -113,14 +113,7 @@ def _scale_rows(rows: Matrix, centre: Vector, lengthscale: float) -> tuple[Vecto
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredAtoms:
-    """Rows [x, score(x)]; both are read together, block by block.
-
-    Parameters
-    ----------
-    atoms
-        Atoms, an array or a path: x.
-    scores
-        The same, of the same shape: the gradients of log p at x.
+    """Rows [x, score(x)], the scores being gradients of log p; both are read together, block by block.
 
     Examples
     --------

@@ -86,21 +86,7 @@ class Critic(nn.Module):
 
     A network that is given observation and action side by side hardly finds
     their inner products, which decide what an item is worth to a user: give
-    them as `features`.
-
-    Parameters
-    ----------
-    obs_dim, dim
-        o and d.
-    hidden
-        Width of the two hidden layers.
-    scale
-        Largest norm of an action; actions enter divided by it.
-    features
-        Further inputs, e.g. inner products of the action with parts of the
-        observation; must be differentiable in the action.
-    generator
-        Of the first weights.
+    them as `features`, differentiable in the action. Actions enter divided by `scale`, their largest norm.
 
     Examples
     --------
@@ -182,18 +168,7 @@ class Actor(nn.Module):
     """A point of the ball around the hull for each observation.
 
     Two hidden layers beside a linear path: much of a good action is the taste
-    of the user itself, which the linear path copies at once.
-
-    Parameters
-    ----------
-    obs_dim, dim
-        o and d.
-    hidden
-        Width of the hidden layers.
-    scale
-        Largest norm of an action: longer outputs are shortened to it.
-    generator
-        Of the first weights.
+    of the user itself, which the linear path copies at once. Outputs longer than `scale` are shortened.
 
     Examples
     --------

@@ -35,32 +35,16 @@ _SPARSE = 0.5  # of the Dirichlet weights of a random point: below 1, few atoms 
 
 @dataclass(slots=True)
 class Brain:
-    """What a rule works with.
-
-    Attributes
-    ----------
-    actor, critic
-        The networks that learn.
-    slow_actor, slow_critic
-        Those that follow them, for the targets.
-    actions
-        The hull.
-    rng
-        Of everything random that a rule does.
-    subsets
-        Which actions each observation allows; None: all.
-    work
-        Atoms scored so far, one number; that of all views of this brain.
-    """
+    """What a rule works with: networks that learn, slow ones that follow them for the targets, the hull."""
 
     actor: Actor
     critic: Critic
     slow_actor: Actor
     slow_critic: Critic
     actions: ActionSet
-    rng: np.random.Generator
-    subsets: SubsetsOf | None = None
-    work: list[int] = field(default_factory=lambda: [0])
+    rng: np.random.Generator  # of everything random that a rule does
+    subsets: SubsetsOf | None = None  # which actions each observation allows; None: all
+    work: list[int] = field(default_factory=lambda: [0])  # atoms scored, one number for all views
 
     @property
     def scored(self) -> int:
@@ -187,10 +171,7 @@ Thing = TypeVar("Thing", Rule, Execution)
 def describe(table: Registry[type[Thing]], thing: Thing, argument: str) -> dict[str, Any]:
     """Name and settings of a thing, as they are saved.
 
-    Raises
-    ------
-    TypeError
-        If it is not in the table, or its settings are no JSON: it could not be loaded again.
+    What is not in the table, or has settings that are no JSON, is a TypeError: it could not be loaded again.
     """
     name = getattr(thing, "name", None)
     if not isinstance(name, str) or name not in table or table[name] is not type(thing):
@@ -302,15 +283,9 @@ class HullDecision(Described):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HullRule(Described):
-    """What rules share whose actions are mixtures.
+    """What rules share whose actions are mixtures."""
 
-    Parameters
-    ----------
-    decision
-        From the actor's output to an action.
-    """
-
-    decision: HullDecision = HullDecision()
+    decision: HullDecision = HullDecision()  # from the actor's output to an action
 
     def __post_init__(self) -> None:
         kind(self.decision, "decision", "a HullDecision(...)", HullDecision)

@@ -37,33 +37,18 @@ _SMALL = 0.01  # share of the largest gap of an audit below which a gap is not l
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """Transitions, one per row.
+    """Transitions, one per row."""
 
-    Attributes
-    ----------
-    obs, actions, rewards, next_obs : (m, o), (m, d), (m,), (m, o)
-    going : (m,)
-        0 where the episode ended for good, so that nothing is to come; 1 else,
-        also where it was merely cut off.
-    """
-
-    obs: Tensor
-    actions: Tensor
+    obs: Tensor  # (m, o)
+    actions: Tensor  # (m, d)
     rewards: Tensor
     next_obs: Tensor
-    going: Tensor
+    going: Tensor  # (m,) 0 where the episode ended for good; 1 else, also where it was merely cut off
 
 
 @final
 class Replay:
     """Room for `size` transitions; the oldest give way.
-
-    Parameters
-    ----------
-    size
-        Transitions kept.
-    obs_dim, dim
-        o and d.
 
     Examples
     --------
@@ -116,32 +101,7 @@ class Replay:
 
 @final
 class Learner:
-    """Networks that learn from replay by a rule.
-
-    Parameters
-    ----------
-    obs_dim
-        Numbers in an observation.
-    actions
-        The hull.
-    rule
-        How the actor learns.
-    settings
-        Of the training.
-    features
-        Further inputs of the critics.
-    subsets
-        Which actions an observation allows.
-
-    Attributes
-    ----------
-    brain, replay
-        Networks and transitions.
-    updates, seconds, critic_loss, actor_loss
-        What the updates came to so far.
-    ratios : list of vectors
-        Audited gap ratios.
-    """
+    """Networks that learn from replay by a rule; keeps what the updates came to, and audited gap ratios."""
 
     def __init__(
         self,
@@ -303,23 +263,8 @@ def execute(
 class Trainer:
     """Acts in a world and learns from it, B episodes at a time.
 
-    Parameters
-    ----------
-    world, learner
-        Where to act, and what learns; its rule decides.
-    execution
-        What is sent to the world.
-
-    Attributes
-    ----------
-    timesteps : int
-        Transitions since the count was last set to 0.
-    seen : int
-        Transitions ever.
-    episodes : int
-        Episodes that are over.
-    eval_return : float
-        Mean return of the last evaluation; nan before the first.
+    `timesteps` counts transitions since it was last set to 0, `seen` all ever, `episodes` those that are
+    over; `eval_return` is the mean return of the last evaluation, nan before the first.
     """
 
     def __init__(self, world: World, learner: Learner, execution: Execution) -> None:

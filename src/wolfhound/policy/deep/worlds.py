@@ -91,28 +91,14 @@ Env: TypeAlias = BatchEnv | GymEnv | GymVectorEnv
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What B actions led to.
+    """What B actions led to."""
 
-    Attributes
-    ----------
-    obs, rewards : (B, o), (B,)
-        Of an episode that is over, its last.
-    going : (B,)
-        0 where the episode ended for good, else 1.
-    over : (B,) bool
-        Where the episode is over, ended or cut off.
-    real : (B,) bool
-        Where an action was taken; elsewhere an episode began instead.
-    ahead : (B, o) or None
-        What is observed before the next actions; None: all are over, `reset` comes next.
-    """
-
-    obs: Rows
-    rewards: Rows
-    going: Rows
-    over: Mask
-    real: Mask
-    ahead: Rows | None
+    obs: Rows  # (B, o) of an episode that is over, its last
+    rewards: Rows  # (B,)
+    going: Rows  # (B,) 0 where the episode ended for good, else 1
+    over: Mask  # (B,) where the episode is over, ended or cut off
+    real: Mask  # (B,) where an action was taken; elsewhere an episode began instead
+    ahead: Rows | None  # (B, o) before the next actions; None: all are over, `reset` comes next
 
 
 @final
@@ -215,17 +201,7 @@ World: TypeAlias = ManyWorlds | OneWorld | VectorWorld | Nowhere
 
 
 def as_world(env: object, shape: tuple[int, int] | None = None, *, name: str = "env") -> World:
-    """Return a world from a batched environment, or one or many of Gymnasium.
-
-    Parameters
-    ----------
-    env
-        What the caller has.
-    shape
-        (n, d) of the vectors that are the actions; None: any.
-    name
-        What the caller calls it, for error messages.
-    """
+    """Return a world from a batched environment, or one or many of Gymnasium, for (n, d) actions."""
     if isinstance(env, Nowhere):
         return env
     if isinstance(env, BatchEnv):

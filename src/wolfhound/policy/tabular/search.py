@@ -166,23 +166,14 @@ class PolicySearch:
     Every state has a wanted gap. An answer with less than its share `ratio` leaves the state in
     doubt; when the states in doubt hold half of the squared wanted gaps, one exact pass answers
     for all, and each then wants half of what the pass has proved. So no state waits for the others.
-
-    Parameters
-    ----------
-    acmdp, actions
-        The problem, and whom to ask.
-    exact
-        Answers where states are in doubt; None: nobody does, and all want ``atol / sqrt|S|``.
-    step, rtol, wanted, ratio, insist
-        As in `sfwpo`; `wanted` is its `atol`.
     """
 
     acmdp: ACMDP
-    actions: ActionSet
-    exact: ActionSet | None
+    actions: ActionSet  # whom to ask
+    exact: ActionSet | None  # answers where states are in doubt; None: nobody; all want atol / sqrt|S|
     step: PolicyStep
     rtol: float
-    wanted: InitVar[float | None]
+    wanted: InitVar[float | None]  # `atol` of `sfwpo`
     ratio: float = 1.0
     insist: bool = False
     atol: float = math.nan

@@ -23,26 +23,13 @@ _TRIALS = 80  # doublings after which backtracking takes what it has
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PolicyMove:
-    """Where a policy can go: towards one atom per state.
-
-    Attributes
-    ----------
-    here : Evaluation
-        The policy.
-    atoms : (S, d)
-    delta : (S, d)
-        The atom minus the action.
-    gaps : (S,)
-        ghat, ``<grad_a Q, delta>``.
-    squares : (S,)
-        |delta|^2.
-    """
+    """Where a policy can go: towards one atom per state."""
 
     here: Evaluation
-    atoms: Vector
-    delta: Vector
-    gaps: Vector
-    squares: Vector
+    atoms: Vector  # (S, d)
+    delta: Vector  # (S, d) the atom minus the action
+    gaps: Vector  # (S,) ghat, <grad_a Q, delta>
+    squares: Vector  # (S,) |delta|^2
 
     @classmethod
     def towards(cls, here: Evaluation, atoms: Matrix) -> PolicyMove:
