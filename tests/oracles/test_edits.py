@@ -226,6 +226,9 @@ def test_clusters_are_built_anew_by_themselves_or_as_is_wished() -> None:
 def test_settings_outlast_edits(tmp_path: Path) -> None:
     index = ClusterIndex.build(draw(200, 0), clusters=5, budget=77, seed=3).append(draw(300, 1))
     assert (index._clusters.buckets, index.budget, index._training.seed) == (5, 77, 3)
+    large = ClusterIndex.build(draw(200, 0), seed=1 << 70)
+    large.save(tmp_path / "large")
+    assert load(tmp_path / "large", draw(200, 0))._training == large._training
     settings: dict[str, Any] = {"axes": 2, "bucket": 8.0, "copies": 2, "seed": 4, "family": SimHash()}
     LshIndex.build(draw(200, 0), budget=77, **settings).save(tmp_path / "saved")
     hashed = load(tmp_path / "saved", draw(200, 0)).append(draw(300, 1))

@@ -127,7 +127,7 @@ class Training:
     def of(cls, given: Mapping[str, Any]) -> Training:
         """Return one that was saved."""
         n, seed, edits = (count(given[name], name) for name in ("n", "seed", "edits"))
-        require(max(n, seed, edits) < _LARGEST, "training", "of moderate numbers", given)
+        require(n < _LARGEST, "n", "of moderate size", n)
         return cls(n=n, crowding=number(given["crowding"], "crowding", low=0.0), seed=seed, edits=edits)
 
 
@@ -210,7 +210,8 @@ class ClusterIndex(ProbingIndex):
         n = rows.shape[0]
         chosen = _default_clusters(n) if clusters is None else min(n, count(clusters, "clusters", low=1))
         first = default_budget(rows) if budget is None else count(budget, "budget", low=1)
-        rng = np.random.default_rng(count(seed, "seed"))
+        seed = count(seed, "seed")
+        rng = np.random.default_rng(seed)
         with show_progress(progress, read_rows("building", 2 * n)):
             sample = sample_rows(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
             made = Clusters.train(sample, chosen, n, seed=seed)
