@@ -39,7 +39,7 @@ REST = frozenset(
     browser cli/test_streams.py
     fuzz/test_attacks.py::test_nothing_is_found fuzz/test_judges.py::test_deaths_and_hangs_are_findings
     many/test_pass_solver.py::test_a_memory_limit_is_kept many/test_resume.py::test_a_killed_run_goes_on
-    oracles/test_growth.py::test_a_save_of_an_edit_that_is_killed_leaves_the_old_or_the_new
+    oracles/test_edits.py::test_a_save_of_an_edit_that_is_killed_leaves_the_old_or_the_new
     oracles/test_persistence.py::test_a_save_that_is_killed_on_its_way_leaves_the_old_or_the_new
     feed policy/test_logs.py policy/test_recorded.py
     test_any_machine.py test_benchmarks.py::test_tiny_claim_holds

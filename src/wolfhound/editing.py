@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
@@ -79,13 +79,6 @@ def in_files(atoms: Atoms) -> bool:
 # ---------------------------------------------------------------- adding
 
 
-class Appended(NamedTuple):
-    """All atoms after an edit, and those of them that are new."""
-
-    atoms: Atoms
-    added: Atoms
-
-
 def check_order(names: Sequence[str], others: Sequence[str], name: str) -> None:
     """Raise ValueError if columns of one name stand at different places: rows are used by place.
 
@@ -102,7 +95,7 @@ def check_order(names: Sequence[str], others: Sequence[str], name: str) -> None:
     require(same, name, f"a table with the columns of the atoms in their order, {listed}", got)
 
 
-def append_rows(atoms: Atoms, rows: AtomsLike) -> Appended:
+def append_rows(atoms: Atoms, rows: AtomsLike) -> Atoms:
     """Return atoms followed by rows, or by one (d,) vector; their type stays.
 
     What is in memory, in one array each, becomes one array; all else stays where it is, in parts.
@@ -110,7 +103,7 @@ def append_rows(atoms: Atoms, rows: AtomsLike) -> Appended:
 
     Examples
     --------
-    >>> append_rows(ArrayAtoms([[0.0, 1.0]]), [[2.0, 3.0]]).atoms.take(np.array([1]))
+    >>> append_rows(ArrayAtoms([[0.0, 1.0]]), [[2.0, 3.0]]).take(np.array([1]))
     array([[2., 3.]])
     """
     one = isinstance(rows, np.ndarray) and rows.ndim == 1
@@ -123,13 +116,10 @@ def append_rows(atoms: Atoms, rows: AtomsLike) -> Appended:
     for first, block in added.blocks(block_rows(added)):
         check_finite(block, first, "rows")
     if not (isinstance(atoms, ArrayAtoms) and isinstance(added, ArrayAtoms)):
-        same = added.dtype == atoms.dtype
-        return Appended(
-            ConcatAtoms([atoms, added]), added if same else MappedAtoms(added, np.asarray, d, atoms.dtype)
-        )
+        return ConcatAtoms([atoms, added])
     n, whole = atoms.shape[0], np.empty((atoms.shape[0] + added.shape[0], d), atoms.dtype)
     whole[:n], whole[n:] = atoms.rows, added.rows
-    return Appended(ArrayAtoms(whole, names), ArrayAtoms(whole[n:], names))
+    return ArrayAtoms(whole, names)
 
 
 def _find_names(atoms: Atoms) -> tuple[str, ...]:

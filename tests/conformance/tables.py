@@ -33,7 +33,6 @@ from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.forms import FormScan, pair_rows
 from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
-from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.quantized import QuantizedQueries
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.sharded import Sharded
@@ -78,9 +77,7 @@ ORACLES = {
     "FormScan": OracleLine(FormScan, exact=True, see=pair_rows),
     "Tiered over forms": OracleLine(lambda atoms: Tiered(FormScan(atoms), cache=5), see=pair_rows),
     "Int8FileScan": OracleLine(Int8FileScan.build, exact=True),
-    "Int8Scan, edited": OracleLine(lambda atoms: build_edited(Int8Scan, atoms), exact=True),
     "ClusterIndex, edited": OracleLine(lambda atoms: build_edited(ClusterIndex, atoms)),
-    "LshIndex, edited": OracleLine(lambda atoms: build_edited(LshIndex, atoms, tables=2)),
     "RandomSubset": OracleLine(RandomSubset),
     "RandomSubset of 1": OracleLine(lambda atoms: RandomSubset(atoms, size=1)),
     "RandomSubset of 7": OracleLine(lambda atoms: RandomSubset(atoms, size=7)),

@@ -132,9 +132,7 @@ def templates() -> tuple[Template, ...]:
         "clusters proof": lambda: _index(ClusterIndex, ROWS, proof=True),
         "lsh": lambda: _index(LshIndex, ROWS, tables=2, tau=0.5),
         "lsh proof": lambda: _index(LshIndex, POSITIVE, proof=True),
-        "int8 edited": lambda: _edited(Int8Scan, ROWS),
         "clusters edited": lambda: _edited(ClusterIndex, ROWS, proof=True),
-        "lsh edited": lambda: _edited(LshIndex, ROWS),
     }
     return tuple(_template(name, *make()) for name, make in makers.items())
 

@@ -304,7 +304,7 @@ ORACLES: list[tuple[str, Callable[[], object], tuple[str, ...]]] = [
         lambda: wh.ClusterIndex.build(ROWS).append(X[:, :2]),
         ("`rows`", "3 entries", "(3, 2)"),
     ),
-    ("append(rebuild='a')", lambda: wh.LshIndex.build(ROWS).append(X, rebuild="a"), ("`rebuild`", "'a'")),
+    ("append(rebuild='a')", lambda: wh.ClusterIndex.build(ROWS).append(X, rebuild="a"), ("`rebuild`", "'a'")),
     ("remove('a')", lambda: wh.LshIndex.build(ROWS).remove("a"), ("`ids`", "integer")),
     ("remove(40)", lambda: wh.Int8Scan.build(ROWS).remove([40]), ("`ids`", "[0, 40)")),
     ("remove(all)", lambda: wh.ClusterIndex.build(ROWS).remove(range(40)), ("`ids`", "one must stay")),

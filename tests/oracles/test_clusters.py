@@ -69,9 +69,8 @@ def test_a_threshold_is_met_or_proved_out_of_reach(seed: int, quantile: float, m
     truth = true_scores(queries, ROWS).astype(np.float64)
     low, high = np.median(truth, axis=1), truth.max(axis=1)
     thresholds = low + quantile * (high - low)
-    index = ClusterIndex(
-        INDEX.atoms, INDEX._clusters, INDEX._buckets, budget=20, proof=True
-    )  # so small that rounds are needed
+    options: dict[str, Any] = {"budget": 20, "proof": True}  # so small that rounds are needed
+    index = ClusterIndex(INDEX.atoms, INDEX._clusters, INDEX._buckets, training=INDEX._training, **options)
     hits = index.query(queries, thresholds=thresholds)
     check_hits(hits, queries, ROWS, 1)
     met = hits.scores[:, 0] >= thresholds

@@ -168,8 +168,8 @@ def append(
     """Add rows to a saved index; their ids follow those of the atoms.
 
     From then on its atoms are ATOMS followed by ROWS: give both, with a comma between, or the
-    file of --write-atoms, which must be given where both do not open together. Of int8 nothing is
-    computed again but the new codes; clusters and lsh are built anew where that pays.
+    file of --write-atoms, which must be given where both do not open together. int8 and lsh are built
+    anew; clusters keep their centres until it pays to train them anew.
 
     Examples
     --------

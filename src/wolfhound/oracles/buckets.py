@@ -53,6 +53,8 @@ _TOGETHER = 32
 _PART = 4096
 """Rows whose lengths one thread takes at a time."""
 
+_NONE: Ints = np.empty(0, np.int64)
+
 
 class Bucketing(Protocol):
     """Puts atoms into buckets, and says which buckets to try first."""
@@ -110,6 +112,12 @@ class Buckets:
         """Memory that it takes."""
         return self.codes.nbytes + self.offsets.nbytes
 
+    def owners(self) -> Ints:
+        """Bucket of each atom."""
+        owner = np.empty(self.codes.n, np.int64)
+        owner[self.codes.ids] = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        return owner
+
     def estimates(self) -> BareRows:
         """Fields of `PackedRows` where errors count for nothing, and are not worth a read."""
         codes = self.codes
@@ -120,18 +128,20 @@ class Buckets:
         return self.codes.arrays(prefix) | {f"{prefix}_offsets": self.offsets}
 
 
-def fill_buckets(atoms: Atoms, bucketing: Bucketing, centre: Vector) -> Buckets:
+def fill_buckets(atoms: Atoms, bucketing: Bucketing, centre: Vector, known: Ints = _NONE) -> Buckets:
     """Assign and encode all atoms: two passes.
 
     Inside a bucket they are ordered by falling distance from the centre: where a
     budget ends inside one, the others are more likely to score high.
+    The buckets of the first atoms may be known: of an edited index.
     """
-    owners, lengths = [], []
+    owners, lengths = [known], []
     middle = centre.astype(atoms.dtype)
-    for _, block in atoms.blocks(block_rows(atoms)):
+    for first, block in atoms.blocks(block_rows(atoms)):
         report_rows(len(block))
-        owners.append(bucketing.assign(block))
-        lengths.append(distances(block, middle))
+        if first + len(block) > len(known):
+            owners.append(bucketing.assign(block[max(0, len(known) - first) :]))
+        lengths.append(_measure(block, middle))
     owner = np.concatenate(owners)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=bucketing.buckets))])
     ids = np.argsort(_order_keys(owner, np.concatenate(lengths)), kind="stable")
@@ -145,7 +155,7 @@ def _order_keys(owner: Ints, lengths: Vector) -> NDArray[np.uint64]:
     return (owner.astype(np.uint64) << np.uint64(32)) | (np.uint64(0xFFFFFFFF) - bits)
 
 
-def distances(block: Matrix, centre: Matrix) -> Vector:
+def _measure(block: Matrix, centre: Matrix) -> Vector:
     """Distances from the centre; inf where one overflows."""
 
     def work(start: int) -> Matrix:
@@ -211,6 +221,10 @@ class ProbingIndex(CheckedOracle):
     def budget(self) -> int:
         """Atoms that a query probes, in each of independent copies."""
         return self._budget
+
+    def _follow_budget(self, atoms: Atoms) -> int:
+        """Return the budget for edited atoms: one that was the default stays the default."""
+        return default_budget(atoms) if self._budget == default_budget(self._atoms) else self._budget
 
     def searched(self, thresholds: Vector | None) -> Sequence[BucketTable[Bucketing]]:
         """Tables, with the order in which their buckets are tried."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, final
@@ -22,14 +22,13 @@ from wolfhound.oracles._probe_kernels import Promises
 from wolfhound.oracles._scale import FAR, sample_rows, scale_rows, unit_of
 from wolfhound.oracles.buckets import Buckets, BucketTable, ProbingIndex, default_budget, fill_buckets
 from wolfhound.oracles.costs import Estimate, Workload
-from wolfhound.oracles.growth import Ancestry, delete_rows, follow_budget, insert_rows, wants_rebuild
 from wolfhound.oracles.indexes import IndexKind
 from wolfhound.oracles.int8._encode_kernels import empty_coded
 from wolfhound.oracles.int8._sweep_kernels import bound_queries
 from wolfhound.oracles.int8.codes import Codes
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.scan import code_bytes
-from wolfhound.validate import count, flag, number
+from wolfhound.validate import count, flag, number, require
 
 NAME = "clusters"
 
@@ -99,6 +98,50 @@ class Clusters:
         return cls(centres, unit, replace(codes, errors=errors))
 
 
+CROWDED = 2.0
+"""How many times fuller the cluster of an atom may be, on average, than when k-means was trained."""
+
+_LARGEST = 1 << 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """What k-means was trained on, n atoms of this `crowding`, and how many rows came or went since."""
+
+    n: int
+    crowding: float
+    seed: int
+    edits: int = 0
+
+    def is_stale(self, offsets: Ints) -> bool:
+        """Whether to train anew.
+
+        That is so where the cluster of an atom holds twice as many as it did, by growth or
+        because what was added falls into few clusters, where half of the atoms have gone, or where
+        as many rows came and went as there were: training is then paid for by as many edits.
+        """
+        fuller = crowding(offsets) > CROWDED * max(self.crowding, 1.0)
+        return fuller or 2 * int(offsets[-1]) < self.n or self.edits >= self.n
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Training:
+        """Return one that was saved."""
+        n, seed, edits = (count(given[name], name) for name in ("n", "seed", "edits"))
+        require(n < _LARGEST, "n", "of moderate size", n)
+        return cls(n=n, crowding=number(given["crowding"], "crowding", low=0.0), seed=seed, edits=edits)
+
+
+def crowding(offsets: Ints) -> float:
+    """Atoms in the cluster of an atom, on average over the atoms.
+
+    Examples
+    --------
+    >>> crowding(np.array([0, 1, 4]))
+    2.5
+    """
+    return float(np.square(np.diff(offsets).astype(np.float64)).sum() / offsets[-1])
+
+
 @final
 class ClusterIndex(ProbingIndex):
     """Probes the clusters of atoms that promise the highest scores.
@@ -125,13 +168,13 @@ class ClusterIndex(ProbingIndex):
         buckets: Buckets,
         *,
         budget: int,
-        proof: bool = False,
-        origin: Ancestry | None = None,
+        proof: bool,
+        training: Training,
     ) -> None:
         super().__init__(atoms, [BucketTable(buckets, clusters)], budget=budget, proof=proof)
         self._clusters = clusters
         self._buckets = buckets
-        self._origin = Ancestry.begin(buckets) if origin is None else origin
+        self._training = training
 
     @classmethod
     def build(
@@ -167,18 +210,19 @@ class ClusterIndex(ProbingIndex):
         n = rows.shape[0]
         chosen = _default_clusters(n) if clusters is None else min(n, count(clusters, "clusters", low=1))
         first = default_budget(rows) if budget is None else count(budget, "budget", low=1)
-        rng = np.random.default_rng(count(seed, "seed"))
+        seed = count(seed, "seed")
+        rng = np.random.default_rng(seed)
         with show_progress(progress, read_rows("building", 2 * n)):
             sample = sample_rows(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
             made = Clusters.train(sample, chosen, n, seed=seed)
             buckets = fill_buckets(rows, made, sample.mean(axis=0, dtype=np.float64))
-        origin = Ancestry.begin(buckets, seed)
-        return cls(rows, made, buckets, budget=first, proof=flag(proof, "proof"), origin=origin)
+        training = Training(n=n, crowding=crowding(buckets.offsets), seed=seed)
+        return cls(rows, made, buckets, budget=first, proof=flag(proof, "proof"), training=training)
 
     def with_budget(self, budget: int) -> ClusterIndex:
         """Return the same index with another budget; nothing is copied."""
         first = count(budget, "budget", low=1)
-        options: dict[str, Any] = {"proof": self._proof, "origin": self._origin}
+        options: dict[str, Any] = {"proof": self._proof, "training": self._training}
         return ClusterIndex(self._atoms, self._clusters, self._buckets, budget=first, **options)
 
     # ------------------------------------------------------------ edits
@@ -186,8 +230,8 @@ class ClusterIndex(ProbingIndex):
     def append(self, rows: AtomsLike, *, rebuild: bool | None = None) -> ClusterIndex:
         """Return the index of the atoms followed by these rows, whose ids are n, n + 1, ...
 
-        New rows go to their nearest centres, at the places that `build` would give them with
-        these centres; this index stays as it is. A default budget stays the default.
+        It is what `build` would make of them with the centres of this index, which stays as it is:
+        the new rows are assigned, and all are encoded. A default budget stays the default.
 
         Parameters
         ----------
@@ -195,11 +239,9 @@ class ClusterIndex(ProbingIndex):
             Rows in memory are joined to atoms in memory; all else stays where it is.
         rebuild
             Whether to train k-means again on all atoms; default: where it pays, see
-            `Ancestry.is_stale`.
+            `Training.is_stale`.
         """
-        atoms, added = append_rows(self._atoms, rows)
-        edit = partial(insert_rows, self._buckets, self._clusters, atoms, added)
-        return self._edit(atoms, edit, added.shape[0], rebuild)
+        return self._edit(append_rows(self._atoms, rows), self._buckets.owners(), rebuild)
 
     def remove(self, ids: ArrayLike, *, rebuild: bool | None = None) -> ClusterIndex:
         """Return the index of the atoms without some; those behind move up, as with ``numpy.delete``.
@@ -214,21 +256,22 @@ class ClusterIndex(ProbingIndex):
         gone = check_removed(self._atoms, ids)
         if not len(gone):
             return self
-        edit = partial(delete_rows, self._buckets, gone)
-        return self._edit(remove_rows(self._atoms, gone), edit, len(gone), rebuild)
+        known = np.delete(self._buckets.owners(), gone)
+        return self._edit(remove_rows(self._atoms, gone), known, rebuild)
 
-    def _edit(
-        self, atoms: Atoms, edit: Callable[[], Buckets | None], rows: int, rebuild: bool | None
-    ) -> ClusterIndex:
-        """Return the index of atoms after so many rows came or went."""
-        origin, budget = self._origin.edit(rows), follow_budget(self._budget, self._atoms, atoms)
-        options: dict[str, Any] = {"budget": budget, "proof": self._proof}
-        buckets = None if wants_rebuild(rebuild, origin) else edit()
-        if buckets is None or wants_rebuild(rebuild, origin, buckets.offsets):
-            default = self._clusters.buckets == _default_clusters(origin.n)
-            clusters = None if default else self._clusters.buckets
-            return ClusterIndex.build(atoms, clusters=clusters, seed=origin.seed, **options)
-        return ClusterIndex(atoms, self._clusters, buckets, origin=origin, **options)
+    def _edit(self, atoms: Atoms, known: Ints, rebuild: bool | None) -> ClusterIndex:
+        """Return the index of other atoms, of which the clusters of the first are known."""
+        again = None if rebuild is None else flag(rebuild, "rebuild")
+        rows = abs(atoms.shape[0] - self._atoms.shape[0])
+        training = replace(self._training, edits=self._training.edits + rows)
+        options: dict[str, Any] = {"budget": self._follow_budget(atoms), "proof": self._proof}
+        if not again:
+            buckets = fill_buckets(atoms, self._clusters, self._buckets.codes.centre, known)
+            if again is False or not training.is_stale(buckets.offsets):
+                return ClusterIndex(atoms, self._clusters, buckets, training=training, **options)
+        chosen = self._clusters.buckets
+        clusters = None if chosen == _default_clusters(training.n) else chosen
+        return ClusterIndex.build(atoms, clusters=clusters, seed=training.seed, **options)
 
     @property
     def nbytes(self) -> int:
@@ -238,7 +281,7 @@ class ClusterIndex(ProbingIndex):
     def save(self, path: saved.PathLike) -> None:
         """Write the index to a file, whole or not at all; see `load`."""
         params = {"budget": self._budget, "proof": self._proof, "unit": self._clusters.unit}
-        codes = {"origin": asdict(self._origin)}
+        codes = {"training": asdict(self._training)}
         codes |= {"codes": self._buckets.codes.numbers(), "centre_codes": self._clusters.codes.numbers()}
         arrays = self._buckets.arrays("codes") | self._clusters.codes.arrays("centre_codes")
         arrays["centres"] = self._clusters.centres
@@ -263,10 +306,10 @@ class ClusterIndex(ProbingIndex):
             centres = stored.array("centres", np.float32, (None, d), low=-FAR, high=FAR)
             codes = Codes.of(stored, params["centre_codes"], centres.shape, "centre_codes")
             buckets = Buckets.of(stored, params["codes"], rows.shape, len(centres), "codes")
-            origin = Ancestry.of(params, buckets)
+            training = Training.of(params["training"])
         budget, proof = saved.read_probing(stored, buckets.codes, rows)
         clusters = Clusters(centres, unit, codes)
-        return cls(rows, clusters, buckets, budget=budget, proof=proof, origin=origin)
+        return cls(rows, clusters, buckets, budget=budget, proof=proof, training=training)
 
     def __repr__(self) -> str:
         """The atoms, the options and the memory."""

@@ -7,10 +7,10 @@ One or two tables; the work is on the query's side, which tries many buckets.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,16 +22,15 @@ from wolfhound.editing import append_rows, check_removed, remove_rows
 from wolfhound.oracles import _saved as saved
 from wolfhound.oracles._planted import check_backed
 from wolfhound.oracles._question import Question, check_question, check_thresholds
-from wolfhound.oracles.buckets import Bucketing, Buckets, BucketTable, ProbingIndex, Round, default_budget
+from wolfhound.oracles.buckets import Bucketing, BucketTable, ProbingIndex, Round, default_budget
 from wolfhound.oracles.costs import Estimate, Workload
-from wolfhound.oracles.growth import Ancestry, delete_rows, follow_budget, insert_rows, wants_rebuild
-from wolfhound.oracles.hashes import CrossPolytope, Family, Hash
+from wolfhound.oracles.hashes import CrossPolytope, Family
 from wolfhound.oracles.indexes import IndexKind
 from wolfhound.oracles.int8.scan import answer_by_codes, code_bytes
-from wolfhound.oracles.lsh_tables import PER_BUCKET, SAMPLE, HashTables, draw_tables
+from wolfhound.oracles.lsh_tables import PER_BUCKET, SAMPLE, DrawSettings, HashTables, draw_tables
 from wolfhound.oracles.promises import Ladder, Promise
 from wolfhound.oracles.scan import Scan
-from wolfhound.validate import count, flag, kind, number, require, within
+from wolfhound.validate import count, flag, kind, require, within
 
 NAME = "lsh"
 
@@ -64,16 +63,8 @@ class LshIndex(ProbingIndex):
     """
 
     def __init__(
-        self,
-        atoms: Atoms,
-        tables: HashTables,
-        *,
-        budget: int,
-        promise: Promise,
-        proof: bool = False,
-        origin: Ancestry | None = None,
+        self, atoms: Atoms, tables: HashTables, *, budget: int, promise: Promise, proof: bool
     ) -> None:
-        self._origin = Ancestry.begin(tables.all[0].buckets) if origin is None else origin
         super().__init__(atoms, tables.all, budget=budget, proof=proof)
         self._tables = tables
         self._promise = promise
@@ -134,30 +125,18 @@ class LshIndex(ProbingIndex):
         """
         rows = as_atoms(atoms)
         promise = Promise.check(ratio, tau, delta)
+        given = {"tables": tables, "copies": copies, "axes": axes, "bucket": bucket, "seed": seed}
+        settings = DrawSettings.of(given)
         if promise.taus:
-            check_backed(promise.delta, count(tables, "tables", low=1))
-        if axes is not None:
-            require(not promise.taus, "axes", "None where tau is given: pairs are no longer alike", axes)
-            count(axes, "axes", low=1)
-        if bucket is not None:
-            require(not promise.taus, "bucket", "None where tau is given: it is chosen for tau", bucket)
-            number(bucket, "bucket", low=1.0)
+            check_backed(promise.delta, settings.tables)
+            require(axes is None, "axes", "None where tau is given: pairs are no longer alike", axes)
+            require(bucket is None, "bucket", "None where tau is given: it is chosen for tau", bucket)
         chosen: Family = CrossPolytope() if family is None else family
         kind(chosen, "family", "CrossPolytope() or SimHash()", "directions", "codes", "assign", "spread")
         first = default_budget(rows) if budget is None else count(budget, "budget", low=1)
         with show_progress(progress, read_rows("building", 2 * rows.shape[0])):
-            made, promise = draw_tables(
-                rows,
-                chosen,
-                promise,
-                tables=count(tables, "tables", low=1),
-                copies=count(copies, "copies", low=1),
-                axes=axes,
-                bucket=bucket,
-                rng=np.random.default_rng(count(seed, "seed")),
-            )
-        origin = Ancestry.begin(made.all[0].buckets, seed, axes=axes, bucket=bucket)
-        return cls(rows, made, budget=first, promise=promise, proof=flag(proof, "proof"), origin=origin)
+            made, promise = draw_tables(rows, chosen, promise, settings)
+        return cls(rows, made, budget=first, promise=promise, proof=flag(proof, "proof"))
 
     # ------------------------------------------------------------ what it is
 
@@ -194,7 +173,7 @@ class LshIndex(ProbingIndex):
 
     def rounds(self, question: Question, thresholds: Vector | None) -> list[Round]:
         """Budgets of a table, round by round, and the scores that are enough."""
-        first = -(-self._budget // self._tables.each)
+        first = -(-self._budget // self._tables.settings.tables)
         if thresholds is not None or not self._promise.taus:
             return self._double(first, thresholds)
         start = self._tables.start(question.queries)
@@ -240,77 +219,49 @@ class LshIndex(ProbingIndex):
     def _with(self, budget: int, *, proof: bool) -> LshIndex:
         """Return the same index with other options, and no tau."""
         promise = replace(self._promise, taus=(), cuts=(), budgets=())
-        options: dict[str, Any] = {"proof": proof, "origin": self._origin}
-        return LshIndex(self._atoms, self._tables, budget=budget, promise=promise, **options)
+        return LshIndex(self._atoms, self._tables, budget=budget, promise=promise, proof=proof)
 
     # ------------------------------------------------------------ edits
 
-    def append(self, rows: AtomsLike, *, rebuild: bool | None = None) -> LshIndex:
+    def append(self, rows: AtomsLike) -> LshIndex:
         """Return the index of the atoms followed by these rows, whose ids are n, n + 1, ...
 
-        New rows go to the buckets of their hashes; this index stays as it is. A default budget
-        stays the default. With tau, hashes are drawn again at every edit: what is promised was
-        measured on the atoms that there were.
+        It is the index that `build` makes of them with the settings and the seed of this one, which
+        stays as it is. A default budget stays the default.
 
         Parameters
         ----------
         rows : (r, d) array, or whatever `build` takes
             Rows in memory are joined to atoms in memory; all else stays where it is.
-        rebuild
-            Whether to draw hashes for all atoms again; default: where it pays, see
-            `Ancestry.is_stale`.
         """
-        atoms, added = append_rows(self._atoms, rows)
-        edit = partial(insert_rows, atoms=atoms, added=added)
-        return self._edit(atoms, edit, added.shape[0], rebuild)
+        return self._draw_again(append_rows(self._atoms, rows))
 
-    def remove(self, ids: ArrayLike, *, rebuild: bool | None = None) -> LshIndex:
+    def remove(self, ids: ArrayLike) -> LshIndex:
         """Return the index of the atoms without some; those behind move up, as with ``numpy.delete``.
+
+        It is the index that `build` makes of them, as for `append`.
 
         Parameters
         ----------
         ids : (r,) integers
             Distinct; one atom must stay.
-        rebuild
-            As of `append`.
         """
         gone = check_removed(self._atoms, ids)
-        if not len(gone):
-            return self
-        return self._edit(
-            remove_rows(self._atoms, gone),
-            lambda buckets, hashing: delete_rows(buckets, gone),
-            len(gone),
-            rebuild,
-        )
+        return self._draw_again(remove_rows(self._atoms, gone)) if len(gone) else self
 
-    def _edit(
-        self, atoms: Atoms, edit: Callable[[Buckets, Hash], Buckets | None], rows: int, rebuild: bool | None
-    ) -> LshIndex:
-        """Return the index of atoms after so many rows came or went."""
-        origin = self._origin.edit(rows)
-        promised = bool(self._promise.taus)
-        require(not (promised and rebuild is False), "rebuild", "True or None where tau is given", rebuild)
-        again = promised or wants_rebuild(rebuild, origin)
-        tables = None if again else self._tables.edit(edit)
-        if tables is None or wants_rebuild(rebuild, origin, tables.all[0].buckets.offsets):
-            tables, promise = self._tables.draw_again(
-                atoms, self._promise, axes=origin.axes, bucket=origin.bucket, seed=origin.seed
-            )
-            settings = {"axes": origin.axes, "bucket": origin.bucket}
-            origin = Ancestry.begin(tables.all[0].buckets, origin.seed, **settings)
-        else:
-            promise = self._promise
-        budget = follow_budget(self._budget, self._atoms, atoms)
-        return LshIndex(atoms, tables, budget=budget, promise=promise, proof=self._proof, origin=origin)
+    def _draw_again(self, atoms: Atoms) -> LshIndex:
+        """Return the index of other atoms: what is promised is measured on them."""
+        family, promise = self._tables.all[0].bucketing.family, replace(self._promise, cuts=(), budgets=())
+        tables, promise = draw_tables(atoms, family, promise, self._tables.settings)
+        budget = self._follow_budget(atoms)
+        return LshIndex(atoms, tables, budget=budget, promise=promise, proof=self._proof)
 
     # ------------------------------------------------------------ saving
 
     def save(self, path: saved.PathLike) -> None:
         """Write the index to a file, whole or not at all; see `load`."""
         params = {"budget": self._budget, "proof": self._proof, **asdict(self._promise)}
-        params |= {"origin": asdict(self._origin), **self._tables.numbers()}
-        saved.save_index(path, NAME, self._tables.arrays(), params, self._atoms)
+        saved.save_index(path, NAME, self._tables.arrays(), params | self._tables.numbers(), self._atoms)
 
     @classmethod
     def load(cls, path: saved.PathLike, atoms: AtomsLike) -> LshIndex:
@@ -328,17 +279,16 @@ class LshIndex(ProbingIndex):
         with stored.reading():
             tables, promise = HashTables.of(stored, rows.shape), Promise.of(stored.params)
             if promise.taus:
-                check_backed(promise.delta, tables.each)
+                check_backed(promise.delta, tables.settings.tables)
                 tables.aim(np.array(promise.cuts))  # refuses what does not fit the tables
-            origin = Ancestry.of(stored.params, tables.all[0].buckets)
         budget, proof = saved.read_probing(stored, tables.all[0].buckets.codes, rows)
-        return cls(rows, tables, budget=budget, promise=promise, proof=proof, origin=origin)
+        return cls(rows, tables, budget=budget, promise=promise, proof=proof)
 
     def __repr__(self) -> str:
         """The atoms, the options and the memory."""
         return (
-            f"LshIndex({self._atoms!r}, buckets={self.buckets}, tables={self._tables.each}, "
-            f"copies={self._tables.copies}, "
+            f"LshIndex({self._atoms!r}, buckets={self.buckets}, tables={self._tables.settings.tables}, "
+            f"copies={self._tables.settings.copies}, "
             f"budget={self._budget}, proof={self._proof}, {self.nbytes / 2**20:.1f} MiB)"
         )
 

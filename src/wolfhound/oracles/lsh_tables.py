@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,34 @@ from wolfhound.oracles.hashes import Family, Hash, draw_hash
 from wolfhound.oracles.promises import Promise
 from wolfhound.store import Stored
 from wolfhound.threads import one_blas_thread
-from wolfhound.validate import count, require
+from wolfhound.validate import count, number, require
 
 PER_BUCKET = 96
 SAMPLE = 20_000
 """Atoms that tell centre, scale, norms and principal axes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawSettings:
+    """What tables are drawn with, again after an edit; as of `LshIndex.build`."""
+
+    tables: int
+    copies: int
+    axes: int | None
+    bucket: float | None
+    seed: int
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> DrawSettings:
+        """Return those that were saved, or that a caller gives."""
+        axes, bucket = given["axes"], given["bucket"]
+        return cls(
+            tables=count(given["tables"], "tables", low=1),
+            copies=count(given["copies"], "copies", low=1),
+            axes=None if axes is None else count(axes, "axes", low=1),
+            bucket=None if bucket is None else number(bucket, "bucket", low=1.0),
+            seed=count(given["seed"], "seed"),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,17 +58,11 @@ class HashTables:
     ----------
     all : list of BucketTable
         Copy after copy.
-    copies : int
-        Independent copies, all asked with the whole budget.
+    settings : DrawSettings
     """
 
     all: list[BucketTable[Hash]]
-    copies: int
-
-    @property
-    def each(self) -> int:
-        """Tables of a copy."""
-        return len(self.all) // self.copies
+    settings: DrawSettings
 
     @property
     def nbytes(self) -> int:
@@ -73,27 +90,6 @@ class HashTables:
         """Scores of the centre."""
         return np.asarray(np.einsum("ij,j->i", queries, self.centre))
 
-    # ------------------------------------------------------------ edits
-
-    def edit(self, edit: Callable[[Buckets, Hash], Buckets | None]) -> HashTables | None:
-        """Return the same hashes with other buckets; None if one table gives none."""
-        filled = [edit(*table) for table in self.all]
-        tables = [
-            BucketTable(buckets, table.bucketing)
-            for buckets, table in zip(filled, self.all, strict=True)
-            if buckets is not None
-        ]
-        return HashTables(tables, self.copies) if len(tables) == len(self.all) else None
-
-    def draw_again(
-        self, atoms: Atoms, promise: Promise, *, axes: int | None, bucket: float | None, seed: int
-    ) -> tuple[HashTables, Promise]:
-        """Draw as many tables of the same kind for other atoms, as a build does."""
-        family, rng = self.all[0].bucketing.family, np.random.default_rng(seed)
-        fresh = Promise(ratio=promise.ratio, delta=promise.delta, taus=promise.taus)
-        sizes: dict[str, Any] = {"tables": self.each, "copies": self.copies}
-        return draw_tables(atoms, family, fresh, axes=axes, bucket=bucket, rng=rng, **sizes)
-
     # ------------------------------------------------------------ to be saved
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -109,7 +105,7 @@ class HashTables:
             str(i): {"codes": buckets.codes.numbers(), "hash": hashing.numbers()}
             for i, (buckets, hashing) in enumerate(self.all)
         }
-        return {"copies": self.copies, "tables": tables}
+        return {"settings": asdict(self.settings), "tables": tables}
 
     @classmethod
     def of(cls, stored: Stored, shape: tuple[int, int]) -> HashTables:
@@ -120,35 +116,28 @@ class HashTables:
             hashing = Hash.of(stored, numbers["hash"], shape[1], f"hash{i}")
             buckets = Buckets.of(stored, numbers["codes"], shape, hashing.buckets, f"table{i}")
             tables.append(BucketTable(buckets, hashing))
-        copies = count(params["copies"], "copies", low=1)
-        whole = len(tables) > 0 and len(tables) % copies == 0
-        require(whole, "tables", f"as many for each of {copies} copies", len(tables))
-        return cls(tables, copies)
+        settings = DrawSettings.of(params["settings"])
+        wanted = settings.tables * settings.copies
+        require(len(tables) == wanted, "tables", f"{wanted}, those of all copies", len(tables))
+        return cls(tables, settings)
 
 
 def draw_tables(
-    atoms: Atoms,
-    family: Family,
-    promise: Promise,
-    *,
-    tables: int,
-    copies: int,
-    axes: int | None,
-    bucket: float | None,
-    rng: np.random.Generator,
+    atoms: Atoms, family: Family, promise: Promise, settings: DrawSettings
 ) -> tuple[HashTables, Promise]:
     """Draw and fill all tables; measure what the promise takes."""
-    n, taus, delta = atoms.shape[0], promise.taus, promise.delta
+    n, taus, delta, tables = atoms.shape[0], promise.taus, promise.delta, settings.tables
+    rng = np.random.default_rng(settings.seed)
     with one_blas_thread():  # rotations and projections have the same bits at any thread count
         sample = sample_rows(atoms, np.sort(rng.permutation(n)[:SAMPLE]))
-        length = bucket or PER_BUCKET
+        length = settings.bucket or PER_BUCKET
         if taus:
             length = planted.choose_length(family, sample, n, taus, tables=tables, delta=delta)
         filled = []
-        for _ in range(tables * copies):
-            hashing = draw_hash(family, sample, n, per_bucket=length, rng=rng, axes=axes)
+        for _ in range(tables * settings.copies):
+            hashing = draw_hash(family, sample, n, per_bucket=length, rng=rng, axes=settings.axes)
             filled.append(BucketTable(fill_buckets(atoms, hashing, hashing.centre), hashing))
-        made, hashing = HashTables(filled, copies), filled[0].bucketing
+        made, hashing = HashTables(filled, settings), filled[0].bucketing
         if not taus:
             return made, promise
         radius = min(made.radius * hashing.unit, FAR * math.sqrt(atoms.shape[1]))

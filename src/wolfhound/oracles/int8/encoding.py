@@ -157,11 +157,7 @@ class Encoder(NamedTuple):
         least = max(math.frexp(far)[1] - _APART[size] if far > 0.0 else -math.inf, -_EXTREME[size])
         # Rows that all are the centre have no scale of their own: errors are far below the centre's.
         wanted = math.frexp(top)[1] if top > 0.0 or far == 0.0 else math.frexp(far)[1] - _APART[4]
-        return cls.at(int(min(max(wanted, least), _EXTREME[size])), centre, zero, dtype)
-
-    @classmethod
-    def at(cls, exponent: int, centre: Vector, zero: int, dtype: np.dtype[Any]) -> Encoder:
-        """Return the one of these units."""
+        exponent = int(min(max(wanted, least), _EXTREME[size]))
         unit = dtype.type(math.ldexp(1.0, -exponent))
         frame = kernels.CodeFrame(np.asarray(unit * centre.astype(dtype.type)), unit, zero)
         return cls(frame, exponent, centre)

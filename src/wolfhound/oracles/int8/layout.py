@@ -151,19 +151,6 @@ def put_rows(codes: Shorts, flip: Any, first: int, count: int, blocks: Shorts) -
 
 
 @lean_kernel
-def copy_rows(old: Shorts, sources: Ids, span: tuple[int, int], new: Shorts) -> None:
-    """Copy what is at place ``sources[i]`` to place i, for the blocks of a span; -1: leave it as it is."""
-    for block in range(span[0], span[1]):
-        out = new[block]
-        for row in range(min(ROWS, len(sources) - ROWS * block)):
-            source = sources[ROWS * block + row]
-            if source >= 0:
-                inside, column = old[source // ROWS], source % ROWS
-                for pair in range(out.shape[0]):
-                    out[pair, row] = inside[pair, column]
-
-
-@lean_kernel
 def get_row(blocks: Shorts, place: int, zero: int, out: Vector) -> Any:
     """Write the codes of the row at a place, as numbers; return the lowest as it is kept."""
     block, row = blocks[place // ROWS], place % ROWS

@@ -21,7 +21,6 @@ from wolfhound.oracles.indexes import IndexKind
 from wolfhound.oracles.int8._encode_kernels import empty_coded
 from wolfhound.oracles.int8._sweep_kernels import UNDECIDED, best_by_codes
 from wolfhound.oracles.int8.codes import CHUNK, CodedQueries, Codes, CodeStore, encode_queries
-from wolfhound.oracles.int8.editing import append_codes, remove_codes
 from wolfhound.oracles.int8.encoding import encode_atoms
 from wolfhound.oracles.int8.sweep import CodeCandidates, room, sweep_codes, try_sample
 from wolfhound.oracles.scan import Scan
@@ -78,21 +77,20 @@ class Int8Scan(CheckedOracle):
     def append(self, rows: AtomsLike) -> Int8Scan:
         """Return the index of the atoms followed by these rows, whose ids are n, n + 1, ...
 
-        It is the index that `build` makes of them, to the bit. The new rows are encoded, codes and
-        rows in memory are copied; this index stays as it is.
+        It is the index that `build` makes of them; this index stays as it is.
 
         Parameters
         ----------
         rows : (r, d) array, or whatever `build` takes
             Rows in memory are joined to atoms in memory; all else stays where it is.
         """
-        atoms, added = append_rows(self._atoms, rows)
-        return Int8Scan(atoms, append_codes(self._codes, atoms, added))
+        atoms = append_rows(self._atoms, rows)
+        return Int8Scan(atoms, encode_atoms(atoms))
 
     def remove(self, ids: ArrayLike) -> Int8Scan:
         """Return the index of the atoms without some; those behind move up, as with ``numpy.delete``.
 
-        It is the index that `build` makes of them, to the bit; this index stays as it is.
+        It is the index that `build` makes of them; this index stays as it is.
 
         Parameters
         ----------
@@ -103,8 +101,8 @@ class Int8Scan(CheckedOracle):
         gone = check_removed(self._atoms, ids)
         if not len(gone):
             return self
-        atoms, lost = remove_rows(self._atoms, gone), self._atoms.take(gone)
-        return Int8Scan(atoms, remove_codes(self._codes, atoms, gone, lost))
+        atoms = remove_rows(self._atoms, gone)
+        return Int8Scan(atoms, encode_atoms(atoms))
 
     @property
     def nbytes(self) -> int:

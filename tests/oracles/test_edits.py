@@ -1,4 +1,4 @@
-"""Edited indexes: those of numpy's own edits, to the bit where they are exact, after 100 of them too."""
+"""Edited indexes: fresh ones of the rows that numpy's own edits give, clusters with their own centres."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from tests.conformance.oracle import _same
 from tests.test_store import run_script
-from wolfhound import ClusterIndex, FileAtoms, Int8Scan, Ladder, LshIndex, Scan, load
+from wolfhound import ClusterIndex, FileAtoms, Int8Scan, Ladder, LshIndex, Scan, SimHash, load
 from wolfhound.atoms import as_atoms
 from wolfhound.core import Matrix
 from wolfhound.oracles.buckets import fill_buckets
-from wolfhound.oracles.growth import CROWDED, Ancestry, crowding
+from wolfhound.oracles.clusters import CROWDED, Training, crowding
 from wolfhound.oracles.int8.codes import Codes
 from wolfhound.oracles.int8.encoding import encode_atoms
 
@@ -31,7 +31,7 @@ BUILD: dict[str, Callable[..., Any]] = {
     "lsh axes": lambda rows: LshIndex.build(rows, axes=3, proof=True),
 }
 every_index = pytest.mark.parametrize("name", BUILD)
-probing = pytest.mark.parametrize("name", [name for name in BUILD if name != "int8"])
+clusters = pytest.mark.parametrize("name", ["clusters", "clusters proof"])
 
 
 def draw(n: int, seed: int, dtype: Any = np.float32) -> Matrix:
@@ -51,23 +51,21 @@ def edits(index: Any, rows: Matrix, times: int, seed: int) -> Iterator[tuple[Any
         yield index, rows
 
 
-NUMBERS = ("zero", "exponent", "n", "height", "error", "radius")
-
-
-def assert_same_codes(made: Codes, fresh: Codes, numbers: tuple[str, ...] = NUMBERS) -> None:
+def assert_same_codes(made: Codes, fresh: Codes) -> None:
     for name in ("blocks", "scales", "errors", "ids", "centre"):
         np.testing.assert_array_equal(getattr(made, name), getattr(fresh, name))
-    assert [getattr(made, name) for name in numbers] == [getattr(fresh, name) for name in numbers]
+    for name in ("zero", "exponent", "n", "height", "error", "radius"):
+        assert getattr(made, name) == getattr(fresh, name)
 
 
-# ---------------------------------------------------------------- a hundred edits
+# ---------------------------------------------------------------- the same as fresh ones
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sign", [np.asarray, np.abs])
-def test_int8_after_a_hundred_edits_is_the_fresh_one_to_the_bit(dtype: type, sign: Any) -> None:
+def test_int8_after_edits_is_the_fresh_one_to_the_bit(dtype: type, sign: Any) -> None:
     rows = sign(draw(200, 0, dtype))
-    for index, expected in edits(Int8Scan.build(rows), rows, 100, seed=2):
+    for index, expected in edits(Int8Scan.build(rows), rows, 10, seed=2):
         np.testing.assert_array_equal(index.atoms.rows, expected)
         assert_same_codes(index._codes, encode_atoms(as_atoms(expected)))
     fresh, scan = Int8Scan.build(expected), Scan(expected, screen=False)
@@ -78,20 +76,31 @@ def test_int8_after_a_hundred_edits_is_the_fresh_one_to_the_bit(dtype: type, sig
         np.testing.assert_array_equal(found.scores, true.scores)
 
 
-@probing
-def test_tables_after_a_hundred_edits_are_those_of_their_own_centres(name: str) -> None:
+@pytest.mark.parametrize("name", ["lsh", "lsh axes"])
+def test_lsh_after_edits_is_the_fresh_one_to_the_bit(name: str) -> None:
+    rows = draw(300, 0)
+    for index, expected in edits(BUILD[name](rows), rows, 10, seed=3):
+        np.testing.assert_array_equal(index.atoms.rows, expected)
+        fresh = BUILD[name](expected)
+        for made, again in zip(index._searched, fresh._searched, strict=True):
+            np.testing.assert_array_equal(made.buckets.offsets, again.buckets.offsets)
+            assert_same_codes(made.buckets.codes, again.buckets.codes)
+        assert index.budget == fresh.budget
+        _same(index.query(QUERIES, k=3), fresh.query(QUERIES, k=3))
+
+
+@clusters
+def test_clusters_after_a_hundred_edits_are_those_of_their_own_centres(name: str) -> None:
     rows = draw(300, 0)
     for index, expected in edits(BUILD[name](rows), rows, 100, seed=3):
         np.testing.assert_array_equal(index.atoms.rows, expected)
-        for buckets, bucketing in index._searched:
-            fresh = fill_buckets(as_atoms(expected), bucketing, buckets.codes.centre)
-            np.testing.assert_array_equal(buckets.offsets, fresh.offsets)
-            assert_same_codes(buckets.codes, fresh.codes, ("zero", "exponent", "n"))
-            assert buckets.codes.height >= fresh.codes.height
-            assert buckets.codes.error >= fresh.codes.error
+        buckets = index._buckets
+        fresh = fill_buckets(as_atoms(expected), index._clusters, buckets.codes.centre)
+        np.testing.assert_array_equal(buckets.offsets, fresh.offsets)
+        assert_same_codes(buckets.codes, fresh.codes)
 
 
-@probing
+@clusters
 def test_ratios_after_a_hundred_edits_are_those_of_a_fresh_one(name: str) -> None:
     rows = draw(2000, 0)
     *_, (index, expected) = edits(BUILD[name](rows), rows, 100, seed=4)
@@ -148,7 +157,7 @@ def test_what_was_loaded_can_be_edited(name: str, tmp_path: Path) -> None:
     edited = loaded.append(draw(20, 1)).remove(np.arange(15))
     expected = BUILD[name](rows).append(draw(20, 1)).remove(np.arange(15))
     _same(edited.query(QUERIES), expected.query(QUERIES))
-    edited.save(tmp_path / "saved")  # over the files that the old one has mapped
+    edited.save(tmp_path / "saved")  # over the file of the old one
     _same(load(tmp_path / "saved", expected.atoms).query(QUERIES), expected.query(QUERIES))
     _same(loaded.query(QUERIES), BUILD[name](rows).query(QUERIES))
 
@@ -170,14 +179,6 @@ def test_rows_of_another_scale(name: str, factor: float) -> None:
     assert (left.query(QUERIES).bounds >= Scan(more).query(QUERIES).scores[:, 0]).all()
 
 
-def test_the_longest_row_may_go() -> None:
-    rows = draw(50, 0)
-    rows[[7, 20]] *= 1.5
-    assert_same_codes(Int8Scan.build(rows).remove([7])._codes, encode_atoms(as_atoms(np.delete(rows, 7, 0))))
-    both = np.delete(rows, [7, 20], 0)
-    assert_same_codes(Int8Scan.build(rows).remove([20, 7])._codes, encode_atoms(as_atoms(both)))
-
-
 def test_rows_of_zeros_and_rows_that_are_alike() -> None:
     for rows in (np.zeros((9, D), np.float32), np.ones((9, D), np.float32)):
         for build in BUILD.values():
@@ -186,65 +187,66 @@ def test_rows_of_zeros_and_rows_that_are_alike() -> None:
             assert index.remove([8, 9]).query(np.ones(D)).scores[0, 0] == rows[0].sum()
 
 
-# ---------------------------------------------------------------- when it is built anew
+# ---------------------------------------------------------------- when k-means is trained anew
 
 
 def offsets_of(*sizes: int) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
-def test_when_it_pays_to_build_anew() -> None:
-    origin = Ancestry(n=100, crowding=10.0)
+def test_when_it_pays_to_train_anew() -> None:
+    def is_stale(edits: int, *sizes: int) -> bool:
+        return Training(n=100, crowding=10.0, seed=0, edits=edits).is_stale(offsets_of(*sizes))
+
     assert crowding(offsets_of(*[10] * 10)) == 10.0
-    assert not origin.edit(90).is_stale(offsets_of(*[19] * 10))
-    assert origin.edit(90).is_stale(offsets_of(*[21] * 10))  # each holds twice as many
-    assert origin.edit(20).is_stale(offsets_of(*[10] * 9, 60))  # what came fell into one
-    assert not origin.edit(50).is_stale(offsets_of(*[5] * 10))
-    assert origin.edit(51).is_stale(offsets_of(*[5] * 9, 4))
-    assert origin.edit(100).is_stale(offsets_of(*[10] * 10))
+    assert not is_stale(90, *[19] * 10)
+    assert is_stale(90, *[21] * 10)  # each holds twice as many
+    assert is_stale(20, *[10] * 9, 60)  # what came fell into one
+    assert not is_stale(50, *[5] * 10)
+    assert is_stale(51, *[5] * 9, 4)
+    assert is_stale(100, *[10] * 10)
     assert CROWDED == 2.0
 
 
-@pytest.mark.parametrize("name", ["clusters", "lsh"])
-def test_it_is_built_anew_by_itself_or_as_is_wished(name: str) -> None:
+def test_clusters_are_built_anew_by_themselves_or_as_is_wished() -> None:
     rows, far = draw(400, 0), draw(150, 1) + np.float32(9.0)
-    whole = np.concatenate([rows, far])
-    fresh = BUILD[name](whole)
-    for index in (
-        BUILD[name](rows).append(far),
-        BUILD[name](rows).append(far[:1]).append(far[1:], rebuild=True),
-    ):
-        _same(index.query(QUERIES), fresh.query(QUERIES))
-        assert index._origin == fresh._origin
-    kept = BUILD[name](rows).append(far, rebuild=False)
-    assert kept._origin.edits == 150
-    assert kept._origin.n == 400
-    few = BUILD[name](rows).remove(np.arange(201))
-    _same(few.query(QUERIES), BUILD[name](rows[201:]).query(QUERIES))
+    index, fresh = ClusterIndex.build(rows), ClusterIndex.build(np.concatenate([rows, far]))
+    for edited in (index.append(far), index.append(far[:1]).append(far[1:], rebuild=True)):
+        _same(edited.query(QUERIES), fresh.query(QUERIES))
+        assert edited._training == fresh._training
+    kept = index.append(far, rebuild=False)
+    assert kept._clusters is index._clusters
+    assert (kept._training.edits, kept._training.n) == (150, 400)
+    _same(index.remove(np.arange(201)).query(QUERIES), ClusterIndex.build(rows[201:]).query(QUERIES))
+
+
+# ---------------------------------------------------------------- settings
 
 
 def test_settings_outlast_edits(tmp_path: Path) -> None:
     index = ClusterIndex.build(draw(200, 0), clusters=5, budget=77, seed=3).append(draw(300, 1))
-    assert (index._clusters.buckets, index.budget, index._origin.seed) == (5, 77, 3)
-    hashed = LshIndex.build(draw(200, 0), axes=2, bucket=8.0, copies=2, seed=4)
-    hashed.save(tmp_path / "saved")
+    assert (index._clusters.buckets, index.budget, index._training.seed) == (5, 77, 3)
+    large = ClusterIndex.build(draw(200, 0), seed=1 << 70)
+    large.save(tmp_path / "large")
+    assert load(tmp_path / "large", draw(200, 0))._training == large._training
+    settings: dict[str, Any] = {"axes": 2, "bucket": 8.0, "copies": 2, "seed": 4, "family": SimHash()}
+    LshIndex.build(draw(200, 0), budget=77, **settings).save(tmp_path / "saved")
     hashed = load(tmp_path / "saved", draw(200, 0)).append(draw(300, 1))
-    fresh = LshIndex.build(hashed.atoms, axes=2, bucket=8.0, copies=2, seed=4)
+    fresh = LshIndex.build(hashed.atoms, budget=77, **settings)
     _same(hashed.query(QUERIES), fresh.query(QUERIES))
-    assert hashed._origin == fresh._origin
+    assert (hashed.budget, hashed._tables.settings) == (77, fresh._tables.settings)
 
 
 @pytest.mark.parametrize("tau", [0.5, Ladder(zeta=0.5, low=0.3)])
 def test_a_promise_is_measured_again_at_every_edit(tau: Any) -> None:
     rows, more = draw(200, 0), draw(3, 1)
-    index = LshIndex.build(rows, tau=tau)
-    with pytest.raises(ValueError, match=r"`rebuild` must be True or None where tau is given"):
-        index.append(more, rebuild=False)
-    fresh = LshIndex.build(np.concatenate([rows, more]), tau=tau)
+    index, whole = LshIndex.build(rows, tau=tau), np.concatenate([rows, more])
+    fresh = LshIndex.build(whole, tau=tau)
     assert index.append(more).promise == fresh.promise
     _same(index.append(more).query(QUERIES), fresh.query(QUERIES))
     free = index.with_budget(40).append(more)
-    assert (free.promise.taus, free._origin.edits) == ((), 3)
+    assert free.promise.taus == ()
+    _same(free.query(QUERIES), LshIndex.build(whole, budget=40).query(QUERIES))
 
 
 # ---------------------------------------------------------------- killed while saving
@@ -253,15 +255,14 @@ def test_a_promise_is_measured_again_at_every_edit(tau: Any) -> None:
 KEEPER = """
 import os, sys
 import numpy as np
-from pathlib import Path
-from tests.oracles.test_growth import BUILD, QUERIES, draw
+from tests.oracles.test_edits import BUILD, QUERIES, draw
 from tests.test_store import kill_at
 from wolfhound import load
 from wolfhound.store import StoreError
 from wolfhound.threads import set_threads
 
 set_threads(1)  # a process with threads should not be forked
-name, folder = sys.argv[1], Path(sys.argv[2])
+name, path = sys.argv[1:]
 old = BUILD[name](draw(120, 0))
 new = old.append(draw(30, 1)).remove([3, 5, 130])
 
@@ -271,17 +272,17 @@ def answer(index):
 
 def held():
     try:
-        return answer(load(folder, old.atoms))
+        return answer(load(path, old.atoms))
     except StoreError:
-        return answer(load(folder, new.atoms))
+        return answer(load(path, new.atoms))
 
 answers = [answer(old), answer(new)]
-for step in range(0, 1000, 6):
-    old.save(folder)
+for step in range(1000):
+    old.save(path)
     child = os.fork()
     if not child:
         kill_at(step)
-        new.save(folder)
+        new.save(path)
         os._exit(0)
     killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
     print(int(killed), answers.index(held()))
@@ -293,7 +294,7 @@ for step in range(0, 1000, 6):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["int8", "clusters", "lsh"])
 def test_a_save_of_an_edit_that_is_killed_leaves_the_old_or_the_new(name: str, tmp_path: Path) -> None:
-    *during, last = run_script(KEEPER, name, tmp_path)
+    *during, last = run_script(KEEPER, name, tmp_path / "saved")
     killed, new = zip(*during, strict=True)
     assert set(killed) == {1}
     assert list(new) == sorted(new)
