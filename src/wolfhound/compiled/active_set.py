@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core import Ints, Vector
-from wolfhound.jit import fast_kernel, inlined, lean_fast_kernel, lean_kernel
+from wolfhound.jit import inlined, lean_fast_kernel, lean_kernel
 
 DEPENDENT = 1e-10
 """A pivot below this share of its diagonal: dependent."""
@@ -147,7 +147,7 @@ def drop(
     sizes[GONE] += 1
     t = at
     while t < k - 1:
-        m = min(4, k - 1 - t)
+        m = 4 if k - 1 - t > 4 else k - 1 - t
         for a in range(m):
             for i in range(at):
                 factor[t + a, i] = factor[t + a + 1, i]
@@ -191,11 +191,10 @@ def drop(
     sizes[FREE] = k - 1
 
 
-@fast_kernel
-def forward_panel(factor: Vector, first: int, last: int, rows: Vector) -> None:
-    """Solve L x = b for every row, within the places of a panel."""
+@lean_fast_kernel
+def forward_panel(factor: Vector, first: int, last: int, rows: Vector, panel: Vector) -> None:
+    """Solve L x = b for every one of B rows, within the places of a panel; (places, B) `panel` is to work on."""
     count = rows.shape[0]
-    panel = np.empty((last - first, count))
     for i in range(last - first):
         z = panel[i]
         for r in range(count):

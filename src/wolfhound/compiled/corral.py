@@ -45,9 +45,10 @@ _NONE: Ints = np.empty(0, np.int64)
 
 def forward_rows(factor: Vector, k: int, rows: Vector) -> None:
     """Replace each row r of (B, k) `rows` by L^-1 r, in panels that fit a cache."""
+    panel = np.empty((min(k, PANEL), len(rows)))
     for first in range(0, k, PANEL):
         last = min(k, first + PANEL)
-        kernels.forward_panel(factor, first, last, rows)
+        kernels.forward_panel(factor, first, last, rows, panel)
         if last < k:
             rows[:, last:k] -= rows[:, first:last] @ factor[last:k, first:last].T
 
