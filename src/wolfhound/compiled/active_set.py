@@ -193,7 +193,7 @@ def drop(
 
 @lean_fast_kernel
 def forward_panel(factor: Vector, first: int, last: int, rows: Vector, panel: Vector) -> None:
-    """Solve L x = b for every one of B rows, within the places of a panel; (places, B) `panel` is to work on."""
+    """Solve L x = b for every one of B rows, within the places of a panel; `panel` is (places, B) of room."""
     count = rows.shape[0]
     for i in range(last - first):
         z = panel[i]
